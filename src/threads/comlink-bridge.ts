@@ -1,8 +1,8 @@
 /**
  * Calls an object on another thread as if it were local: comlink over a dedicated message port.
  *
- * For tools given by value. Arguments and results are cloned, so pass no functions: each would open a channel of its own. Everything
- * else that two threads ask of each other goes over an endpoint, the progress of tools too.
+ * For tools given by value. Arguments and results are cloned, so pass no functions: each would open a separate channel.
+ * All other requests between two threads go over an endpoint, and so does the progress of tools.
  *
  * Invariants:
  * B1 every call settles: with the result, with the far side's error (class, code and cause kept), or when the port

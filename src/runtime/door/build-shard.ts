@@ -1,4 +1,4 @@
-/** Puts a shard together from its plan: journal, tools, models, agents. Runs on the shard's thread, whichever that is. */
+/** Builds a shard from its plan: journal, tools, models, agents. Runs on the shard's thread, host or worker. */
 import { AgentCatalog, type AgentDefinition } from '../../../actors/agent-catalog.ts';
 import { ResultShelf, type Shelf } from '../../../actors/result-shelf.ts';
 import { SHARD_BOUNDS, type ShardBounds } from '../../base/bounds.ts';
@@ -25,25 +25,25 @@ import { Shard } from '../shard/shard.ts';
 import type { ShardHost } from '../shard/shard-parts.ts';
 import { troubleLine } from '../shard/trouble-line.ts';
 
-/** What surrounds a shard on its thread. */
+/** The surroundings of a shard on its thread. */
 export interface ShardSurroundings {
   /** Runs the tools given as values. */
   readonly runner: HostRunner;
-  /** What calls a provider given by value. */
+  /** Makes the provider that calls one given by value. */
   readonly hostProvider: (name: string) => ModelProvider;
   readonly host: ShardHost;
   readonly clock: Clock;
   readonly random: Random;
-  /** Of the shard's thread; missing: nobody ends it while its script runs. */
+  /** The gate of the shard's thread; missing: the thread is never ended while its script runs. */
   readonly gate?: ThreadGate;
-  /** Where the thread says which session it works on; missing: its death ends the process. */
+  /** Records which session the thread works on; missing: its death ends the process. */
   readonly inHand?: SessionInHand;
-  /** Sessions that are to be left alone; missing: none. */
+  /** Sessions that must be left alone; missing: none. */
   readonly isolated?: readonly SessionKey[];
   readonly ports?: ShardPorts;
 }
 
-/** What a shard stands on, where it is not the machine's own. A simulator replaces all of it. */
+/** Ports of a shard that replace those of the machine. A simulator replaces all of them. */
 export interface ShardPorts {
   readonly soon?: Soon;
   readonly bounds?: ShardBounds;
@@ -53,7 +53,7 @@ export interface ShardPorts {
   readonly shelf?: Shelf;
 }
 
-/** A shard, and the way in for what the host tells it besides requests. */
+/** A shard, and the entry for messages of the host that are not requests. */
 export interface BuiltShard {
   readonly shard: Shard;
   /** Progress of a host tool. */
@@ -61,8 +61,8 @@ export interface BuiltShard {
 }
 
 /**
- * Opens the journal, loads and checks the tools, builds the pools. Rejects with `ConfigError` for a tool, provider or agent
- * that cannot be used, and with the store's errors; nothing is left open then.
+ * Opens the journal, loads and checks the tools, builds the pools. Rejects with `ConfigError` for a tool, provider or
+ * agent that cannot be used, and with the store's errors; nothing is left open then.
  */
 export async function buildShard(plan: ShardPlan, surroundings: ShardSurroundings): Promise<BuiltShard> {
   const { runner, host, clock, ports = {} } = surroundings;
@@ -94,7 +94,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
       ...(surroundings.gate === undefined ? {} : { gate: surroundings.gate }),
       ...(plan.directory === undefined ? {} : { directory: plan.directory }),
     });
-    // Last: the model threads are the only ones that could not be ended here again.
+    // Last, because the model threads are the only part that could not be closed again here.
     const makePool = await modelPoolOf(plan, surroundings);
     const counters = new Counters(plan.counters);
     shard = new Shard({
@@ -128,7 +128,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
         return toolPool;
       },
     });
-    // Models and tools take their time to start.
+    // The store may have been lost while models and tools started.
     if (lost !== undefined) shard.life.storeLost(lost);
     return { shard, toolProgress: (id, data) => listener?.progress(id, data) };
   } catch (error) {
@@ -137,7 +137,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
   }
 }
 
-/** Beside a store its files last as long as the log that names them. */
+/** The result store; beside a data directory its files must last as long as the log that names them. */
 function shelfOf({ shelf, directory, durability }: ShardPlan): Shelf {
   return new ResultShelf(shelf, { isSynced: directory !== undefined && durability !== 'os' });
 }
@@ -178,7 +178,7 @@ async function describeAgents(
   }));
 }
 
-/** The pool of model calls: threads for plain data, in place when there are none, and in place for a value on the host. */
+/** The pool of model calls: threads for plain data; in place if there are no threads, or for a value on the host. */
 async function modelPoolOf(
   plan: ShardPlan,
   { clock, hostProvider, ports }: ShardSurroundings,

@@ -1,4 +1,4 @@
-/** Answers the methods `child.…` and `children.…`: how sub-agents ended, and whose they are. */
+/** Answers the methods `child.…` and `children.…`: ends of sub-agents, and their parents. */
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import type { ChildLink } from '../../session/state/state.ts';
 import type { HandlersOf, ShardMethods } from '../protocol/protocol.ts';

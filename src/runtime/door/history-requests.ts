@@ -1,4 +1,4 @@
-/** Answers the methods `history.…`: operations on a session's history, queries of it, and who follows it. */
+/** Answers the methods `history.…`: operations on a session's history, queries of it, and its subscriptions. */
 import { isRunnable, type SessionActor } from '../../../actors/session-actor.ts';
 import { TRANSIENT_SESSIONS_MAX } from '../../base/bounds.ts';
 import { InvalidArgumentError, LimitError } from '../../base/errors.ts';
@@ -88,7 +88,7 @@ function checkTransients(shard: Shard): void {
   });
 }
 
-/** The operation would write nothing into an empty history; throws what it would be refused with. */
+/** True if the operation would write nothing into an empty history; throws the error with which it would be refused. */
 function changesNothing(shard: Shard, session: string, edit: ShardMethods['history.edit']['request']['edit']): boolean {
   const plan = planEdit(emptyState(session), edit, environmentOf(shard));
   return plan.record === undefined && plan.transients === undefined;

@@ -1,16 +1,16 @@
-/** What a shard asks of its host. Runs on the shard's thread. */
+/** Requests of a shard to its host. Runs on the shard's thread. */
 import { checkResponse } from '../../models/anthropic/response-check.ts';
 import type { GenerateContext, ModelDelta, ModelProvider, ModelResponse } from '../../models/provider.ts';
 import type { Endpoint } from '../../threads/endpoint.ts';
 import type { HostCaller } from '../protocol/protocol.ts';
 import type { ShardHost } from '../shard/shard-parts.ts';
 
-/** Asks the host over the endpoint the shard is asked on. */
+/** Sends requests to the host over the endpoint that serves the shard. */
 export function hostOver(endpoint: Endpoint): HostCaller {
   return { ask: (method, request) => endpoint.call(method, request) as Promise<never> };
 }
 
-/** The functions an embedder gave, as the shard calls them. */
+/** The embedder's functions, as the shard calls them. */
 export function hostCalls({ ask }: HostCaller): Pick<ShardHost, 'evaluateSystem' | 'consult' | 'lookUp'> {
   return {
     evaluateSystem: (agent, session) => ask('host.evaluateSystem', { agent, session }),
@@ -19,7 +19,10 @@ export function hostCalls({ ask }: HostCaller): Pick<ShardHost, 'evaluateSystem'
   };
 }
 
-/** A provider that is a value on the host thread, called as if it were here. The endpoint delivers all deltas before the answer (T2). */
+/**
+ * A provider that is a value on the host thread, called as if it were local. The endpoint delivers all deltas before
+ * the answer (T2).
+ */
 export function hostProvider(endpoint: Endpoint, name: string): ModelProvider {
   const { ask } = hostOver(endpoint);
   const calls = new Map<number, GenerateContext['onDelta']>();

@@ -1,4 +1,4 @@
-/** Answers the methods `receipt.…`: what became of an accepted message. */
+/** Answers the methods `receipt.…`: the outcome of an accepted message. */
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import { TroupeError } from '../../base/errors.ts';
 import { emptyState, type ReceiptState } from '../../session/state/state.ts';
@@ -50,7 +50,7 @@ export function receiptRequests(door: ShardDoor): HandlersOf<'receipt'> {
   };
 }
 
-/** From the state while it remembers the receipt; else from the log, which forgets none. */
+/** The receipt from the state while it is remembered there; else from the log, which keeps all of them. */
 export function receiptOf(shard: Shard, actor: SessionActor, pendingId: number): ReceiptState | undefined {
   const known = actor.state.receipts.get(pendingId);
   if (known !== undefined || pendingId >= actor.state.nextPendingId) return known;

@@ -7,7 +7,7 @@ import { type ShardDoor, settle } from './shard-door.ts';
 
 type ListRequest = ShardMethods['sessions.list']['request'];
 
-/** Names read at once while listing. */
+/** Number of names read at once while listing. */
 const LIST_PAGE = 1_000;
 
 /** See the head of the file. */
@@ -63,7 +63,7 @@ function list(shard: Shard, request: ListRequest): readonly SessionSummary[] {
   }
 }
 
-/** From memory, from the head, or, for a session without a head, from its log. */
+/** The summary from memory, from the head, or, for a session without a head, from its log. */
 function summaryNamed(shard: Shard, name: string, key: number): SessionSummary | undefined {
   const resident = shard.residency.inMemory(name);
   if (resident !== undefined) return resident.state.agent === undefined ? undefined : summaryOf(resident.state);

@@ -1,6 +1,6 @@
 /**
- * Answers the methods `search.…`, for the index of all messages. Answers are pieces of bounded size, copied from stored bytes: no session
- * is loaded into memory, nothing is unpacked and nothing folded here.
+ * Answers the methods `search.…`, for the index of all messages. Answers are pieces of bounded size, copied from stored
+ * bytes: no session is loaded into memory, and nothing is unpacked or folded here.
  */
 import { SEARCH_PAGE_NAMES } from '../../base/bounds.ts';
 import type { Journal } from '../../journal/journal.ts';
@@ -9,12 +9,12 @@ import { decodeHead } from '../reading/head.ts';
 import type { SearchMethod } from '../search/reader.ts';
 import { answer, type ShardDoor, settle } from './shard-door.ts';
 
-/** What answers each question of the index, at once and from what is durable. */
+/** A handler for each question of the index; it answers synchronously from durable data. */
 export type SearchAnswers = {
   readonly [M in SearchMethod]: (request: ShardMethods[M]['request']) => ShardMethods[M]['answer'];
 };
 
-/** Answers from a journal. They throw `StoreCorruptError` for what cannot be read. */
+/** Handlers that read a journal. They throw `StoreCorruptError` for unreadable data. */
 export function searchAnswers(journal: Pick<Journal, 'stored' | 'keyOf' | 'nameOf' | 'head'>): SearchAnswers {
   const { stored } = journal;
   return {
@@ -33,7 +33,10 @@ export function searchAnswers(journal: Pick<Journal, 'stored' | 'keyOf' | 'nameO
   };
 }
 
-/** Answers the methods `search.…`, each behind what is being committed; if the store refuses that, from what is durable. */
+/**
+ * Answers the methods `search.…`, each after the commit in flight. If the store refuses that commit, durable data is
+ * read.
+ */
 export function searchRequests({ shard }: ShardDoor): HandlersOf<'search'> {
   const durable = <T>(look: () => T): Promise<T> =>
     settle<T>((reply) =>

@@ -96,7 +96,7 @@ export function sessionChanges(door: ShardDoor): SessionChanges {
 function send(door: ShardDoor, request: Send['request']): Promise<Send['answer']> {
   const { session, agent, content, deliver, key, fingerprint, bounceBack, from, follow } = request;
   const bytes = typeof content === 'string' ? Buffer.byteLength(content) : estimateContent(content) * 4;
-  // Members one by one: nearly every message has none of them, and a thousand messages may come at once.
+  // Assigned one by one: almost every message has none of these members, and a thousand messages may arrive at once.
   const entry: Draft<Entry> = { type: 'user_message', content };
   if (deliver !== undefined) entry.deliver = deliver;
   if (key !== undefined) {

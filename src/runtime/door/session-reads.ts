@@ -1,6 +1,6 @@
 /**
- * Answers the methods `session.…` that change nothing: state, messages, pages, the request, events. Each answers once what it read is
- * durable (A2).
+ * Answers the methods `session.…` that change nothing: state, messages, pages, the request, events. Each answers once
+ * the data it read is durable (A2).
  */
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import { errorShape, TroupeError } from '../../base/errors.ts';
@@ -152,8 +152,8 @@ export function sessionReads(door: ShardDoor): SessionReads {
     'session.events': (request) => {
       const key = journal.keyOf(request.session);
       if (key === undefined) return Promise.resolve({ events: [], isComplete: true });
-      // Read now and answered behind the flush: the journal shows turns as soon as they are appended, and those appended while
-      // this waits are not durable when it answers.
+      // Read now and answered after the flush. The journal shows transitions as soon as they are appended, and those
+      // appended during this wait are not durable when the answer leaves.
       return door.readDurable(() => shard.replays.page(request.session, key, request.after, request));
     },
     'session.watch': ({ session, on }) => {
@@ -174,14 +174,17 @@ function explanationOf(shard: Shard, state: SessionState): Explanation {
   });
 }
 
-/** The request of a session; undefined where its agent is not defined. `shown`: its messages with those that are not stored. */
+/**
+ * The request of a session; undefined if its agent is not defined. `shown`: its messages, including those that are not
+ * stored.
+ */
 function render(shard: Shard, state: SessionState, shown?: readonly LoggedMessage[]): ModelRequest | undefined {
   const agent = shard.parts.catalog.of(state);
   if (agent === undefined) return undefined;
   return { ...agent.header(state), messages: renderSession(state, agent.renderOptions, shown) };
 }
 
-/** Reads the request that the model would be sent now. */
+/** Reads the request that a model would receive now. */
 function readRequest<T>(
   door: ShardDoor,
   { session, agent }: { readonly session: string; readonly agent?: string },
@@ -202,7 +205,7 @@ function readRequest<T>(
   );
 }
 
-/** Every message the log ever had and did not remove: folded without evictions and with every branch. */
+/** Every message that the log ever had and did not remove: folded without evictions and with every branch. */
 function allMessages(shard: Shard, actor: SessionActor): SessionState['messages'] {
   const state = emptyState(actor.id);
   state.keepsAll = true;
@@ -216,7 +219,7 @@ function viewportOf(shard: Shard, actor: SessionActor): readonly LoggedMessage[]
 }
 
 function snapshotOf(state: SessionState, now: number): SessionSnapshot {
-  // A retry whose time has come is a call like any other.
+  // A retry whose time has come counts as an ordinary call.
   const isRetrying = (state.current?.retryAt ?? 0) > now;
   const phase = phaseOf(state, isRetrying);
   return {

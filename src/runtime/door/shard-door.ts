@@ -1,11 +1,11 @@
-/** What the handlers of a shard's methods share: reads, inputs and waits. Each answers with what is durable (A2). */
+/** Shared parts of the handlers of a shard's methods: reads, inputs and waits. Each answers with durable data (A2). */
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import { asError, CancelledError } from '../../base/errors.ts';
 import type { Input } from '../../session/state/inputs.ts';
 import type { Shard } from '../shard/shard.ts';
 import type { Reply } from '../shard/shard-parts.ts';
 
-/** The session a request names, and the agent it is made of if it does not exist yet. */
+/** The session a request names, and the agent it is created with if it does not exist yet. */
 interface Addressed {
   readonly session: string;
   readonly agent?: string;
@@ -35,12 +35,12 @@ export class ShardDoor {
     return this.submit(request, input);
   }
 
-  /** Gives an input to a session that exists. Resolves with `absent` where there is none, and creates none. */
+  /** Gives an input to an existing session. Resolves with `absent` if there is none, and creates none. */
   submitIfPresent<T>({ session }: Addressed, input: Input, absent: T): Promise<T> {
     return this.shard.residency.find(session) === undefined ? Promise.resolve(absent) : this.submit({ session }, input);
   }
 
-  /** Reads a session as it stands now, and answers once that state is durable. */
+  /** Reads a session in its current state, and answers once that state is durable. */
   read<T>(session: string, look: (actor: SessionActor) => T, absent: () => T): Promise<T> {
     return this.readDurable(() => {
       const actor = this.shard.residency.find(session);
@@ -52,8 +52,8 @@ export class ShardDoor {
   }
 
   /**
-   * Looks now, and answers once what it saw is durable. A refused flush discards what was not durable, so it looks again: what it
-   * sees then is durable. Reads therefore continue while the store refuses writes (F06).
+   * Looks now, and answers once the data it saw is durable. A refused flush discards data that was not durable, so it
+   * looks again; that data is durable. Reads therefore continue while the store refuses writes (F06).
    */
   readDurable<T>(look: () => T): Promise<T> {
     return settle<T>((reply) => {

@@ -1,4 +1,4 @@
-/** A shard's own side of the line to its host: started by `shard.start`, then answering the whole protocol. */
+/** A shard's side of the connection to its host: `shard.start` starts it, then it answers the whole protocol. */
 import { errorShape } from '../../base/errors.ts';
 import type { ModelProvider } from '../../models/provider.ts';
 import type { Endpoint } from '../../threads/endpoint.ts';
@@ -8,13 +8,16 @@ import { buildShard, type ShardSurroundings } from './build-shard.ts';
 import { hostCalls, hostOver, hostProvider } from './host-calls.ts';
 import { serveShard } from './shard-requests.ts';
 
-/** What surrounds a shard that answers on an endpoint. */
+/** The surroundings of a shard that answers on an endpoint. */
 export interface ServiceSurroundings extends Omit<ShardSurroundings, 'host' | 'hostProvider' | 'isolated'> {
   /** The shard runs on the host thread; missing: it does not. */
   readonly inPlace?: {
-    /** The embedder's provider value, called as it is. */
+    /** The embedder's provider value, called directly. */
     readonly provider: ModelProvider | undefined;
-    /** Asked by plain calls: over a local endpoint a turn with two guardrails and a system function takes a quarter more time. */
+    /**
+     * Called directly: over a local endpoint a turn with two guardrails and a system function takes a quarter more
+     * time.
+     */
     readonly host: HostCaller;
   };
 }
@@ -45,7 +48,7 @@ export function serveShardThread(endpoint: Endpoint, plan: ShardPlan, surroundin
       built.toolProgress(id, data);
     });
     serveShard(built.shard, endpoint);
-    // Before any session continues: what is held must not pass listeners that are still there.
+    // Before any session continues: a held message must not pass listeners that still exist.
     for (const session of gated) built.shard.audience.gate(session, true);
     built.shard.life.resumeInterrupted();
   });

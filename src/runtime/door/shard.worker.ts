@@ -18,7 +18,7 @@ const { plan, port, gate, inHand } = data as {
   readonly inHand: SharedArrayBuffer;
 };
 const counters = new Counters(plan.counters);
-// A session thread that does not turn holds up every session on it, and no other thread (F58).
+// A session thread whose event loop stalls delays every session on it, and no other thread (F58).
 watchLoop((ms) => {
   counters.add('stalls');
   const line: LogLine = { level: 'warn', message: `actor stalled: session thread ${plan.index}`, ms };

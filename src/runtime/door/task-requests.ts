@@ -7,7 +7,10 @@ import { childrenOf } from '../../session/history/tasks.ts';
 import type { HandlersOf } from '../protocol/protocol.ts';
 import type { ShardDoor } from './shard-door.ts';
 
-/** See the head of the file. A session that does not exist has its root task alone; leaving it must not create the session. */
+/**
+ * See the head of the file. A session that does not exist has only its root task; leaving it must not create the
+ * session.
+ */
 export function taskRequests(door: ShardDoor): HandlersOf<'tasks'> {
   const { shard } = door;
   return {

@@ -1,6 +1,6 @@
 /**
- * A runtime put together from checked options and a place: counters, links, event hub, handles. What `open` does once it
- * holds a directory; a simulator does it over ports of its own.
+ * Assembles a runtime from checked options and a place: counters, links, event hub, handles. `open` calls it once it
+ * holds a directory; a simulator calls it over its own ports.
  */
 import { join } from 'node:path';
 import { asError, type TroupeError } from '../../base/errors.ts';
@@ -28,26 +28,26 @@ import { VERSION } from '../protocol/version.ts';
 import { MessageSearch } from '../search/client.ts';
 import { createRuntime, type Runtime } from './runtime.ts';
 
-/** The name of a store that lives and dies with its runtime. */
+/** The name of a store that exists only as long as its runtime. */
 export const MEMORY = ':memory:';
 
-/** Where a runtime lives. */
+/** The place where a runtime lives. */
 export interface Place {
-  /** Missing: memory. */
+  /** Missing: the store is in memory. */
   readonly directory?: string;
-  /** Directory of shortened results. */
+  /** The directory of shortened results (the result store). */
   readonly shelf: string;
   readonly shards: number;
-  /** Lets the directory go; what lay beside a store in memory goes with it. */
+  /** Releases the directory. For a store in memory it deletes the store's temporary files. */
   readonly release: () => Promise<void>;
 }
 
-/** What the links stand on, where it is not the machine's own. */
+/** Ports of the links that replace those of the machine. */
 export type LinkPorts = Pick<LinkParts, 'startShard' | 'shardPorts'>;
 
 /**
- * Starts the shards of `place` and gives the runtime over them. Rejects with what keeps a shard from starting; none is left
- * then, and the place is still the caller's.
+ * Starts the shards of `place` and returns the runtime over them. Rejects with the error that keeps a shard from
+ * starting. No shard is left then, and the caller still owns the place.
  */
 export async function assembleRuntime(
   checked: CheckedOptions,
@@ -155,7 +155,7 @@ function shardPlan(
   };
 }
 
-/** All or none: a shard that cannot start takes the others down again. */
+/** Starts all shards or none: if one cannot start, the others are closed again. */
 async function startAll(links: readonly ShardLink[]): Promise<void> {
   const results = await Promise.allSettled(links.map((link) => link.start()));
   const failed = results.find((result) => result.status === 'rejected');
@@ -179,7 +179,7 @@ function providerName({ provider }: CheckedOptions): string {
   return isModelProvider(provider) ? provider.name : provider.kind;
 }
 
-/** The model of an agent by its name, as the agent catalog of a shard decides it. */
+/** The model of an agent by the agent's name; must decide as the agent catalog of a shard does. */
 function modelNames({ agents, settings }: CheckedOptions): (agent: string, isChild: boolean) => string | undefined {
   const { model, subagentModel } = settings.llm;
   const names = new Map(agents.map((each) => [each.name, each.model ?? model]));
@@ -189,7 +189,7 @@ function modelNames({ agents, settings }: CheckedOptions): (agent: string, isChi
   };
 }
 
-/** The search, where an agent, or the enricher that remembers, may use it. */
+/** The search; only if an agent or the enricher that remembers may use it. */
 function searchOf(checked: CheckedOptions, place: Place, links: readonly ShardLink[]): MessageSearch | undefined {
   const isUsed = checked.agents.some((each) => each.tools?.some(isMemoryTool) === true);
   if (!isUsed && checked.enrichers?.mneme === undefined) return undefined;
@@ -202,7 +202,7 @@ function searchOf(checked: CheckedOptions, place: Place, links: readonly ShardLi
   });
 }
 
-/** An agent's tool values; those that read messages do so in this runtime. */
+/** The tool values of an agent. Tools that read messages are bound to this runtime. */
 function boundTools(
   values: ReadonlyMap<string, AnyTool>,
   memory: MessageMemory | undefined,

@@ -22,8 +22,8 @@ export class Child extends Session {
   }
 
   /**
-   * The nickname it is known by: its messages reach the parent as `from_<name>`. One that was spawned without a name is called
-   * `agent-N`, and by the name an enricher gave it once this handle has learned of its end.
+   * The child's nickname: its messages reach the parent as `from_<name>`. A child spawned without a name is called
+   * `agent-N`. If an enricher named it, this handle has that name once it has received the child's end.
    */
   get name(): string {
     return this.#name;
@@ -50,7 +50,7 @@ export class Child extends Session {
   }
 }
 
-/** The error a child's end stands for. */
+/** The error that a child's end represents. */
 export function childError(name: string, end: ChildEnd): Error {
   const cause = end.error === undefined ? {} : { cause: errorFromShape(end.error), data: { error: end.error } };
   if (end.reason === 'cancelled') return new CancelledError(`child ${JSON.stringify(name)} was cancelled`, cause);

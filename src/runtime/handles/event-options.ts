@@ -1,4 +1,4 @@
-/** What a reader of events may ask for, and what is made of it for the event hub. Host thread. */
+/** The options of event readers, and their translation for the event hub. Host thread. */
 import { z } from 'zod';
 import { EVENT_PLACES_MAX } from '../../base/bounds.ts';
 import { ConfigError, LimitError } from '../../base/errors.ts';
@@ -11,35 +11,39 @@ import { viewEvent } from '../../events/viewed-event.ts';
 import type { AllReading, SessionReading, View } from '../events/event-hub.ts';
 import { Receipt } from './receipt.ts';
 
-/** How to read a session's events. */
+/** Options for reading a session's events. */
 export interface EventOptions {
   /**
-   * Durable events after this number are replayed first. Default: from the receipt on when `until` is one, else from the
+   * Durable events after this number are replayed first. Default: from the receipt on if `until` is one, else from the
    * first event of the session.
    */
   readonly after?: number;
-  /** Ends the iteration: behind the end of the turn that consumed a receipt, behind a number, or where a predicate is true. */
+  /**
+   * Ends the iteration: after the end of the turn that consumed a receipt, after a number, or where a predicate is
+   * true.
+   */
   readonly until?: Receipt | number | ((event: SessionEvent) => boolean);
   /** False: no text and thinking deltas. */
   readonly deltas?: boolean;
   /**
-   * How much to see. `basic` and `verbose` carry ids, counts and reasons, and content only as `rendered`, where the mode shows it: see
-   * `ViewedEvent`. Live reasoning and progress are left out of `basic`. `debug` carries all, with `rendered` beside messages and mailbox
-   * entries. Default: every event, whole, without `rendered`.
+   * The view mode. `basic` and `verbose` carry ids, counts and reasons, and content only as `rendered`, where the mode
+   * shows it: see `ViewedEvent`. `basic` omits live reasoning and progress. `debug` carries everything, with `rendered`
+   * beside messages and mailbox entries. Default: every event, whole, without `rendered`.
    */
   readonly mode?: ViewMode;
   readonly signal?: AbortSignal;
 }
 
-/** How to read the events of all sessions. */
+/** Options for reading the events of all sessions. */
 export interface AllEventOptions {
   /**
-   * By session: durable events after this number are replayed first, as numbers are counted by session; 0: all of it. Of these
-   * sessions nothing is missed and nothing comes twice, also where this reader is slow; of all others it sees what happens live.
+   * Cursors by session: durable events after this number are replayed first; numbers are counted per session, and 0
+   * replays everything. For these sessions nothing is missed and nothing comes twice, even if this reader is slow. For
+   * all others the reader sees live events.
    */
   readonly after?: Readonly<Record<string, number>>;
   readonly filter?: (event: SessionEvent) => boolean;
-  /** As for one session. */
+  /** The same as for one session. */
   readonly mode?: ViewMode;
   readonly signal?: AbortSignal;
 }
@@ -54,7 +58,7 @@ const eventsSchema = z.strictObject({
   after: z.number().int().min(0).optional(),
   until: z.union([z.instanceof(Receipt), z.number().int().min(0), functionSchema]).optional(),
   deltas: z.boolean().optional(),
-  // Checked by its own rule, which names the modes.
+  // Checked separately by a rule that names the modes.
   mode: z.custom<ViewMode>().optional(),
   signal: signalSchema,
 });
@@ -66,8 +70,8 @@ const allEventsSchema = z.strictObject({
 });
 
 /**
- * The options of `session.events`, checked. Throws `ConfigError` for options, or a mode, that are none, and for a receipt of another
- * session, which would never be met.
+ * The options of `session.events`, checked. Throws `ConfigError` for invalid options, an invalid mode, and a receipt of
+ * another session, which would never match.
  */
 export function sessionReading(session: string, given: EventOptions): SessionReading {
   const options = parseOption(eventsSchema, 'events', given);
@@ -88,8 +92,8 @@ export function sessionReading(session: string, given: EventOptions): SessionRea
 }
 
 /**
- * The options of `runtime.events`, checked. Throws `LimitError` for too many places, `ConfigError` for a mode or places that are none,
- * `InvalidNameError` for the name of a place.
+ * The options of `runtime.events`, checked. Throws `LimitError` for too many cursors, `ConfigError` for an invalid mode
+ * or invalid cursors, `InvalidNameError` for an invalid session id of a cursor.
  */
 export function allReading(given: AllEventOptions): AllReading {
   const { filter, mode, signal, after } = parseOption(allEventsSchema, 'events', given);
@@ -117,7 +121,7 @@ function checkPlaces(given: unknown): ReadonlyMap<string, number> {
 
 function viewOf(mode: ViewMode): View {
   const checked = checkViewMode(mode);
-  // The queues hand on what a view gives and look at nothing in it; the signatures of `events` say what a reader gets.
+  // The queues pass on what a view returns and never inspect it; the signatures of `events` declare the reader's type.
   return (event) => viewEvent(event, checked) as SessionEvent | undefined;
 }
 

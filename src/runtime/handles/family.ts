@@ -1,4 +1,4 @@
-/** Many children at once, joined as their spawner likes. */
+/** Many children at once; their spawner chooses how to join them. */
 import { ConfigError, describeValue } from '../../base/errors.ts';
 import { type Child, childError } from './child.ts';
 
@@ -17,7 +17,7 @@ export class Family implements AsyncIterable<ChildResult> {
   readonly #ended: () => Promise<readonly string[]>;
   #results: readonly Promise<ChildResult>[] | undefined;
 
-  /** `ended`: ids of those that have ended, in the order in which they did. */
+  /** `ended`: the ids of the children that have ended, in order of completion. */
   constructor(children: readonly Child[], ended: () => Promise<readonly string[]>) {
     this.children = children;
     this.#ended = ended;
@@ -58,7 +58,7 @@ export class Family implements AsyncIterable<ChildResult> {
     throw new AggregateError(failures, `only ${found.length} of ${count} children completed`);
   }
 
-  /** Results in spawn order, failures included. Never rejects for a child's failure. */
+  /** Results in spawn order, including failures. Never rejects for a child's failure. */
   settled(): Promise<readonly ChildResult[]> {
     return Promise.all(this.#settling());
   }
@@ -68,9 +68,9 @@ export class Family implements AsyncIterable<ChildResult> {
     let failure: { readonly error: unknown } | undefined;
     let wake = (): void => undefined;
     const settling = this.#settling();
-    // Awaited below; one may reject while the order is asked for.
+    // The results are awaited below; one may reject while the order is requested.
     for (const result of settling) result.catch(() => undefined);
-    // Asked behind the ends: a child that has not ended by now is told of when it does, and that is after all these.
+    // Requested after the waits: a child that has not ended by now reports its end later, after all of these.
     const before = new Set(await this.#ended());
     for (const id of before) {
       const index = this.children.findIndex((child) => child.id === id);

@@ -1,4 +1,4 @@
-/** The goals of a session as its embedder holds them: an address, as the session is. Host thread. */
+/** The goals of a session as its embedder holds them: an address, like the session. Host thread. */
 import { z } from 'zod';
 import type { Goal, GoalChange } from '../../base/goals.ts';
 import { wellFormed } from '../../base/json.ts';
@@ -12,8 +12,8 @@ const updateSchema = z.strictObject({ description: text });
 const attachSchema = z.strictObject({ messages: z.array(id), goals: z.array(id) });
 
 /**
- * What a session works towards: goals, and parts of goals. Each change is told to its model with the next half-step. All
- * methods reject with `ConfigError` for what is not of their form, and with `StoreFullError`.
+ * The goals of a session, and their parts. The model sees each change with the next half-step. All methods reject with
+ * `ConfigError` for malformed arguments, and with `StoreFullError`.
  */
 export class Goals {
   readonly #link: ShardCaller;
@@ -24,34 +24,35 @@ export class Goals {
     this.#address = address;
   }
 
-  /** Goals by age, each with its parts; completed ones too, until there are many. */
+  /** Goals by age, each with its parts. Completed goals are included until there are many. */
   list(): Promise<readonly Goal[]> {
     return this.#link.call('session.goals', this.#address, true);
   }
 
   /**
-   * A new goal, or a part of one. Rejects with `ContentError` (blank), `ConfigError` (the parent is unknown, completed, or a part
-   * itself), `LimitError`, `MailboxFullError`.
+   * Creates a goal, or a part of one. Rejects with `ContentError` (blank), `ConfigError` (the parent is unknown,
+   * completed, or a part itself), `LimitError`, `MailboxFullError`.
    */
   async create(goal: { readonly description: string; readonly parentId?: number }): Promise<Goal> {
     const { description, parentId } = parseOption(createSchema, 'goals.create', goal);
     return this.#change({ action: 'create', description, ...(parentId === undefined ? {} : { parentId }) });
   }
 
-  /** Words an open goal anew. Rejects as `create`, and with `ConfigError` for a goal that is unknown or completed. */
+  /** Rewords an open goal. Rejects as `create` does, and with `ConfigError` for a goal that is unknown or completed. */
   async update(goal: number, change: { readonly description: string }): Promise<Goal> {
     const { description } = parseOption(updateSchema, 'goals.update', change);
     return this.#change({ action: 'update', id: parseOption(id, 'goals.update.id', goal), description });
   }
 
-  /** Completes an open goal and its open parts; messages pinned to nothing else are released. */
+  /** Completes an open goal and its open parts. Messages pinned to nothing else are released. */
   async complete(goal: number): Promise<Goal> {
     return this.#change({ action: 'complete', id: parseOption(id, 'goals.complete.id', goal) });
   }
 
   /**
-   * Pins messages (by seq) to open goals: they are shown again once they have left the window. All or nothing; made again, a
-   * link is no other. Resolves with how many links that is.
+   * Pins messages (by seq) to open goals; pinned messages are shown again once they have left the window. All or
+   * nothing; pinning a message to the same goal again changes nothing. Resolves with the number of links asked for,
+   * existing ones included.
    */
   async attach(pins: { readonly messages: readonly number[]; readonly goals: readonly number[] }): Promise<number> {
     const { messages, goals } = parseOption(attachSchema, 'goals.attach', pins);

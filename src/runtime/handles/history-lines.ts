@@ -1,11 +1,11 @@
-/** A history as lines of JSON, to be kept in a file or carried to another store: a head, then a message a line. */
+/** A history as lines of JSON, for a file or for another store: a head, then one line per message. */
 import { HISTORY_MESSAGES_MAX } from '../../base/bounds.ts';
 import { InvalidArgumentError, LimitError } from '../../base/errors.ts';
 import type { HistoryDraft, HistoryMessage } from '../../base/history-message.ts';
 import { isRecord } from '../../base/json.ts';
 import { checkMessage, wrong } from '../../session/history/message-check.ts';
 
-/** Names the form, so that no other file is taken for one. */
+/** Names the form, so that no other file is mistaken for a history. */
 const FORMAT = 'troupe-history';
 /** Version of the form; a reader refuses higher ones. */
 const VERSION = 1;
@@ -19,7 +19,10 @@ export function* historyLines(
   for (const message of messages) yield JSON.stringify(message);
 }
 
-/** The messages of such lines; blank lines are passed over. Rejects with `InvalidArgumentError` naming the line, `LimitError`. */
+/**
+ * The messages of such lines; blank lines are skipped. Rejects with `InvalidArgumentError` naming the line,
+ * `LimitError`.
+ */
 export async function readHistoryLines(
   lines: Iterable<string> | AsyncIterable<string>,
 ): Promise<readonly HistoryDraft[]> {

@@ -12,19 +12,22 @@ import type { EditRequest } from '../../session/state/edit-request.ts';
 
 /** Options of an operation that changes something. */
 export interface EditOptions {
-  /** Idempotency: the same key and operation is done once, and gives the first outcome again. What changed nothing is not kept. */
+  /**
+   * Idempotency: the same key and operation is done once and returns the first outcome again. An operation without
+   * effect is not kept.
+   */
   readonly key?: string;
 }
 
 /** Options of `add` and `append`. */
 export interface AddOptions extends EditOptions {
-  /** No callback hears of it. */
+  /** No callback receives it. */
   readonly silent?: boolean;
   /** Shown to the model while this process lives, and never stored. */
   readonly transient?: boolean;
 }
 
-/** How to compress. */
+/** Options of `compress`. */
 export interface CompressOptions {
   /** Also below the usual bounds: from `idleMinMessages` and `idleMinTokens` of the settings on. Default false. */
   readonly force?: boolean;
@@ -41,7 +44,7 @@ const compressSchema = z.strictObject({ force: z.boolean().optional() });
 /** Options whose members may be undefined. */
 type Checked<Options> = { readonly [Key in keyof Options]?: Options[Key] | undefined };
 
-/** Options of an operation, checked. `operation` names it in the error. Throws `ConfigError`. */
+/** The options of an operation, checked. `operation` names it in the error. Throws `ConfigError`. */
 export function checkEditOptions(operation: string, options: unknown): Checked<EditOptions> {
   return parseOption(editSchema, operation, options);
 }
@@ -66,7 +69,7 @@ export function checkCompressOptions(options: unknown): Required<CompressOptions
   return { force };
 }
 
-/** Throws `InvalidArgumentError` (`invalid_index`) for anything but the number of an archived part. */
+/** Throws `InvalidArgumentError` (`invalid_index`) for anything but the number of an archive. */
 export function checkChunkNumber(number: unknown): void {
   if (Number.isSafeInteger(number) && Number(number) >= 1) return;
   throw new InvalidArgumentError(
@@ -75,7 +78,7 @@ export function checkChunkNumber(number: unknown): void {
   );
 }
 
-/** A plain, well-formed copy. Throws `InvalidArgumentError` for what cannot be stored. */
+/** A plain, well-formed copy. Throws `InvalidArgumentError` for a value that cannot be stored. */
 export function plain(value: unknown, name: string): Json {
   try {
     return toPlainJson(value);
@@ -89,7 +92,7 @@ function notPlain(name: string, cause: NotPlainError): InvalidArgumentError {
   return new InvalidArgumentError('invalid_argument', `${name} is ${cause.message}`, { cause });
 }
 
-/** Messages as they may be stored. Throws `InvalidArgumentError`, `LimitError`. */
+/** Messages in storable form. Throws `InvalidArgumentError`, `LimitError`. */
 export function checkMessages(messages: unknown): readonly HistoryDraft[] {
   if (!Array.isArray(messages)) throw wrong('messages', 'a list', messages);
   if (messages.length > HISTORY_MESSAGES_MAX) {
@@ -97,7 +100,7 @@ export function checkMessages(messages: unknown): readonly HistoryDraft[] {
       data: { limit: 'historyMessages', value: messages.length },
     });
   }
-  // One by one: a bound on the values of a copy is one on a message.
+  // Copied one by one, because the bound on values applies to a single message.
   return messages.map((message: unknown, index) =>
     checkMessage(plain(message, `messages[${index}]`), `messages[${index}]`),
   );
@@ -108,7 +111,7 @@ export function memberOf(target: unknown, name: string): unknown {
   return typeof target === 'object' && target !== null ? Reflect.get(target, name) : undefined;
 }
 
-/** A key to look up by; the empty text is one. Throws `InvalidArgumentError`. */
+/** A key to look up by; the empty text is a key. Throws `InvalidArgumentError`. */
 export function givenText(value: unknown, name: string): string | undefined {
   if (value === undefined || value === null) return undefined;
   if (typeof value !== 'string') throw wrong(name, 'a string', value);
@@ -122,7 +125,7 @@ export function checkFunction(value: unknown, name: string): void {
   }
 }
 
-/** Names an operation by what was asked for, not by what a predicate found: that differs from moment to moment. */
+/** The fingerprint covers what was requested, not what a predicate found, since that differs from call to call. */
 export function fingerprintOf(edit: EditRequest): string {
   const text = 'epoch' in edit ? edit.operation : JSON.stringify(edit);
   return createHash('sha256').update(text).digest('base64url').slice(0, 22);

@@ -1,4 +1,6 @@
-/** The tasks of a conversation as its embedder moves among them: one function an operation, over a session's address. */
+/**
+ * The operations of an embedder on the tasks of a conversation: one function per operation, over a session's address.
+ */
 import { z } from 'zod';
 import { TASK_HISTORY_MAX } from '../../base/bounds.ts';
 import { describeValue, InvalidArgumentError } from '../../base/errors.ts';
@@ -11,15 +13,16 @@ import type { ShardCaller } from '../protocol/protocol.ts';
 
 const taskSchema = z.number().int().min(0);
 
-/** Which session is meant, and how it is reached. */
+/** The session that is meant, and the way to reach it. */
 interface HistoryAddress {
   readonly link: ShardCaller;
   readonly address: { readonly session: string; readonly agent?: string };
 }
 
 /**
- * Begins a task below the active one and resolves with its id; the next turn is its first. During a turn it becomes active
- * when that has ended. `title`: 60 characters of it are kept. Throws `InvalidArgumentError` (`invalid_argument`).
+ * Begins a task below the active one and resolves with its id; the next turn is its first. During a turn it becomes
+ * active when the turn has ended. `title`: the first 60 characters are kept. Throws `InvalidArgumentError`
+ * (`invalid_argument`).
  */
 export async function startTask({ link, address }: HistoryAddress, title?: string): Promise<number> {
   if (title !== undefined && typeof title !== 'string') {
@@ -29,25 +32,25 @@ export async function startTask({ link, address }: HistoryAddress, title?: strin
 }
 
 /**
- * Makes the parent of the active task active: what was said since is not shown to the model any more, and nothing is deleted.
- * During a turn it takes effect when that has ended. At the root it fails, and writes nothing.
+ * Makes the parent of the active task active. The model no longer sees what was said since, and nothing is deleted.
+ * During a turn it takes effect when the turn has ended. At the root it fails and writes nothing.
  */
 export function undo({ link, address }: HistoryAddress): Promise<TaskMove> {
   return link.call('tasks.undo', address, false);
 }
 
-/** Makes any task active, on whatever branch; as `undo`. An id that is no task fails, and writes nothing. */
+/** Makes any task active, on any branch; otherwise like `undo`. An id that is not a task fails and writes nothing. */
 export function switchTo({ link, address }: HistoryAddress, id: number): Promise<TaskMove> {
   if (typeof id !== 'number')
     return Promise.resolve({
       success: false,
       message: `Invalid task ID: ${typeof id === 'string' ? id : describeValue(id)}`,
     });
-  // Safe to ask again: where it leads does not depend on where it starts.
+  // Safe to repeat: the result does not depend on the task it starts from.
   return link.call('tasks.switch', { ...address, id }, true);
 }
 
-/** Ids of the tasks begun below one, ascending; 0 is the root. */
+/** The ids of the tasks begun below a task, ascending; 0 is the root. */
 export async function children({ link, address }: HistoryAddress, id: number): Promise<readonly number[]> {
   parseOption(taskSchema, 'children.id', id);
   return link.call('tasks.children', { ...address, id }, true);
@@ -64,7 +67,7 @@ export async function taskHistory({ link, address }: HistoryAddress, limit = 10)
   return link.call('tasks.history', { ...address, limit }, true);
 }
 
-/** The messages a request would have now: those of the active branch, as a model is sent them. */
+/** The messages that a request would contain now: those of the active branch, in the form a model receives. */
 export function activeMessages({ link, address }: HistoryAddress): Promise<readonly RequestMessage[]> {
   return link.call('tasks.messages', address, true);
 }

@@ -1,10 +1,11 @@
 /**
- * The history of a session as its embedder holds it: read, changed, repaired. An address, as the session is; every method asks
- * the session's shard.
+ * The history of a session as its embedder holds it: reading, changing, repairing. It is only an address, like the
+ * session; every method asks the session's shard.
  *
- * An operation is one durable event and whole: after a crash all of it is there or none. While a model call is out it waits for
- * the answer and comes before the next request; while tools run it is done at once, and calls whose message it takes are
- * cancelled. What is given is copied and cleaned (lone surrogates become U+FFFD), what is returned is a copy.
+ * An operation is one durable, atomic event: after a crash all of it is there or none. While a model call is in flight,
+ * an operation waits for the answer and precedes the next request. While tools run it is done at once, and calls whose
+ * message it removes are cancelled. Arguments are copied and cleaned (lone surrogates become U+FFFD); results are
+ * copies.
  */
 import { z } from 'zod';
 import { HISTORY_ATTEMPTS_MAX } from '../../base/bounds.ts';
@@ -47,7 +48,7 @@ import {
 } from './history-options.ts';
 import * as tasks from './history-tasks.ts';
 
-/** What a history is made of. */
+/** The parts of a history. */
 export interface HistoryParts {
   readonly address: { readonly session: string; readonly agent?: string };
   readonly link: ShardLink;
@@ -57,7 +58,10 @@ export interface HistoryParts {
 const textSchema = z.string().transform(wellFormed);
 const timeSchema = z.union([z.string(), z.number()]);
 
-/** See the head of the file. Rejections: `InvalidArgumentError`, `LimitError`, `KeyReusedError`, and those of the store. */
+/**
+ * See the head of the file. Rejections: `InvalidArgumentError`, `LimitError`, `KeyReusedError`, and the errors of the
+ * store.
+ */
 export class History {
   readonly #parts: HistoryParts;
 
@@ -65,22 +69,22 @@ export class History {
     this.#parts = parts;
   }
 
-  // ---- hearing and adding -------------------------------------------------------------------------------------------
+  // ---- callbacks and adding -----------------------------------------------------------------------------------------
 
-  /** As `session.onMessage`. */
+  /** The same as `session.onMessage`. */
   onMessage(callback: MessageCallback): this {
     this.#parts.callbacks.add(this.#parts.address.session, callback);
     return this;
   }
 
-  /** Adds a message at the end, whatever stands there, and resolves to it. Callbacks hear of it unless it is silent. */
+  /** Adds a message at the end, whatever precedes it, and resolves to it. Callbacks receive it unless it is silent. */
   async add(message: HistoryDraft | object, options: AddOptions = {}): Promise<HistoryMessage> {
     return (await this.#add('add', message, options)) as HistoryMessage;
   }
 
   /**
-   * Adds a message at the end and resolves to its handle. Words of the user take the place of a last assistant message with
-   * calls that nobody answered.
+   * Adds a message at the end and resolves to its handle. A user message replaces a last assistant message whose calls
+   * have no answers.
    */
   async append(message: HistoryDraft | object, options: AddOptions = {}): Promise<MessageHandle> {
     return (await this.#add('append', message, options)) as MessageHandle;
@@ -93,27 +97,27 @@ export class History {
     return this.#edit({ operation, message: draft, silent }, { key });
   }
 
-  // ---- the whole of it ----------------------------------------------------------------------------------------------
+  // ---- all messages -------------------------------------------------------------------------------------------------
 
-  /** Puts these messages in the place of all that are there. Nothing is checked for pairs, nobody hears of it. */
+  /** Replaces all messages by these. Pairs of call and result are not checked, and no callback is called. */
   async set(messages: readonly (HistoryDraft | object)[], options: EditOptions = {}): Promise<this> {
     await this.#edit({ operation: 'set', messages: checkMessages(messages) }, options);
     return this;
   }
 
-  /** As `set`. */
+  /** The same as `set`. */
   async replaceAll(messages: readonly (HistoryDraft | object)[], options: EditOptions = {}): Promise<this> {
     await this.#edit({ operation: 'replaceAll', messages: checkMessages(messages) }, options);
     return this;
   }
 
-  /** As `set`, with exchanges that were cut off taken out first (`settings.repair.onSeed`). */
+  /** The same as `set`, but removes interrupted exchanges first (`settings.repair.onSeed`). */
   async seed(messages: readonly (HistoryDraft | object)[], options: EditOptions = {}): Promise<this> {
     await this.#edit({ operation: 'seed', messages: checkMessages(messages) }, options);
     return this;
   }
 
-  /** Takes out every message. */
+  /** Removes every message. */
   async unset(options: EditOptions = {}): Promise<this> {
     await this.#edit({ operation: 'unset' }, options);
     return this;
@@ -122,8 +126,8 @@ export class History {
   // ---- single messages ----------------------------------------------------------------------------------------------
 
   /**
-   * Takes out a message, and with an assistant message the results of its calls; resolves to it, or to null where there is none.
-   * Rejects with `tool_message_not_removable` for a result.
+   * Removes a message, and with an assistant message the results of its calls. Resolves to it, or to null if it does
+   * not exist. Rejects with `tool_message_not_removable` for a result.
    */
   async remove(
     target: { readonly id: string } | MessageHandle,
@@ -135,8 +139,8 @@ export class History {
   }
 
   /**
-   * Changes fields of the message with an id, or of the result of a call, and resolves to the message as it is then. A missing
-   * field stays, null sets null. Results of calls that the message no longer has leave with them. Rejects with
+   * Changes fields of the message with an id, or of the result of a call, and resolves to the changed message. A
+   * missing field stays, null sets null. If the message loses calls, their results leave too. Rejects with
    * `lookup_key_required`, `lookup_key_ambiguous`, `message_not_found`.
    */
   async update(
@@ -156,7 +160,10 @@ export class History {
     return (await this.#edit(request, options, incarnation)) as HistoryMessage;
   }
 
-  /** Puts a text in the place of the first system message, with `extra` fields and no others; or before all messages. */
+  /**
+   * Replaces the first system message by a text with `extra` as its only other fields. Without one, it inserts the text
+   * first.
+   */
   async replaceSystemPrompt(text: string, extra: object = {}, options: EditOptions = {}): Promise<this> {
     if (typeof text !== 'string') throw wrong('text', 'a string', text);
     const fields = checkMembers(plain(extra, 'extra'), 'extra');
@@ -164,12 +171,15 @@ export class History {
     return this;
   }
 
-  /** Takes out the last message and resolves to it; null where there is none. */
+  /** Removes the last message and resolves to it; null if there is none. */
   async popLast(options: EditOptions = {}): Promise<HistoryMessage | null> {
     return (await this.#edit({ operation: 'popLast' }, options)) as HistoryMessage | null;
   }
 
-  /** Takes out every message the predicate is true of. It is asked on this thread, again if the history changes meanwhile. */
+  /**
+   * Removes every message that matches the predicate. It runs on this thread, and again if the history changes
+   * meanwhile.
+   */
   async deleteWhere(predicate: (message: HistoryMessage) => unknown, options: EditOptions = {}): Promise<this> {
     checkFunction(predicate, 'predicate');
     await this.#onSnapshot(({ epoch, messages }) => {
@@ -180,8 +190,8 @@ export class History {
   }
 
   /**
-   * Hands the newest message the predicate is true of to `change`, which alters it or returns another; without one nothing
-   * happens. The id stays.
+   * Passes the newest message that matches the predicate to `change`, which alters it or returns another. Without a
+   * match nothing happens. The id stays.
    */
   async mutateLastMatching(
     predicate: (message: HistoryMessage) => unknown,
@@ -202,7 +212,7 @@ export class History {
     return this;
   }
 
-  // ---- cutting back -------------------------------------------------------------------------------------------------
+  // ---- truncating ---------------------------------------------------------------------------------------------------
 
   /** Keeps the messages before an index. Rejects with `invalid_index`. */
   async truncateFrom(index: number, options: EditOptions = {}): Promise<this> {
@@ -216,7 +226,7 @@ export class History {
     return this;
   }
 
-  /** Keeps what comes before the first user message of this time; without one nothing happens. */
+  /** Keeps the messages before the first user message of this time. Without such a message nothing happens. */
   async truncateFromCreatedAt(createdAt: string | number, options: EditOptions = {}): Promise<this> {
     const time = parseOption(timeSchema, 'truncateFromCreatedAt.createdAt', createdAt);
     await this.#edit({ operation: 'truncateFromCreatedAt', createdAt: String(time) }, options);
@@ -224,8 +234,8 @@ export class History {
   }
 
   /**
-   * Takes out the message of a handle and everything after it; one that is gone changes nothing. Rejects with
-   * `InvalidArgumentError` for a handle of another session, or of a deleted one of this id.
+   * Removes the message of a handle and everything after it. If the message is gone, nothing changes. Rejects with
+   * `InvalidArgumentError` for a handle of another session, or of a deleted session with this id.
    */
   async rollbackBefore(handle: MessageHandle, options: EditOptions = {}): Promise<this> {
     const incarnation = this.#incarnationOf(handle, 'required');
@@ -235,12 +245,14 @@ export class History {
 
   // ---- calls and their results --------------------------------------------------------------------------------------
 
-  /** Answers every call without a result that it was interrupted, and resolves to their ids. Calls that run are left alone. */
+  /** Answers every call without a result as interrupted, and resolves to their ids. Running calls are left alone. */
   async discardPendingToolCalls(options: EditOptions = {}): Promise<readonly string[]> {
     return (await this.#edit({ operation: 'discardPendingToolCalls' }, options)) as readonly string[];
   }
 
-  /** Sets a field of the newest result of a call: kept, never sent. Without one nothing happens. */
+  /**
+   * Sets a field of the newest result of a call. The field is kept and never sent. Without a result nothing happens.
+   */
   async attachToToolResult(callId: string, key: string, value: unknown, options: EditOptions = {}): Promise<this> {
     const field = parseOption(textSchema, 'attachToToolResult.key', key);
     const call = parseOption(z.string(), 'attachToToolResult.callId', callId);
@@ -249,14 +261,17 @@ export class History {
     return this;
   }
 
-  /** Where the last message has calls: a result for each that says it was interrupted, with what `trails` has for it. */
+  /** If the last message has calls: adds a result for each that says it was interrupted, with its entry in `trails`. */
   async settleInterrupted(trails: Readonly<Record<string, unknown>> = {}, options: EditOptions = {}): Promise<this> {
     const checked = checkMembers(plain(trails, 'trails'), 'trails');
     await this.#edit({ operation: 'settleInterrupted', trails: checked }, options);
     return this;
   }
 
-  /** Notes an event of an extension on the newest message: kept, never sent. False: it is too large and was dropped. */
+  /**
+   * Adds an event of an extension to the newest message; it is kept and never sent. False: too large, so it was
+   * dropped.
+   */
   async addExtensionEvent(event: unknown, options: EditOptions = {}): Promise<boolean> {
     const request: EditRequest = { operation: 'addExtensionEvent', event: plain(event, 'event') };
     return (await this.#edit(request, options)) as boolean;
@@ -264,27 +279,27 @@ export class History {
 
   // ---- reading ------------------------------------------------------------------------------------------------------
 
-  /** All messages, transient ones too. */
+  /** All messages, including transient ones. */
   messages(): Promise<readonly HistoryMessage[]> {
     return this.#read({ name: 'messages' });
   }
 
-  /** All messages that are stored. */
+  /** All stored messages. */
   toArray(): Promise<readonly HistoryMessage[]> {
     return this.#read({ name: 'toArray' });
   }
 
-  /** How many messages there are, transient ones too. */
+  /** The number of messages, including transient ones. */
   size(): Promise<number> {
     return this.#read({ name: 'size' });
   }
 
-  /** There is none. */
+  /** True if there are no messages. */
   async isEmpty(): Promise<boolean> {
     return (await this.size()) === 0;
   }
 
-  /** Ids of calls without a result anywhere, in order. */
+  /** The ids of calls that have no result anywhere, in order. */
   orphanedToolCallIds(): Promise<readonly string[]> {
     return this.#read({ name: 'orphanedToolCallIds' });
   }
@@ -294,7 +309,7 @@ export class History {
     return this.#read({ name: 'pendingToolCalls' });
   }
 
-  /** How many assistant messages there are. */
+  /** The number of assistant messages. */
   steps(): Promise<number> {
     return this.#read({ name: 'steps' });
   }
@@ -304,12 +319,12 @@ export class History {
     return this.#read({ name: 'finalAssistantMessage' });
   }
 
-  /** There is a system message. */
+  /** True if there is a system message. */
   hasSystemPrompt(): Promise<boolean> {
     return this.#read({ name: 'hasSystemPrompt' });
   }
 
-  /** The last message is an assistant's with calls. */
+  /** True if the last message is an assistant message with calls. */
   hasPendingToolCalls(): Promise<boolean> {
     return this.#read({ name: 'hasPendingToolCalls' });
   }
@@ -319,7 +334,7 @@ export class History {
     return this.#read({ name: 'lastSessionContextDate' });
   }
 
-  /** How many chunks the newest index of chunks names; 0 without one. */
+  /** The number of archives that the newest index of archives names; 0 without an index. */
   lastInjectedChunkCount(): Promise<number> {
     return this.#read({ name: 'lastInjectedChunkCount' });
   }
@@ -329,7 +344,7 @@ export class History {
     return this.#read({ name: 'realUserMessages' });
   }
 
-  /** Index of the last of them; null without one. */
+  /** The index of the last of `realUserMessages`; null without one. */
   lastRealUserIndex(): Promise<number | null> {
     return this.#read({ name: 'lastRealUserIndex' });
   }
@@ -344,41 +359,44 @@ export class History {
     return this.#read({ name: 'estimateTokens' });
   }
 
-  /** The messages as they may leave for a model: filtered by the chain of tasks, stripped, each call with one result, padded. */
+  /**
+   * The messages in the form a model may receive: filtered by the chain of tasks, stripped, each call with one result,
+   * padded.
+   */
   async toApi(options: ToApiOptions = {}): Promise<readonly ApiMessage[]> {
     return this.#read({ name: 'toApi', options: checkToApiOptions(options) });
   }
 
-  // ---- going elsewhere ----------------------------------------------------------------------------------------------
+  // ---- export and import --------------------------------------------------------------------------------------------
 
-  /** The stored messages as lines of JSON: a head with the version of the form, then a message a line. */
+  /** The stored messages as lines of JSON: a head with the version of the form, then one line per message. */
   async *export(): AsyncGenerator<string, void, undefined> {
     yield* historyLines(this.#parts.address.session, await this.toArray());
   }
 
-  /** Seeds the session with lines of `export`. Rejects with `invalid_argument` for others, naming the line. */
+  /** Seeds the session with lines of `export`. Rejects with `invalid_argument` for other lines, and names the line. */
   async import(lines: Iterable<string> | AsyncIterable<string>, options: EditOptions = {}): Promise<this> {
     return this.seed(await readHistoryLines(lines), options);
   }
 
   // ---- tasks and compression ----------------------------------------------------------------------------------------
 
-  /** Begins a task below the active one; resolves with its id. Every user turn begins one by itself. */
+  /** Begins a task below the active one and resolves with its id. Every user turn also begins one automatically. */
   startTask(title?: string): Promise<number> {
     return tasks.startTask(this.#parts, title);
   }
 
-  /** Goes back to the parent of the active task. */
+  /** Returns to the parent of the active task. */
   undo(): Promise<TaskMove> {
     return tasks.undo(this.#parts);
   }
 
-  /** Goes to any task: forward again, or to another branch. */
+  /** Switches to any task, also a later one or one of another branch. */
   switchTo(id: number): Promise<TaskMove> {
     return tasks.switchTo(this.#parts, id);
   }
 
-  /** Ids of the tasks begun below one. */
+  /** The ids of the tasks begun below a task. */
   children(id: number): Promise<readonly number[]> {
     return tasks.children(this.#parts, id);
   }
@@ -388,7 +406,7 @@ export class History {
     return tasks.taskHistory(this.#parts, limit);
   }
 
-  /** What a model would be sent now. */
+  /** The messages that a model would receive now. */
   activeMessages(): Promise<readonly RequestMessage[]> {
     return tasks.activeMessages(this.#parts);
   }
@@ -404,30 +422,30 @@ export class History {
   }
 
   /**
-   * Compresses the conversation now, if it is worth it; resolves when that is over and durable. `reason` of one that was not made:
-   * `disabled`, `busy` (the session is not idle), `not_needed`, or why the summary failed; the history is then as it was. Rejects
-   * with `ConfigError` (bad option), `StoreFullError`, `CancelledError` (closed, deleted).
+   * Compresses the conversation now, if that is worth it; resolves when it is over and durable. If it was not done,
+   * `reason` is `disabled`, `busy` (the session is not idle), `not_needed`, or why the summary failed; the history is
+   * then unchanged. Rejects with `ConfigError` (bad option), `StoreFullError`, `CancelledError` (closed, deleted).
    */
   async compress(options: CompressOptions = {}): Promise<CompressionResult> {
     const { link, address } = this.#parts;
     return link.call('session.compress', { ...address, ...checkCompressOptions(options) }, false);
   }
 
-  /** The archived parts of the conversation, oldest first. */
+  /** The archives of the conversation, oldest first. */
   chunks(): Promise<readonly ChunkInfo[]> {
     return this.#parts.link.call('session.chunks', this.#parts.address, true);
   }
 
   /**
-   * The messages of an archived part, as they were; `undefined` when there is none of this number (from 1). Rejects with
-   * `InvalidArgumentError` (`invalid_index`) for what is no such number.
+   * The messages of an archive, as they were; `undefined` if no archive has this number (from 1). Rejects with
+   * `InvalidArgumentError` (`invalid_index`) for an invalid number.
    */
   async chunk(number: number): Promise<readonly HistoryMessage[] | undefined> {
     checkChunkNumber(number);
     return this.#parts.link.call('session.chunk', { ...this.#parts.address, number }, true);
   }
 
-  // ---- the line to the shard ----------------------------------------------------------------------------------------
+  // ---- requests to the shard ----------------------------------------------------------------------------------------
 
   async #edit(
     edit: EditRequest,
@@ -438,11 +456,14 @@ export class History {
     const keyed = key === undefined ? {} : { key, fingerprint: fingerprintOf(edit) };
     const named = incarnation === undefined ? {} : { incarnation };
     const request = { ...this.#parts.address, edit, ...keyed, ...named };
-    // A copy: a shard on this thread answers with its own objects.
+    // A copy, because a shard on this thread answers with its own objects.
     return structuredClone(await this.#parts.link.call('history.edit', request, key !== undefined));
   }
 
-  /** Of the session a handle names. An id alone is no handle: it names a message in whatever session it is looked up. */
+  /**
+   * The incarnation of the session that a handle names. An id alone is not a handle: it names a message in the session
+   * in which it is looked up.
+   */
   #incarnationOf(handle: unknown, need: 'required' | 'optional'): number | undefined {
     const session = memberOf(handle, 'session');
     const incarnation = memberOf(handle, 'incarnation');
@@ -464,9 +485,9 @@ export class History {
     return structuredClone(await this.#parts.link.call('history.read', request, true)) as T;
   }
 
-  /** Makes a request of the history as it is now, until one is taken before the history changes again. */
+  /** Makes a request from a snapshot of the history, and repeats that until the history did not change in between. */
   async #onSnapshot(make: (snapshot: HistorySnapshot) => EditRequest | undefined, options: EditOptions): Promise<void> {
-    // Checked also where nothing is found to be changed.
+    // Checked even if there turns out to be nothing to change.
     checkEditOptions('history', options);
     for (let attempt = 1; ; attempt += 1) {
       const edit = make(await this.#read<HistorySnapshot>({ name: 'snapshot' }));

@@ -22,7 +22,7 @@ import type { CheckedOptions, DefinitionDirectories } from '../protocol/options.
 import { assembleRuntime, type Place } from './assemble.ts';
 import type { Runtime } from './runtime.ts';
 
-/** Tools a specialist's file may name besides those of the embedder's agents. */
+/** Tools that a specialist's file may name besides those of the embedder's agents. */
 const BUILT_IN: readonly AnyTool[] = [
   bash,
   read_file,
@@ -34,7 +34,10 @@ const BUILT_IN: readonly AnyTool[] = [
   view_messages,
 ] as readonly AnyTool[];
 
-/** `assembleRuntime` with what the directories define. Rejects as that does, and with `ConfigError` for a directory that is none. */
+/**
+ * `assembleRuntime` with the definitions of the directories. Rejects as it does, and with `ConfigError` for a missing
+ * directory.
+ */
 export async function openWithDefinitions(
   checked: CheckedOptions,
   directories: DefinitionDirectories,
@@ -62,7 +65,7 @@ export async function openWithDefinitions(
   }
 }
 
-/** An embedder who names a directory means one that is there. */
+/** A directory that the embedder names must exist. */
 async function checkDirectories(directories: DefinitionDirectories): Promise<void> {
   for (const key of ['skills', 'workflows', 'specialists'] as const) {
     for (const path of directories[key]) {
@@ -78,7 +81,7 @@ async function checkDirectories(directories: DefinitionDirectories): Promise<voi
   }
 }
 
-/** Specialists as agents; one whose name is taken, or that names a tool nobody has, is left out and told. */
+/** Specialists as agents. One with a taken name, or with an unknown tool, is left out with a warning. */
 function specialists(
   agents: readonly Agent[],
   definitions: readonly SpecialistDefinition[],
@@ -86,7 +89,7 @@ function specialists(
 ): readonly Agent[] {
   const taken = new Set(agents.map((each) => each.name));
   const tools = toolsByName(agents);
-  // What a module exports is known once a tool thread has loaded it.
+  // The exports of a module are unknown until a tool thread has loaded it.
   const hasModules = agents.some((each) => each.tools?.some((tool) => tool instanceof URL) === true);
   const found: Agent[] = [];
   for (const { name, description, prompt, model, maxTurns, tools: wanted } of definitions) {
@@ -109,7 +112,7 @@ function specialists(
   return found;
 }
 
-/** Tools by name in lower case; an embedder's own goes before the built-in one. */
+/** Tools by name in lower case; an embedder's own tool takes precedence over the built-in one. */
 function toolsByName(agents: readonly Agent[]): ReadonlyMap<string, AnyTool> {
   const tools = new Map<string, AnyTool>(BUILT_IN.map((each) => [each.name.toLowerCase(), each]));
   for (const each of agents) {

@@ -1,4 +1,4 @@
-/** `open`: a data directory becomes a runtime. */
+/** `open`: makes a runtime from a data directory. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -11,9 +11,9 @@ import { assembleRuntime, MEMORY, type Place } from './assemble.ts';
 import type { Runtime } from './runtime.ts';
 
 /**
- * Opens a data directory, made if need be, or `':memory:'`, and goes on with everything that was interrupted. Rejects with
- * `ConfigError` (an option, an agent, a tool), `StoreLockedError` (somebody has it open), `StoreCorruptError`,
- * `StoreVersionError`, `StoreFullError`.
+ * Opens a data directory, created if necessary, or `':memory:'`, and resumes everything that was interrupted. Rejects
+ * with `ConfigError` (an option, an agent, a tool), `StoreLockedError` (another process has it open),
+ * `StoreCorruptError`, `StoreVersionError`, `StoreFullError`.
  */
 export async function open(directory: string, options: OpenOptions = {}): Promise<Runtime> {
   if (typeof directory !== 'string' || directory.trim() === '') {
@@ -22,10 +22,10 @@ export async function open(directory: string, options: OpenOptions = {}): Promis
   const checked = checkOptions(options);
   const place = await openPlace(directory, Math.max(1, checked.threads.sessions));
   try {
-    // Before anything of this life is made: a store that was made wider is told of, whoever made it.
+    // Runs before the shards create any file: a store with wider rights is reported, no matter which process made it.
     if (place.directory !== undefined) await warnOfWideRights(place.directory, checked);
     if (checked.definitions === undefined) return await assembleRuntime(checked, place);
-    // Loaded by those who use it: the YAML parser is half as large as the rest.
+    // Imported only on use: the YAML parser is half as large as everything else.
     const { openWithDefinitions } = await import('./open-definitions.ts');
     return await openWithDefinitions(checked, checked.definitions, place);
   } catch (error) {
@@ -34,7 +34,7 @@ export async function open(directory: string, options: OpenOptions = {}): Promis
   }
 }
 
-/** A store holds what users said. Rights that were given to others may be meant, so they are told of and left. */
+/** A store holds what users said. Rights of others may be intended, so they are logged and not changed. */
 async function warnOfWideRights(directory: string, { logger }: CheckedOptions): Promise<void> {
   const found = await findWideRights(directory);
   if (found === undefined) return;
@@ -45,7 +45,10 @@ async function warnOfWideRights(directory: string, { logger }: CheckedOptions): 
   );
 }
 
-/** Takes the directory: lock first, then the manifest, whose shard count rules over the option once a store exists (A6). */
+/**
+ * Acquires the directory: lock first, then the manifest. Once a store exists, its shard count overrides the option
+ * (A6).
+ */
 async function openPlace(directory: string, shards: number): Promise<Place> {
   if (directory === MEMORY) {
     const shelf = await mkdtemp(join(tmpdir(), 'troupe-'));

@@ -1,4 +1,4 @@
-/** The receipt of an accepted message: what became of it, awaitable at each stage, also after a restart. */
+/** The receipt of an accepted message: its outcome, awaitable at each stage, also after a restart. */
 import {
   CancelledError,
   describeValue,
@@ -12,26 +12,26 @@ import { checkSessionId } from '../../base/ids.ts';
 import type { ReceiptState } from '../../session/state/state.ts';
 import type { ReceiptName, ShardCaller } from '../protocol/protocol.ts';
 
-/** What became of a message. */
+/** The outcome of a message so far. */
 export interface ReceiptStatus {
   /**
-   * `accepted`: it waits; `promoted`: it is in the log. Then how its turn ended; `dropped`: it left the mailbox and never entered
-   * the log, nothing else.
+   * `accepted`: it waits; `promoted`: it is in the log. The others say how its turn ended. `dropped`: it left the
+   * mailbox and never entered the log, nothing else.
    */
   readonly status: 'accepted' | 'promoted' | 'answered' | 'failed' | 'interrupted' | 'suspended' | 'dropped';
-  /** Why it was dropped, or its turn ended without an answer. */
+  /** Why it was dropped, or why its turn ended without an answer. */
   readonly reason?: string;
 }
 
-/** See the head of the file. A value: it may be kept, passed on, or had again by its `id`. */
+/** See the head of the file. A value: it may be kept, passed on, or looked up again by its `id`. */
 export class Receipt {
   /**
-   * Names the message: `<session>/<incarnation>.<pending id>`. The incarnation is a number given once: a new session under the id of
-   * a deleted one has another.
+   * Names the message: `<session>/<incarnation>.<pending id>`. An incarnation number is given only once: a new session
+   * with the id of a deleted one has another number.
    */
   readonly id: string;
   readonly session: string;
-  /** Number of the event that told of the acceptance. */
+  /** The number of the event that reported the acceptance. */
   readonly seq: number;
   /** The key was known: nothing new was accepted. */
   readonly duplicate: boolean;
@@ -40,7 +40,7 @@ export class Receipt {
   readonly #link: ShardCaller;
   readonly #followed: Promise<ReceiptState | undefined> | undefined;
 
-  /** `followed`: the end, told by itself; `undefined` where it must be asked for. */
+  /** `followed`: the outcome, which the shard sends without a request; `undefined` if it must be requested. */
   constructor(
     link: ShardCaller,
     accepted: {
@@ -66,7 +66,10 @@ export class Receipt {
     return { session: this.session, incarnation: this.#incarnation, pendingId: this.pendingId };
   }
 
-  /** Where the message is now. Rejects with `TroupeError` (`unknown_session`) when its session was deleted; so do the others. */
+  /**
+   * The current status. Like the other methods, it rejects with `TroupeError` (`unknown_session`) if the session was
+   * deleted.
+   */
   async status(): Promise<ReceiptStatus> {
     const state = await this.#link.call('receipt.status', this.#name, true);
     if (state === undefined) throw new TroupeError('unknown_session', `the session of receipt ${this.id} was deleted`);
@@ -80,13 +83,14 @@ export class Receipt {
   }
 
   /**
-   * The last assistant text of the turn that consumed the message: `''` for a turn that ended without text. Rejects with
-   * `TurnFailedError` when that turn failed or bounced the message (code `limit` and `data.reason` `max_steps` at the agent's step
-   * limit, `data.reason` `guardrail` where one blocked it), `CancelledError` when it was interrupted, or the message withdrawn or
-   * replaced.
+   * The last assistant text of the turn that consumed the message; `''` if the turn ended without text. Rejects with
+   * `TurnFailedError` if that turn failed or bounced the message. At the agent's step limit its code is `limit` and
+   * `data.reason` is `max_steps`; if a guardrail blocked the turn, `data.reason` is `guardrail`. Rejects with
+   * `CancelledError` if the turn was interrupted, or the message was withdrawn or replaced.
    */
   async answer(): Promise<string> {
-    // Asked at once where it must be: what is asked after it, a deletion say, comes after it.
+    // Without a follower the request leaves at once, so that it precedes later requests of the caller, such as a
+    // deletion.
     const followed = this.#followed === undefined ? undefined : await this.#followed;
     const state = followed ?? (await this.#wait('settled'));
     switch (state.status) {
@@ -119,15 +123,15 @@ export class Receipt {
 const RECEIPT_ID = /^([^/]+)\/(?:([1-9]\d{0,14})\.)?([1-9]\d{0,14})$/;
 
 /**
- * What a receipt's id names. One without an incarnation, as earlier versions gave, is of the session there is now. Throws
- * `InvalidNameError` for anything else.
+ * The parts of a receipt's id. An id without an incarnation, as earlier versions gave, names the current session of
+ * that id. Throws `InvalidNameError` for anything else.
  */
 export function parseReceiptId(id: unknown): {
   readonly session: string;
   readonly pendingId: number;
   readonly incarnation?: number;
 } {
-  // Plain decimal: a number is read in many more ways (`1e3`, `0x10`), which would be other names of the same receipt.
+  // Plain decimal only: `Number` accepts more forms (`1e3`, `0x10`), which would be other names of the same receipt.
   const found = typeof id === 'string' ? RECEIPT_ID.exec(id) : null;
   if (found === null) {
     throw new InvalidNameError(`a receipt id has the form <session>/<incarnation>.<number>, got ${describeValue(id)}`);
@@ -155,13 +159,13 @@ function publicStatus(state: ReceiptState): ReceiptStatus {
   }
 }
 
-/** The word a program goes by, where the error has one (`guardrail`). */
+/** The machine-readable reason of an error, if it has one (`guardrail`). */
 function reasonOf({ data }: ErrorShape): { readonly reason?: string } {
   const reason = data?.['reason'];
   return typeof reason === 'string' ? { reason } : {};
 }
 
-/** The run stopped at a boundary: `data.content` is its last answer's text; it goes on with a message, or `resume()`. */
+/** The run stopped at a boundary: `data.content` is its last answer's text; a message or `resume()` continues it. */
 function suspendedError({ turn, reason, detail, text }: Extract<ReceiptState, { status: 'suspended' }>): Error {
   if (reason === 'interrupted') {
     const data = { turn, reason: detail ?? null, content: text };

@@ -1,5 +1,6 @@
 /**
- * A runtime: the sessions of one data directory, as the embedder holds them. It only routes; sessions live in the shards.
+ * A runtime: the sessions of one data directory, as the embedder holds them. It only routes; sessions live in the
+ * shards.
  */
 import { z } from 'zod';
 import { CLOSE_DEADLINE_MS, READY_WAIT_MS } from '../../base/bounds.ts';
@@ -23,7 +24,7 @@ import { type AllEventOptions, allReading } from './event-options.ts';
 import { Family } from './family.ts';
 import { orAborted, Session, type SessionParts } from './session.ts';
 
-/** Which sessions to list. */
+/** Options of `sessions.list`. */
 export interface ListOptions {
   /** Children of this session; `null`: roots only. */
   readonly parent?: string | null;
@@ -34,7 +35,7 @@ export interface ListOptions {
   readonly limit?: number;
 }
 
-/** What a runtime is. */
+/** Facts about a runtime. */
 export interface RuntimeInfo {
   readonly version: string;
   readonly node: string;
@@ -42,7 +43,7 @@ export interface RuntimeInfo {
   readonly durability: Durability;
   readonly threads: { readonly sessions: number; readonly models: number; readonly tools: number };
   readonly shards: number;
-  /** `settings.session.defaultViewMode`: what a reader is shown who does not say. */
+  /** `settings.session.defaultViewMode`: the view mode of a reader that names none. */
   readonly defaultViewMode: ViewMode;
 }
 
@@ -50,11 +51,11 @@ export interface RuntimeInfo {
 export interface RuntimeMetrics extends CounterValues {
   /** Session threads that died and were replaced. */
   readonly restarts: number;
-  /** The store refuses writes: the error's message. */
+  /** The message of the error with which the store refuses writes. */
   readonly degraded?: string;
 }
 
-/** What a runtime is made of. */
+/** The parts of a runtime. */
 export interface RuntimeParts {
   readonly links: readonly ShardLink[];
   readonly hub: EventHub;
@@ -65,11 +66,11 @@ export interface RuntimeParts {
   readonly agentNames: ReadonlySet<string>;
   readonly defaultAgent: string;
   readonly degraded: () => TroupeError | undefined;
-  /** Skills and workflows, where directories of them were given. */
+  /** Skills and workflows, if directories of them were given. */
   readonly definitions?: DefinitionSource | undefined;
-  /** The search over all sessions, where an agent has it: told what is deleted. */
+  /** The search over all sessions, if an agent has it; it is notified of deletions. */
   readonly search?: MessageSearch | undefined;
-  /** Lets the data directory go. */
+  /** Releases the data directory. */
   readonly release: () => Promise<void>;
 }
 
@@ -99,9 +100,9 @@ export class Runtime {
   }
 
   /**
-   * A session by its id: made when it is first sent something, else the one there is. No await, no lock. Throws
-   * `InvalidNameError`, and `ConfigError` (`unknown_agent`) for an agent nobody defined. The agent of an existing session
-   * stays what it is.
+   * A session by its id: the existing one, or one that the first request creates. No await, no lock. Throws
+   * `InvalidNameError`, and `ConfigError` (`unknown_agent`) for an undefined agent. An existing session keeps its
+   * agent.
    */
   session(id: string, agent?: string): Session {
     checkSessionId(id);
@@ -159,14 +160,17 @@ export class Runtime {
     },
   };
 
-  /** Events of all sessions, live; of those in `after` what the log has first. Read in `basic` or `verbose` they carry no raw content. */
+  /**
+   * Live events of all sessions; sessions in `after` are replayed from the log first. In `basic` or `verbose` the
+   * events carry no raw content.
+   */
   events(options?: AllEventOptions & { readonly mode?: 'debug' }): AsyncIterableIterator<SessionEvent>;
   events(options: AllEventOptions): AsyncIterableIterator<ViewedEvent>;
   events(options: AllEventOptions = {}): AsyncIterableIterator<SessionEvent> {
     return this.#parts.hub.all(allReading(options));
   }
 
-  /** Counters, at once: the shards write them into shared memory. */
+  /** Counters, synchronously: the shards write them into shared memory. */
   metrics(): RuntimeMetrics {
     const degraded = this.#parts.degraded();
     const counters = readCounters(this.#parts.counters);
@@ -175,8 +179,8 @@ export class Runtime {
   }
 
   /**
-   * True when it takes messages: not closing, the store takes writes, every session thread serves, and sessions that were interrupted
-   * have been read. Waits a second for the last of these at most.
+   * True if it takes messages: it is not closing, the store takes writes, every session thread serves, and interrupted
+   * sessions have been read. Waits at most a second for the last condition.
    */
   async isReady(): Promise<boolean> {
     const { links, degraded } = this.#parts;
@@ -189,7 +193,9 @@ export class Runtime {
     return isResumed && isServing();
   }
 
-  /** A list is answered when the interrupted sessions have been read. One that fails is asked for again. */
+  /**
+   * A list is answered once the interrupted sessions have been read. A failed list is requested again at the next call.
+   */
   async #whenResumed(): Promise<boolean> {
     try {
       await Promise.all(this.#parts.links.map((link) => link.call('sessions.list', { limit: 1 }, true)));
@@ -205,12 +211,15 @@ export class Runtime {
     return this.#parts.info;
   }
 
-  /** Lifts the stop after a failed authentication, or a model that was not found, from every session; one call tries first. */
+  /**
+   * Lifts the block after a failed authentication, or a model that was not found, from every session; one call tries
+   * first.
+   */
   async resume(): Promise<void> {
     await Promise.all(this.#parts.links.map((link) => link.call('runtime.resume', {}, true)));
   }
 
-  /** Resolves when nothing is running and nothing waits to run, queued children included. */
+  /** Resolves when nothing is running and nothing waits to run, including queued children. */
   async drain(options: { readonly signal?: AbortSignal } = {}): Promise<void> {
     const { signal } = parseOption(drainSchema, 'drain', options);
     const drained = Promise.all(this.#parts.links.map((link) => link.call('runtime.drain', { id: 0 }, true)));
@@ -218,8 +227,8 @@ export class Runtime {
   }
 
   /**
-   * Stops intake, waits up to `deadlineMs` for half-steps under way, parks the rest (they go on at the next open), flushes
-   * and lets the directory go. Safe to call again.
+   * Stops intake, waits up to `deadlineMs` for running half-steps, leaves the rest to resume at the next open, flushes
+   * and releases the directory. Safe to call again.
    */
   async close(options: { readonly deadlineMs?: number } = {}): Promise<void> {
     const { deadlineMs = CLOSE_DEADLINE_MS } = parseOption(closeSchema, 'close', options);
@@ -256,7 +265,7 @@ export const killSessionThread: (runtime: Runtime, index: number) => Promise<voi
 };
 
 /**
- * The search of a runtime; `undefined` where no agent may use it.
+ * The search of a runtime; `undefined` if no agent may use it.
  * @measured The benchmark of the search reads the statistics of the index, which no user needs.
  */
 export const searchOf: (runtime: Runtime) => MessageSearch | undefined = (runtime) => searches.get(runtime);
@@ -265,12 +274,14 @@ const searches = new WeakMap<Runtime, MessageSearch>();
 
 const linksOf = new WeakMap<Runtime, readonly ShardLink[]>();
 
-/** Publishes diagnostics of this runtime from now on, where somebody listens: for one who subscribed after `open`. */
+/**
+ * Publishes diagnostics of this runtime from now on if there are subscribers: for a subscriber that came after `open`.
+ */
 export const publishDiagnosticsOf: (runtime: Runtime) => void = (runtime) => diagnosticsOf.get(runtime)?.look();
 
 const diagnosticsOf = new WeakMap<Runtime, Diagnostics>();
 
-/** A runtime over these parts; remembers its links for `killSessionThread`. */
+/** Makes a runtime from these parts; remembers its links for `killSessionThread`. */
 export function createRuntime(parts: RuntimeParts): Runtime {
   const runtime = new Runtime(parts);
   linksOf.set(runtime, parts.links);

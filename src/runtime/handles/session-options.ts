@@ -17,25 +17,25 @@ import type { PageBounds, PageKind } from '../protocol/pages.ts';
 import type { ShardMethods, SpawnItem } from '../protocol/protocol.ts';
 import { fingerprintOf } from '../protocol/sent-message.ts';
 
-/** How to send. */
+/** Options of `send`. */
 export interface SendOptions {
-  /** Idempotency: the same key and content gives the same receipt. */
+  /** Idempotency: the same key and content returns the same receipt. */
   readonly key?: string;
-  /** How the message meets a busy session; see the table in the README. Default `ride`. */
+  /** How a busy session treats the message; see the table in the README. Default `ride`. */
   readonly deliver?: Deliver;
-  /** On failure the message leaves the log again and comes back in a `bounce_back` event. Default false. */
+  /** If the turn fails, the message leaves the log again and returns in a `bounce_back` event. Default false. */
   readonly bounceBack?: boolean;
-  /** Gives up waiting for the acceptance. The message may still be accepted: send again with a key to learn. */
+  /** Stops waiting for the acceptance. The message may still be accepted: send it again with a key to find out. */
   readonly signal?: AbortSignal;
-  /** Who sends, for the record. */
+  /** The sender, for the record. */
   readonly from?: string;
 }
 
-/** What to spawn. */
+/** Options of `spawn`. */
 export interface SpawnOptions {
-  /** What the child is made of; default: its parent's agent. */
+  /** The agent the child is made of; default: its parent's agent. */
   readonly agent?: string;
-  /** The same, by the name other agents know it under. */
+  /** The same, by the name under which other agents know it. */
   readonly specialist?: string;
   readonly task: string;
   /** A nickname, unique among the siblings; default `agent-N`. */
@@ -45,38 +45,41 @@ export interface SpawnOptions {
   /** `mailbox` (default): replies enter the parent's mailbox; `handle`: they go to the child's handle only. */
   readonly replies?: 'mailbox' | 'handle';
   /**
-   * Tokens the child and everything it spawns may use in all, input and output; at least 1. Before a model call that would begin
-   * beyond it the turn fails with `LimitError` (`data.limit` is `budget`), and the parent is told; calls that are out still end.
+   * The total of tokens, input and output, that the child and its descendants may use; at least 1. A model call that
+   * would begin beyond it fails its turn with `LimitError` (`data.limit` is `budget`), and the parent is notified.
+   * Calls in flight still complete.
    */
   readonly budget?: number;
   /** In `spawnAll`: idempotency of this item. */
   readonly key?: string;
 }
 
-/** How to fork. */
+/** Options of `fork`. */
 export interface ForkOptions {
-  /** Seq of the last message the fork has; inside a round the cut moves behind its last result. Default: all there is. */
+  /**
+   * Seq of the fork's last message; within a round the cut moves behind the round's last result. Default: all messages.
+   */
   readonly at?: number;
-  /** The fork's id; default `<parent>:fork-<n>`. One that lives on another thread gets a copy of the messages. */
+  /** The fork's id; default `<parent>:fork-<n>`. A fork on another thread gets a copy of the messages. */
   readonly id?: string;
 }
 
-/** Which page to read. */
+/** Options of `page`. */
 export interface PageOptions {
-  /** The `next` of the page before; default: the first page. */
+  /** The `next` of the previous page; default: the first page. */
   readonly after?: string;
-  /** Items at most: 1 to 1,000, 100 by default. */
+  /** Maximum number of items: 1 to 1,000, 100 by default. */
   readonly limit?: number;
-  /** Approximate bytes beside the first item; default 1 MB. */
+  /** Approximate bytes in addition to the first item; default 1 MB. */
   readonly bytesMax?: number;
 }
 
-/** What a person says of a call. */
+/** A person's decision about a call. */
 export interface ApprovalDecision {
   readonly allow: boolean;
-  /** Of a denial, for the model. */
+  /** The reason of a denial, for the model. */
   readonly reason?: string;
-  /** Of an allowed call: what it is run with instead. Checked against the tool's schema as any input. */
+  /** The input that an allowed call runs with instead. Checked against the tool's schema like any input. */
   readonly input?: Readonly<Record<string, unknown>>;
 }
 
@@ -154,13 +157,13 @@ export function checkDecision(
   };
 }
 
-/** The options of `session.spawn` as an item of `session.spawnAll`. Throws `ConfigError`. */
+/** The options of `session.spawn` as one item of `session.spawnAll`. Throws `ConfigError`. */
 export function keyedSpawn(options: SpawnOptions, extra: { readonly key?: string }): unknown {
   const { key } = parseOption(spawnKeySchema, 'spawn', extra);
   return key === undefined ? options : { ...parseOption(spawnSchema, 'spawn.0', options), key };
 }
 
-/** The items of `session.spawnAll`, checked. Throws `ConfigError`, naming the item by its index. */
+/** The items of `session.spawnAll`, checked. Throws `ConfigError` that names the item by its index. */
 export function checkSpawnItems(list: unknown): readonly SpawnItem[] {
   return parseOption(z.array(z.unknown()), 'spawnAll', list).map((item, index) => spawnItem(item, index));
 }
@@ -192,7 +195,7 @@ function spawnItem(options: unknown, index: number): SpawnItem {
   return key === undefined ? item : { ...item, key, fingerprint: fingerprintOf(JSON.stringify(item)) };
 }
 
-/** An input as it may be stored. Throws `ContentError`. */
+/** A storable copy of an input. Throws `ContentError`. */
 function plainInput(input: unknown): unknown {
   try {
     return toPlainJson(input);

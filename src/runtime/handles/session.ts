@@ -1,6 +1,6 @@
 /**
- * A session as its embedder holds it: an address, nothing more. Making one costs nothing and touches no disk; many handles
- * of one id are the same session.
+ * A session as its embedder holds it: only an address. Making one costs nothing and touches no disk; many handles of
+ * one id are the same session.
  */
 import { z } from 'zod';
 import type { Draft } from '../../base/draft.ts';
@@ -52,23 +52,23 @@ import {
 /** A session's state as its embedder sees it. */
 export type SessionInfo = SessionSnapshot;
 
-/** What a handle is made of. */
+/** The parts of a handle. */
 export interface SessionParts {
   readonly id: string;
-  /** The agent the session is made of if it does not exist; undefined: it must exist. */
+  /** The agent the session is created with if it does not exist; undefined: the session must exist. */
   readonly agent: string | undefined;
   readonly link: ShardLink;
   readonly hub: EventHub;
   readonly callbacks: MessageCallbacks;
   readonly remove: (id: string) => Promise<boolean>;
-  /** What the handle of another session is made of, which must exist when it is used. */
+  /** The parts for the handle of another session, which must exist when the handle is used. */
   readonly sibling: (id: string) => SessionParts;
-  /** Skills and workflows; missing: no directory of them was given. */
+  /** Skills and workflows; missing: no directories of them were given. */
   readonly definitions?: DefinitionSource | undefined;
-  /** Makes the handles that are more than a session; injected, since they are built on this file. */
+  /** Makes the handles that extend a session. Injected, because those classes import this file. */
   readonly kin: {
     readonly child: (parts: SessionParts, of: { readonly name: string; readonly parent: Session }) => Child;
-    /** `ended`: ids of those that have ended, in that order. */
+    /** `ended`: the ids of the children that have ended, in that order. */
     readonly family: (children: readonly Child[], ended: () => Promise<readonly string[]>) => Family;
   };
 }
@@ -83,8 +83,9 @@ const onMessageSchema = z.strictObject({
 });
 
 /**
- * `send` for the HTTP interface: a message as bytes of the JSON of `{ content, key, deliver, bounceBack, from }`, which the session's
- * thread reads. Rejects as `send`, with `ConfigError` for other members and `InvalidArgumentError` for what is no JSON.
+ * `send` for the HTTP interface: a message as JSON bytes of `{ content, key, deliver, bounceBack, from }`, which the
+ * session's thread reads. Rejects as `send` does, with `ConfigError` for other members and `InvalidArgumentError` for
+ * invalid JSON.
  */
 export let postMessage: (session: Session, json: Uint8Array) => Promise<Receipt>;
 
@@ -104,7 +105,7 @@ export class Session {
     this.#parts = parts;
   }
 
-  /** What every request names. */
+  /** The members that every request carries. */
   protected get address(): { readonly session: string; readonly agent?: string } {
     const { id, agent } = this.#parts;
     return { session: id, ...(agent === undefined ? {} : { agent }) };
@@ -137,7 +138,7 @@ export class Session {
     const { link } = this.#parts;
     const request = { ...this.address, json };
     const answer = await link.call('session.post', request, false).catch((error: unknown) => {
-      // The thread may have died of another session: with a key the message can be put again.
+      // The thread may have died because of another session. With a key the message can be sent again.
       const isRepeatable = error instanceof TroupeError && error.code === 'internal' && postedKey(json) !== undefined;
       if (!isRepeatable) throw error;
       return link.call('session.post', request, true);
@@ -145,13 +146,13 @@ export class Session {
     return new Receipt(link, { session: this.id, ...answer });
   }
 
-  /** `send`, then the answer. */
+  /** Calls `send`, then waits for the answer. */
   async ask(content: UserContent, options: SendOptions = NO_OPTIONS): Promise<string> {
     const { receipts } = this.#parts.link;
     const follower = receipts.follow();
     try {
       const receipt = await this.#send(content, options, follower);
-      // A message that was accepted before is not followed: its end may be long past.
+      // A message that was accepted before is not followed: its turn may have ended long ago.
       if (receipt.duplicate) receipts.tell(follower.id, undefined);
       return await orAborted(receipt.answer(), options.signal);
     } finally {
@@ -160,8 +161,8 @@ export class Session {
   }
 
   /**
-   * Replays durable events, then follows live ones: no gap, no duplicate. `break` unsubscribes. Read in `basic` or `verbose` they carry
-   * no raw content.
+   * Replays durable events, then follows live ones without a gap or a duplicate. `break` unsubscribes. In `basic` or
+   * `verbose` the events carry no raw content.
    */
   events(options?: EventOptions & { readonly mode?: 'debug' }): AsyncIterableIterator<SessionEvent>;
   events(options: EventOptions): AsyncIterableIterator<ViewedEvent>;
@@ -184,9 +185,10 @@ export class Session {
   }
 
   /**
-   * A page of what the session holds: `messages` of the log, the mailbox in drain order (`pending`), the messages a model is shown
-   * (`viewport`), the messages of the request (`request`; the first page has the rest of it in `head`). Bounded in bytes while it is
-   * read, with at least one item where there is one. `next` is the `after` of the page that follows. Rejects with `ConfigError`.
+   * A page of a session's contents: `messages` of the log, the mailbox in drain order (`pending`), the messages a model
+   * is shown (`viewport`), or the messages of the request (`request`; the first page has its other members in `head`).
+   * Bounded in bytes while it is read, with at least one item if any exist. `next` is the `after` of the next page.
+   * Rejects with `ConfigError`.
    */
   async page<Kind extends PageKind>(of: Kind, options: PageOptions = {}): Promise<PageOf[Kind]> {
     const page = await this.#parts.link.call(
@@ -194,7 +196,7 @@ export class Session {
       { ...this.address, ...checkPageOptions(of, options) },
       true,
     );
-    // The shard answers with a page of the kind it was asked for.
+    // The shard answers with a page of the requested kind.
     return page as PageOf[Kind];
   }
 
@@ -203,7 +205,7 @@ export class Session {
     return this.#parts.link.call('session.pending', this.address, true);
   }
 
-  /** Withdraws a user's entry that was not promoted yet; true iff it won. Anything else is left alone. */
+  /** Withdraws a user's entry that was not yet promoted; true if that succeeded. Any other entry is left alone. */
   async recall(pendingId: number): Promise<boolean> {
     const entry = checkPendingId(pendingId);
     return this.#parts.link.call('session.recall', { ...this.address, pendingId: entry }, false);
@@ -220,10 +222,10 @@ export class Session {
   }
 
   /**
-   * Decides a call that waits for a person (`approval.required`); durable when it resolves. True when the decision holds: also
-   * when the same one was told before. False when the call does not wait, or was decided otherwise. `input` runs an allowed
-   * call with another input; `reason` of a denial is told to the model. Rejects with `ContentError` for an input that cannot
-   * be stored, `ConfigError` for a bad option.
+   * Decides a call that waits for a person (`approval.required`); durable when it resolves. True if the decision holds,
+   * also when the same decision was made before. False if the call does not wait, or was decided otherwise. `input`
+   * runs an allowed call with another input; the model sees the `reason` of a denial. Rejects with `ContentError` for
+   * an input that cannot be stored, `ConfigError` for a bad option.
    */
   async approve(callId: string, decision: ApprovalDecision): Promise<boolean> {
     const request = { ...this.address, ...checkDecision(callId, decision) };
@@ -231,8 +233,9 @@ export class Session {
   }
 
   /**
-   * Starts a child; resolves once child, first message and link are durable. The same key re-attaches. Rejects with
-   * `ConfigError` (blank task, unknown tool or agent), `InvalidNameError` (nickname), `LimitError` (depth, children).
+   * Starts a child; resolves once child, first message and link are durable. A repeated key re-attaches to the child.
+   * Rejects with `ConfigError` (blank task, unknown tool or agent), `InvalidNameError` (nickname), `LimitError` (depth,
+   * children).
    */
   async spawn(options: SpawnOptions, extra: { readonly key?: string } = {}): Promise<Child> {
     const [child] = await this.#spawn([keyedSpawn(options, extra)]);
@@ -240,7 +243,7 @@ export class Session {
     return child;
   }
 
-  /** Starts many children; those beyond `limits.liveSessions` wait their turn. Rejects if one of them is refused. */
+  /** Starts many children; those beyond `limits.liveSessions` wait for admission. Rejects if one of them is refused. */
   async spawnAll(list: readonly SpawnOptions[]): Promise<Family> {
     const children = await this.#spawn(list);
     const ids = children.map(({ id }) => id);
@@ -261,7 +264,7 @@ export class Session {
     });
   }
 
-  /** A child of this session by its id, re-attached. */
+  /** Re-attaches to a child of this session by its id. */
   async child(id: string): Promise<Child> {
     const session = checkSessionId(id);
     const link = await this.#parts.link.call('child.link', { session }, true);
@@ -271,7 +274,7 @@ export class Session {
     return this.#parts.kin.child({ ...this.#parts, id, agent: undefined }, { name: link.name ?? '', parent: this });
   }
 
-  /** The conversation as it can be read, changed and repaired. */
+  /** The conversation, for reading, changing and repairing. */
   get history(): History {
     const { link, callbacks } = this.#parts;
     this.#history ??= new History({ address: this.address, link, callbacks });
@@ -279,15 +282,15 @@ export class Session {
   }
 
   /**
-   * Calls `callback` with each message that is said from now on, in order, once it is durable: answers, results of tools, what
-   * is added to the history and not silent. Throws `InvalidArgumentError` (`callback_required`), `LimitError`.
+   * Calls `callback` with each new message from now on, in order, once it is durable: answers, results of tools, and
+   * additions to the history that are not silent. Throws `InvalidArgumentError` (`callback_required`), `LimitError`.
    */
   onMessage(callback: MessageCallback): this;
   /**
-   * Registers a listener that the session's runs wait for, and returns the session: it is told of each message a run stores,
-   * in order, once that is durable, and may stop the run there. Not kept with the session: who opens the store again
-   * registers again. `signal` ends it. Throws `InvalidArgumentError` (`callback_required`) for
-   * what is no function, `LimitError` for too many.
+   * Registers a listener that the session's runs wait for, and returns the session. It receives each message that a run
+   * stores, in order, once the message is durable, and may stop the run there. The listener is not stored: register it
+   * again after each `open`. `signal` removes it. Throws `InvalidArgumentError` (`callback_required`) unless given a
+   * function, `LimitError` for too many listeners.
    */
   onMessage(listener: WaitingListener, options: { readonly wait: true; readonly signal?: AbortSignal }): this;
   onMessage(
@@ -319,15 +322,15 @@ export class Session {
     );
   }
 
-  /** What the session works towards. */
+  /** The goals of the session. */
   get goals(): Goals {
     this.#goals ??= new Goals(this.#parts.link, this.address);
     return this.#goals;
   }
 
   /**
-   * Puts a skill before the model with the next half-step, unless it is active: as long as its text stands in the window. Rejects
-   * with `ConfigError` for a name nobody defined, `MailboxFullError`, `LimitError`.
+   * Shows a skill to the model with the next half-step. Nothing happens if it is active, that is while its text is in
+   * the window. Rejects with `ConfigError` for an undefined name, `MailboxFullError`, `LimitError`.
    */
   activateSkill(name: string): Promise<Definition> {
     return this.#activate('skill', name);
@@ -346,22 +349,22 @@ export class Session {
       });
     }
     const { content } = definition;
-    // Made again it changes nothing: what is active stays so.
+    // Repeating the call changes nothing: an active definition stays active.
     await this.#parts.link.call('session.activate', { ...this.address, kind, name: definition.name, content }, true);
     return definition;
   }
 
-  /** The messages a model is shown now. */
+  /** The messages that a model is shown now. */
   viewport(): Promise<readonly Message[]> {
     return this.#parts.link.call('session.viewport', this.address, true);
   }
 
-  /** The whole request body as the log stands, without cache marks; byte-stable under `JSON.stringify`. */
+  /** The whole request body for the current log, without cache marks; byte-stable under `JSON.stringify`. */
   request(): Promise<ModelRequest> {
     return this.#parts.link.call('session.request', this.address, true);
   }
 
-  /** A receipt again, by its id; also after a restart. */
+  /** Finds a receipt by its id, also after a restart. */
   async receipt(id: string): Promise<Receipt> {
     const named = parseReceiptId(id);
     const found = named.session === this.id ? await this.#parts.link.call('receipt.find', named, true) : undefined;
@@ -371,11 +374,12 @@ export class Session {
   }
 
   /**
-   * A new session that goes on from this one as it stands, or as it stood behind message `at`. The log so far is shared, not
-   * copied; what either does afterwards the other does not see. Messages, tasks and the system text of the epoch go along;
-   * the mailbox, receipts, children and running calls stay. Its events begin with its own, `messages()` has all. Resolves once
-   * it is durable. Rejects with `TroupeError` (`unknown_session`), `InvalidArgumentError` (`message_not_found`: no such message
-   * in the conversation now), `InvalidNameError` (an id that is taken, or too long), `ConfigError`.
+   * Makes a new session that continues from this one as it is now, or as it was after message `at`. The log so far is
+   * shared, not copied; afterwards neither session sees what the other does. Messages, tasks and the system text of the
+   * epoch are included; the mailbox, receipts, children and running calls are not. The fork's events begin with its
+   * own, `messages()` has all. Resolves once it is durable. Rejects with `TroupeError` (`unknown_session`),
+   * `InvalidArgumentError` (`message_not_found`: the current conversation has no such message), `InvalidNameError` (an
+   * id that is taken, or too long), `ConfigError`.
    */
   async fork(options: ForkOptions = {}): Promise<Session> {
     const { id, ...cut } = checkForkOptions(options);
@@ -395,15 +399,16 @@ export class Session {
     return new Session(fork);
   }
 
-  /** No half-step starts until `resume`; durable. What runs goes on. */
+  /** No half-step starts until `resume`; durable. Running work continues. */
   async pause(): Promise<void> {
     await this.#parts.link.call('session.pause', this.address, true);
   }
 
   /**
-   * Lifts `pause`, and the stop after a failed authentication or a model that was not found: others on the key may call again,
-   * and those on its session thread that the key stopped resume with it (`runtime.resume()`: those of all threads).
-   * Goes on with a suspended run: its pending calls first, then the model. Rejects (`limit`, retryable) where that cannot start now.
+   * Lifts `pause`, and the block after a failed authentication or a model that was not found. Other sessions on the key
+   * may call again. Sessions on the same session thread that the key blocked resume too (`runtime.resume()`: those of
+   * all threads). Continues a suspended run: its pending calls first, then the model. Rejects (`limit`, retryable) if
+   * that cannot start now.
    */
   async resume(): Promise<void> {
     await this.#parts.link.call('session.resume', this.address, true);

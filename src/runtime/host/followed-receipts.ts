@@ -1,14 +1,17 @@
 /**
- * Receipts whose end the shard publishes without a request: `ask` wants nothing but the answer, and needs no second request.
+ * Receipts whose end the shard publishes without a request: `ask` needs only the answer, and saves a second request.
  *
- * Owns: the followers. Does not own: what a receipt says; an end that is not published here is requested (`receipt.wait`).
+ * Owns: the followers. Does not own: the content of a receipt; an end that is not published here is requested
+ * (`receipt.wait`).
  *  R1 each follower is notified once: of the durable end, or with `undefined` when the shard will not publish it.
  *
- * Both ways were tried as the only one, with instant models and answers of 9 kB:
- *  - Following every message costs 14 % more processor time for each one whose answer nobody awaits (`send`, then `drain`, on a
- *    session thread: 239 µs for 209 µs): its answer crosses to the host in vain.
- *  - Following none costs `ask` a commit of its own for the acceptance. With a deferrable acceptance (Q5 of the commit queue), a lone
- *    `ask` takes 7 ms in place of 0.06 ms: nobody waits for the turn's end, so its commit waits for company too.
+ * Each way was tried as the only one, with instant models and answers of 9 kB:
+ *  - Following every message costs 14 % more processor time for each message whose answer is not awaited (`send`, then
+ *    `drain`, on a session thread: 239 µs for 209 µs): its answer crosses to the host in vain.
+ *  - Following none costs `ask` a separate commit for the acceptance. With a deferrable acceptance (Q5 of the commit
+ *    queue), a lone `ask` takes 7 ms in place of 0.06 ms: no caller waits for the turn's end, so its commit waits for
+ *    company too.
+ *
  * After a restart, and for a receipt found by its id, only the request is left.
  */
 import type { ReceiptState } from '../../session/state/state.ts';

@@ -1,4 +1,6 @@
-/** What the host thread does for its shards: runs the tools, the provider and the system functions given as values. */
+/**
+ * Services of the host thread for its shards: runs the tools, the provider and the system functions given as values.
+ */
 
 import type { Clock } from '../../base/clock.ts';
 import { asError, CancelledError, ConfigError, describeValue } from '../../base/errors.ts';
@@ -18,13 +20,13 @@ export interface HostValues {
   /** Tools by agent and name. */
   readonly tools: ReadonlyMap<string, ReadonlyMap<string, AnyTool>>;
   readonly systems: ReadonlyMap<string, SystemFunction>;
-  /** Listeners that are waited for, guardrails, approval predicates. */
+  /** Listeners that runs wait for, guardrails, approval predicates. */
   readonly decisions?: HostDecisions;
-  /** What enrichers look up; missing: there are none. */
+  /** The sources that enrichers look up; missing: there are none. */
   readonly museLibrary?: MuseLibrary;
 }
 
-/** The services of one shard, and their end. `ask` is for a shard on this thread. */
+/** The services of one shard, and their end. A shard on this thread calls `ask`. */
 export interface HostServer extends HostCaller {
   /** The tools given as values. */
   readonly runner: HostRunner;
@@ -32,16 +34,16 @@ export interface HostServer extends HostCaller {
   abandon(): void;
 }
 
-/** What the values of an embedder are called with. */
+/** Parts for calling an embedder's values. */
 export interface HostServerOptions {
   readonly clock: Clock;
-  /** Tools of the same shard that still run, handed over from services that were abandoned; missing: none. */
+  /** Tools of the same shard that still run, taken over from abandoned services; missing: none. */
   readonly work?: HostWork;
 }
 
 /**
- * Answers what one shard asks on `endpoint` (`HostMethods`), and runs its tools. Runs on the host thread; every failure is a
- * rejection or an outcome.
+ * Answers the requests of one shard on `endpoint` (`HostMethods`), and runs its tools. Runs on the host thread; every
+ * failure is a rejection or an outcome.
  */
 export function serveHost(endpoint: Endpoint, values: HostValues, options: HostServerOptions): HostServer {
   const { clock, work } = options;
@@ -64,7 +66,8 @@ export function serveHost(endpoint: Endpoint, values: HostValues, options: HostS
           session,
           onDelta: (delta) => endpoint.notify('model.delta', { id, delta }),
         });
-        // Checked before it is cloned: what a clone would drop or refuse is a broken answer, and is asked for again (F56).
+        // Checked before it is cloned: an answer that a clone would shorten or refuse is broken, and is requested again
+        // (F56).
         return checkResponse(response);
       } finally {
         calls.delete(id);
@@ -82,7 +85,7 @@ export function serveHost(endpoint: Endpoint, values: HostValues, options: HostS
   });
   return {
     runner,
-    // As over a thread boundary, an embedder's functions get a copy of their own.
+    // An embedder's functions get their own copy, as they would across a thread boundary.
     ask: (method, request) => methods[method](method === 'host.consult' ? structuredClone(request) : request),
     abandon() {
       runner.abortAll('The session thread is gone');

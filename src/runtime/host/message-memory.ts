@@ -1,4 +1,4 @@
-/** What the tools `search_messages` and `view_messages` answer (contract §11.2). Host thread. */
+/** The answers of the tools `search_messages` and `view_messages` (contract §11.2). Host thread. */
 import { VIEW_INPUT_CHARACTERS, VIEW_MESSAGES_AROUND } from '../../base/bounds.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { checkSessionId } from '../../base/ids.ts';
@@ -11,17 +11,17 @@ import type { ShardCaller } from '../protocol/protocol.ts';
 import { isWithin, type SearchScope, treesOf } from '../protocol/search-scope.ts';
 import type { MessageSearch } from '../search/client.ts';
 
-/** What the memory stands on. */
+/** The parts of the memory. */
 export interface MemoryParts {
   readonly search: MessageSearch;
   readonly linkOf: (session: string) => ShardCaller;
-  /** What each session reaches. */
+  /** The sessions that each session may reach. */
   readonly scope: SearchScope;
-  /** Messages one search tells of. */
+  /** Maximum number of messages in the answer to one search. */
   readonly resultsMax: number;
 }
 
-/** Messages fetched around one, beyond those shown: seqs have gaps where messages were removed. */
+/** Messages fetched before and after one, more than are shown: seqs have gaps where messages were removed. */
 const FETCHED_AROUND = 4 * VIEW_MESSAGES_AROUND;
 
 /** The memory of a runtime, as its tools read it. */
@@ -63,7 +63,7 @@ export function createMessageMemory({ search, linkOf, scope, resultsMax }: Memor
     async view(messageId, reader) {
       const { session, seq } = parseMessageId(messageId);
       const link = linkOf(session);
-      // Out of reach is answered like a message that is not there: the answer must not tell that the session exists.
+      // A message out of reach is answered like a missing one: the answer must not reveal that the session exists.
       const isInReach = isWithin(await treesOf(scope, reader), session);
       const summary = isInReach ? await link.call('sessions.get', { session }, true) : undefined;
       const after = Math.max(0, seq - 1 - FETCHED_AROUND);
@@ -89,7 +89,7 @@ function titleOf(session: string, name: string | undefined): string {
   return name ?? `Session #${session}`;
 }
 
-/** The parts of `<session>#<seq>`. Throws `ConfigError` for what is no id of a message. */
+/** The parts of `<session>#<seq>`. Throws `ConfigError` for an invalid message id. */
 export function parseMessageId(id: string): { readonly session: string; readonly seq: number } {
   const found = /^(.+)#([1-9][0-9]{0,14})$/u.exec(id.trim());
   if (found === null) {
@@ -100,7 +100,7 @@ export function parseMessageId(id: string): { readonly session: string; readonly
   return { session: checkSessionId(found[1]), seq: Number(found[2]) };
 }
 
-/** A message in a line or more: what was said whole, calls and results in short (Δ42). */
+/** A message in one or more lines: texts in full, calls and results in short (Δ42). */
 function lineOf(message: Message): string {
   const { seq, type, toolName } = message;
   switch (type) {

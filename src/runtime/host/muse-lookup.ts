@@ -1,10 +1,12 @@
-/** What the host thread tells the enrichers of its shards: definitions, and what was said within reach of their session. */
+/**
+ * Answers of the host thread to the enrichers of its shards: definitions, and messages within reach of their session.
+ */
 import type { MuseQuestion, MuseWord } from '../../../actors/enrichers/muse-sources.ts';
 import { ConfigError } from '../../base/errors.ts';
 import type { Definition, DefinitionSource } from '../../definitions/definition.ts';
 import type { MessageMemory } from '../../tools/built-in/memory-tools.ts';
 
-/** What is looked up. */
+/** The sources of the answers. */
 export interface MuseLibrary {
   /** Missing: none is defined. */
   readonly definitions?: DefinitionSource | undefined;
@@ -12,7 +14,10 @@ export interface MuseLibrary {
   readonly memory?: MessageMemory | undefined;
 }
 
-/** Answers a question. Rejects with `ConfigError` (`config`) for what is no message id, and for a runtime without enrichers. */
+/**
+ * Answers a question. Rejects with `ConfigError` (`config`) for an invalid message id, and for a runtime without
+ * enrichers.
+ */
 export async function lookUp(library: MuseLibrary | undefined, question: MuseQuestion): Promise<MuseWord> {
   if (library === undefined) throw new ConfigError('this runtime has no enrichers');
   const { definitions } = library;

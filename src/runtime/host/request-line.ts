@@ -1,10 +1,12 @@
 /**
- * Large requests of the host to one shard, in line. A request is copied when it is posted to a session thread, and copied again when
- * it is written: those under way are bounded in bytes, and the others wait on the host, where they cost nothing but a reference.
+ * The queue of large requests from the host to one shard. A request is copied when it is posted to a session thread,
+ * and copied again when it is written. So requests in flight are bounded in bytes; the others wait on the host, at the
+ * cost of a reference.
  *
- * Owns: how many bytes are under way, and the requests that wait. Does not own: the requests themselves (`shard-link.ts`).
- *  Q1 at most `REQUEST_BYTES_UNDER_WAY_MAX` are under way, or one request alone;
- *  Q2 requests of one session keep their order, the small ones too; those of other sessions pass.
+ * Owns: the number of bytes in flight, and the waiting requests. Does not own: the requests themselves
+ * (`shard-link.ts`).
+ *  Q1 at most `REQUEST_BYTES_UNDER_WAY_MAX` are in flight, or one request alone;
+ *  Q2 requests of one session keep their order, the small ones too; those of other sessions may overtake.
  */
 import { REQUEST_BYTES_UNDER_WAY_MAX } from '../../base/bounds.ts';
 
@@ -19,19 +21,22 @@ export class RequestLine {
   readonly #bytesMax: number;
   #bytes = 0;
   #waiting: Waiting[] = [];
-  /** Requests in line, by session. */
+  /** The number of waiting requests, by session. */
   readonly #held = new Map<string, number>();
 
   constructor(bytesMax: number = REQUEST_BYTES_UNDER_WAY_MAX) {
     this.#bytesMax = bytesMax;
   }
 
-  /** Nothing waits. */
+  /** True if no request waits. */
   get isEmpty(): boolean {
     return this.#waiting.length === 0;
   }
 
-  /** Takes a request on its way; the promise of its time where it must wait. The caller calls `left` with the same bytes when the request ends. */
+  /**
+   * Admits a request, or returns a promise that resolves when it may leave. The caller calls `left` with the same bytes
+   * when the request ends.
+   */
   enter(session: string, bytes: number): Promise<void> | undefined {
     if (!this.#held.has(session) && (bytes === 0 || this.#hasRoom(bytes))) {
       this.#bytes += bytes;
@@ -41,7 +46,7 @@ export class RequestLine {
     return new Promise((leave) => this.#waiting.push({ session, bytes, leave }));
   }
 
-  /** A request was answered, or failed. */
+  /** Must be called when a request was answered or failed. */
   left(bytes: number): void {
     this.#bytes -= bytes;
     if (this.#waiting.length > 0) this.#release();
@@ -51,7 +56,10 @@ export class RequestLine {
     return this.#bytes === 0 || this.#bytes + bytes <= this.#bytesMax;
   }
 
-  /** Lets those go that fit, first come first served: a session with a request that does not fit stays, with all behind it. */
+  /**
+   * Releases the requests that fit, in order of arrival. A session with a request that does not fit keeps it and all
+   * that follow.
+   */
   #release(): void {
     const stays: Waiting[] = [];
     const blocked = new Set<string>();
@@ -76,10 +84,10 @@ export class RequestLine {
   }
 }
 
-/** Levels of a request that are looked at: a block of a message lies four deep. */
+/** Maximum depth that is counted in a request; a block of a message is four levels deep. */
 const DEPTH_MAX = 8;
 
-/** About how many bytes a request's texts have, in UTF-16 units, and its bytes. */
+/** The approximate size of a request: its texts in UTF-16 units, and its byte arrays. */
 export function textBytes(value: unknown, depth = 0): number {
   if (typeof value === 'string') return value.length;
   if (value instanceof Uint8Array) return value.byteLength;

@@ -1,10 +1,10 @@
 /**
  * The runtime's lines in the embedder's log.
  *
- * Owns: a child logger for each session that had something to say lately. Does not own: the logger. Host thread.
+ * Owns: a child logger for each session that logged recently. Does not own: the logger. Host thread.
  *  Q1 A line of a session comes from a logger with `{ session, agent }`.
- *  Q2 No line holds a secret: neither what a provider was given as one, nor what looks like one.
- *  Q3 A logger that throws takes nothing along.
+ *  Q2 No line holds a secret: neither a provider's credentials, nor text that looks like a secret.
+ *  Q3 A logger that throws affects nothing else.
  */
 import { SESSION_LOGGERS_MAX } from '../../base/bounds.ts';
 import { redactData, redactText } from '../../base/redaction.ts';
@@ -21,13 +21,13 @@ export class SessionLogs {
   readonly #secrets: readonly string[];
   readonly #children = new RecentMap<GuardedLogger>(SESSION_LOGGERS_MAX);
 
-  /** `provider`: what its credentials are is cut out of every line. */
+  /** `provider`: its credentials are cut out of every line. */
   constructor(logger: GuardedLogger | undefined, provider: ModelProvider | ProviderData) {
     this.#logger = logger;
     this.#secrets = logger === undefined ? [] : secretsOf(provider);
   }
 
-  /** Writes a line, if anybody logs. Never throws. */
+  /** Writes a line, if there is a logger. Never throws. */
   write({ level, message, session, agent, ...fields }: LogLine): void {
     if (this.#logger === undefined) return;
     const text = redactText(message, this.#secrets);
@@ -46,7 +46,7 @@ export class SessionLogs {
     logger: GuardedLogger,
     of: { readonly session: string; readonly agent?: string },
   ): GuardedLogger | undefined {
-    // A session that was made anew may be of another agent.
+    // A session that was deleted and created again may have another agent.
     const key = `${of.agent ?? ''} ${of.session}`;
     const known = this.#children.get(key) ?? logger.child(of);
     if (known !== undefined) this.#children.put(key, known);
@@ -54,7 +54,7 @@ export class SessionLogs {
   }
 }
 
-/** Secrets of a provider that is plain data; one given by value keeps its own. */
+/** The secrets of a provider that is plain data; a provider given by value keeps its own. */
 function secretsOf(provider: ModelProvider | ProviderData): readonly string[] {
   if (isModelProvider(provider) || provider.kind !== 'anthropic') return [];
   const { apiKey, authToken } = provider.options;
@@ -62,7 +62,7 @@ function secretsOf(provider: ModelProvider | ProviderData): readonly string[] {
   try {
     return credentialsOf(provider.options)?.secrets ?? given;
   } catch {
-    // A key no header can carry: every call says so, and it is a secret all the same.
+    // A key that no header can carry: every call reports it, and it is still a secret.
     return given;
   }
 }

@@ -2,7 +2,8 @@
  * Deaths of one session thread: whether it may be replaced again, and which sessions the next thread leaves alone.
  *
  * Owns: the deaths that count, the isolated sessions. Does not own: the thread, its replacement (`shard-link.ts`).
- *  D1 a session on which the thread ran out of memory twice within the period is isolated, and those two deaths count no more.
+ *  D1 a session on which the thread ran out of memory twice within the period is isolated, and those two deaths count
+ *     no more.
  */
 import { SHARD_RESTARTS } from '../../base/bounds.ts';
 import { countRestart } from '../../base/restart-intensity.ts';
@@ -12,11 +13,11 @@ import type { SessionKey } from '../../journal/position.ts';
 export class ShardDeaths {
   /** Monotonic ms, within the period, ascending. */
   #times: readonly number[] = [];
-  /** When the thread last ran out of memory on a session. */
+  /** The last time the thread ran out of memory on a session. */
   readonly #outOfMemory = new Map<SessionKey, number>();
   readonly #isolated = new Set<SessionKey>();
 
-  /** Deaths that count. */
+  /** The number of deaths that count. */
   get count(): number {
     return this.#times.length;
   }
@@ -26,7 +27,10 @@ export class ShardDeaths {
     return [...this.#isolated];
   }
 
-  /** Notes a death; true while the thread may be replaced. `culprit`: the session it ran out of memory on; 0: none. */
+  /**
+   * Notes a death; true while the thread may be replaced. `culprit`: the session on which it ran out of memory; 0:
+   * none.
+   */
   note(now: number, culprit: SessionKey): boolean {
     const { restarts, allowed } = countRestart(this.#times, now, SHARD_RESTARTS);
     const earlier = this.#outOfMemory.get(culprit);

@@ -1,14 +1,15 @@
 /**
- * The host's line to one shard, which may be a thread or may be here; a thread that dies is replaced.
+ * The host's connection to one shard, which runs on its own thread or on this one; a thread that dies is replaced.
  *
- * Owns: the thread, the restarts, what must be said again to a new one (watches). Does not own: subscribers, sessions.
- *  L1 a request that only reads, or carries a key, is asked again of a new thread: its asker does not notice;
- *  L2 any other request that was under way when the thread died rejects with a retryable error, since its outcome is
+ * Owns: the thread, the restarts, the state that a new thread must be sent again (watches). Does not own: subscribers,
+ * sessions.
+ *  L1 a request that only reads, or carries a key, is sent again to a new thread, and the caller does not notice;
+ *  L2 any other request that was in flight when the thread died rejects with a retryable error, since its outcome is
  *     unknown;
- *  L3 more deaths than `SHARD_RESTARTS` allows and the link gives up: everything rejects. A session on which the
+ *  L3 after more deaths than `SHARD_RESTARTS` allows the link gives up: everything rejects. A session on which the
  *     thread ran out of memory twice is isolated: the next thread leaves it alone, and those deaths count no more;
- *  L4 a close ends: a thread that does not answer within its deadline and `SHARD_CLOSE_MS` is ended as a crash would end it, and
- *     what it was at goes on at the next open.
+ *  L4 a close ends: a thread that does not answer within its deadline and `SHARD_CLOSE_MS` is ended as a crash would
+ *     end it, and its work resumes at the next open.
  */
 import { REQUEST_LARGE_BYTES_MIN, SHARD_CLOSE_MS } from '../../base/bounds.ts';
 import type { Clock, Random } from '../../base/clock.ts';
@@ -38,25 +39,27 @@ import { RequestLine, textBytes } from './request-line.ts';
 import { ShardDeaths } from './shard-deaths.ts';
 import { type ShardThread, startInPlace, startWorker } from './shard-threads.ts';
 
-/** What a link tells the runtime. */
+/** Receives the notifications of a link. */
 export interface LinkListener {
   events(events: readonly SessionEvent[]): void;
-  /** Sessions that are about to tell something for the first time. */
+  /** Sessions that are about to publish for the first time. */
   introduced?(sessions: readonly SessionIntroduction[]): void;
-  /** What was said in a session that is listened to. */
+  /** New messages of a session with callbacks. */
   said?(note: SaidNote): void;
   /** The store of this shard refuses writes; undefined: it takes them again. */
   degraded(error: TroupeError | undefined): void;
   log(line: LogLine): void;
-  /** The newest event of a session that is read, told again: the thread may have died before it could tell the last ones. */
+  /**
+   * The newest event of a watched session, published again: the thread may have died before it published the last ones.
+   */
   remind(event: SessionEvent): void;
-  /** The shard serves again: what it made durable before may not have been told. */
+  /** The shard serves again; events that became durable before may not have been published. */
   resumed?(): void;
-  /** The shard is given up: it will tell nothing any more. */
+  /** The shard is given up and will publish nothing more. */
   lost(error: TroupeError): void;
 }
 
-/** What a link is made of. */
+/** The parts of a link. */
 export interface LinkParts {
   readonly plan: ShardPlan;
   readonly values: HostValues;
@@ -64,9 +67,9 @@ export interface LinkParts {
   readonly clock: Clock;
   readonly random: Random;
   readonly listener: LinkListener;
-  /** Starts a shard on a thread of its own; default a worker. A simulator gives one that is none. */
+  /** Starts a shard on its own thread; default: a worker. A simulator returns one without a real thread. */
   readonly startShard?: (plan: ShardPlan) => ShardThread;
-  /** What a shard on this thread stands on; default the machine's own. */
+  /** The ports of a shard on this thread; default: those of the machine. */
   readonly shardPorts?: ShardPorts;
 }
 
@@ -74,33 +77,33 @@ interface Incarnation {
   readonly endpoint: Endpoint;
   readonly thread: ShardThread;
   readonly end: () => void;
-  /** The far side ended: what it had not answered, it never will. */
+  /** The far side ended: it will never answer its open requests. */
   isGone: boolean;
-  /** Calls are made to it: its death is to be mended. */
+  /** It receives requests, so its death must be repaired. */
   isServing: boolean;
 }
 
 /** See the head of the file. */
 export class ShardLink implements ShardCaller {
-  /** Receipts whose end this shard tells by itself. */
+  /** Receipts whose end this shard publishes without a request. */
   readonly receipts: FollowedReceipts = new FollowedReceipts();
-  /** Listeners the sessions of this shard wait for. */
+  /** Listeners that the sessions of this shard wait for. */
   readonly listeners: WaitingListeners = new WaitingListeners();
   readonly #parts: LinkParts;
   readonly #line = new RequestLine();
-  /** What is being read; `undefined` stands for all sessions. */
+  /** The watched sessions; `undefined` stands for all sessions. */
   readonly #watched = new Set<string | undefined>();
-  /** Sessions whose messages are listened to. */
+  /** Sessions whose messages have callbacks. */
   readonly #listened = new Set<string>();
-  /** Sessions are introduced. */
+  /** True while sessions are introduced. */
   #introduces = false;
-  /** What host tools are at: they outlive the thread they work for. */
+  /** The running work of host tools, which outlives the thread it is done for. */
   readonly #hostWork: HostWork = new Map();
   #current: Promise<Incarnation> | undefined;
-  /** The one of `#current`, once it serves. */
+  /** The incarnation of `#current`, once it serves. */
   #serving: Incarnation | undefined;
   readonly #deaths = new ShardDeaths();
-  /** The session the thread that died last ran out of memory on; 0: none. */
+  /** The session on which the last dead thread ran out of memory; 0: none. */
   #culprit: SessionKey = 0;
   #restarts = 0;
   #failure: TroupeError | undefined;
@@ -110,18 +113,19 @@ export class ShardLink implements ShardCaller {
     this.#parts = parts;
   }
 
-  /** Starts the shard. Rejects with what keeps it from starting: the store's errors, `ConfigError`. */
+  /** Starts the shard. Rejects with the error that keeps it from starting: the store's errors, `ConfigError`. */
   async start(): Promise<void> {
     const starting = this.#incarnate();
     this.#current = starting;
     const incarnation = await starting;
     incarnation.isServing = true;
     this.#serving = incarnation;
-    // It died behind its own answer, before it counted: nobody else would replace it, and requests would be repeated for ever.
+    // It died after its answer but before `isServing` was set. Without this no thread would replace it, and requests
+    // would be repeated forever.
     if (incarnation.isGone) this.#died();
   }
 
-  /** Requests are answered now. */
+  /** True if requests are answered now. */
   get isServing(): boolean {
     return this.#serving?.isGone === false && this.#failure === undefined && !this.#isClosing;
   }
@@ -131,9 +135,7 @@ export class ShardLink implements ShardCaller {
     return this.#restarts;
   }
 
-  /**
-   * Asks the shard. `repeatable`: the question may be asked again of a new thread (L1).
-   */
+  /** Sends a request to the shard. `repeatable`: it may be sent again to a new thread (L1). */
   call<M extends keyof ShardMethods>(
     method: M,
     request: ShardMethods[M]['request'],
@@ -144,7 +146,7 @@ export class ShardLink implements ShardCaller {
     return isAlone ? this.#callNow(method, request, repeatable) : this.#callInLine(method, request, repeatable, bytes);
   }
 
-  /** A large request, or one that must not overtake such a one (Q2 of the line). */
+  /** Sends a large request, or one that must not overtake a large one (Q2 of `request-line.ts`). */
   async #callInLine<M extends keyof ShardMethods>(
     method: M,
     request: ShardMethods[M]['request'],
@@ -153,7 +155,7 @@ export class ShardLink implements ShardCaller {
   ): Promise<ShardMethods[M]['answer']> {
     const session = 'session' in request ? request.session : undefined;
     const turn = this.#line.enter(session ?? '', bytes);
-    // Posted at once where it need not wait: what is asked next comes behind it.
+    // Without a wait the request is posted synchronously, so that later requests follow it.
     if (turn !== undefined) await turn;
     try {
       return await this.#callNow(method, request, repeatable);
@@ -168,7 +170,7 @@ export class ShardLink implements ShardCaller {
     repeatable: boolean,
   ): Promise<ShardMethods[M]['answer']> {
     const serving = this.#serving;
-    // One that has died, or is closing, takes the long way, as does a question it does not answer.
+    // A dead or closing incarnation takes the slow path, and so does a request that it leaves unanswered.
     if (serving === undefined || serving.isGone || this.#failure !== undefined || this.#isClosing) {
       return this.#ask(method, request, repeatable);
     }
@@ -205,7 +207,7 @@ export class ShardLink implements ShardCaller {
     return this.#ask(method, request, repeatable);
   }
 
-  /** The thread died with a question unanswered: throws unless it may be asked again (L1, L2). */
+  /** The thread died with a request unanswered: throws unless the request may be repeated (L1, L2). */
   #checkRepeatable(repeatable: boolean, cause: unknown): void {
     if (this.#isClosing) throw new CancelledError('the runtime was closed', { cause });
     if (!repeatable) throw unknownOutcome(cause);
@@ -217,36 +219,39 @@ export class ShardLink implements ShardCaller {
     return current;
   }
 
-  /** Starts or stops the telling of a session's events, or of all sessions' (`undefined`). */
+  /** Starts or stops the publication of a session's events, or of the events of all sessions (`undefined`). */
   async watch(session: string | undefined, on: boolean): Promise<void> {
     if (on) this.#watched.add(session);
     else this.#watched.delete(session);
     await this.#tell('session.watch', { on, ...(session === undefined ? {} : { session }) });
   }
 
-  /** Has sessions introduced before they tell anything, from now on, or not any more. One that is not can be asked for. */
+  /**
+   * Starts or stops the introduction of sessions before their first event. A session that was not introduced can be
+   * looked up.
+   */
   introduce(on: boolean): void {
     this.#introduces = on;
-    // A thread that is gone, or a runtime that is closed, tells nothing either; a new thread is told at its start.
+    // A dead thread, or a closed runtime, publishes nothing either; a new thread learns it at its start.
     this.#tell('sessions.introduce', { on }).catch(() => undefined);
   }
 
-  /** Starts or stops the telling of what is said in a session. */
+  /** Starts or stops the publication of a session's new messages. */
   async listen(session: string, on: boolean): Promise<void> {
     if (on) this.#listened.add(session);
     else this.#listened.delete(session);
     await this.#tell('history.watch', { session, on });
   }
 
-  /** The listeners of a session are waited for from now on, or not any more: what is asked after this comes after it. */
+  /** Starts or stops the waiting for a session's listeners. It takes effect before later requests. */
   gate(session: string, on: boolean): void {
-    // A thread that is gone, or a runtime that is closed, waits for nobody; a new thread is told at its start.
+    // A dead thread, or a closed runtime, waits for no listener; a new thread learns it at its start.
     this.#tell('history.gate', { session, on }).catch(() => undefined);
   }
 
-  /** To the thread that is there; a new one is told everything anew. */
+  /** Sends a setting to the current thread; a new thread receives all settings again. */
   async #tell<M extends keyof ShardMethods>(method: M, request: ShardMethods[M]['request']): Promise<void> {
-    // In its place among what is asked at the same time, where nothing must be awaited first.
+    // With a serving thread the request is posted synchronously, so that it keeps its order among concurrent requests.
     const incarnation = this.#serving ?? (await this.#running());
     try {
       await incarnation.endpoint.call(method, request);
@@ -255,7 +260,7 @@ export class ShardLink implements ShardCaller {
     }
   }
 
-  /** Kills the thread as a crash would; it is replaced. For tests of that. */
+  /** Kills the thread as a crash would; it is replaced. For tests. */
   async kill(): Promise<void> {
     const incarnation = await this.#running();
     if (this.#parts.isThread) await incarnation.thread.exit();
@@ -280,7 +285,10 @@ export class ShardLink implements ShardCaller {
     }
   }
 
-  /** Resolves when the shard has closed, or its thread has had its time (L4). A shard on this thread has no other end. */
+  /**
+   * Resolves when the shard has closed, or the deadline of its thread has passed (L4). A shard on this thread has no
+   * deadline.
+   */
   async #closed({ endpoint }: Incarnation, deadlineMs: number): Promise<void> {
     const { clock, listener, plan, isThread } = this.#parts;
     const closed = endpoint.call('runtime.close', { deadlineMs }).then(() => true);
@@ -346,7 +354,7 @@ export class ShardLink implements ShardCaller {
 
   #listen(endpoint: Endpoint): void {
     const { listener } = this.#parts;
-    // In place they are handed over as they are, from a thread packed.
+    // A shard in place passes events unchanged, a thread passes them packed.
     endpoint.handle('events', (note) => this.#told(note as EventsNote<readonly SessionEvent[]>));
     endpoint.handle('events.packed', (note) => {
       const { introduced, events } = note as EventsNote<PackedEvents>;
@@ -366,12 +374,12 @@ export class ShardLink implements ShardCaller {
 
   #told({ introduced, events }: EventsNote<readonly SessionEvent[]>): void {
     const { listener } = this.#parts;
-    // First: who tells something is known by then.
+    // First, so that the sessions are known before their events.
     if (introduced !== undefined) listener.introduced?.(introduced);
     if (events.length > 0) listener.events(events);
   }
 
-  /** The store refuses writes, or takes them again: then there may be events on the disk that nobody was told of. */
+  /** The store refuses writes, or takes them again: then the disk may hold events that were never published. */
   #degraded(error: TroupeError | undefined): void {
     this.#parts.listener.degraded(error);
     if (error === undefined)
@@ -381,17 +389,17 @@ export class ShardLink implements ShardCaller {
       );
   }
 
-  /** A thread is gone: another takes its place, and its sessions go on from the log. */
+  /** A thread died: another replaces it, and its sessions resume from the log. */
   #died(): void {
     if (this.#isClosing || this.#failure !== undefined) return;
     const next = this.#replace();
     this.#current = next;
     this.#serving = undefined;
-    // Whoever asks meanwhile gets the same error.
+    // Callers that await it meanwhile get the same error.
     next.catch(() => undefined);
   }
 
-  /** A thread in the place of one that died; another one if that dies before it serves (L3). */
+  /** Starts a thread in place of a dead one, and another if that one dies before it serves (L3). */
   async #replace(cause?: unknown): Promise<Incarnation> {
     const { plan, listener } = this.#parts;
     const loss = this.#noteDeath();
@@ -413,7 +421,7 @@ export class ShardLink implements ShardCaller {
     }
   }
 
-  /** Notes a death; returns why there will be no other thread, if so. */
+  /** Notes a death; returns the reason if there will be no other thread. */
   #noteDeath(): string | undefined {
     const { clock, plan } = this.#parts;
     const isReplaced = this.#deaths.note(clock.monotonic(), this.#culprit);
@@ -439,7 +447,9 @@ export class ShardLink implements ShardCaller {
     await Promise.all([...introduces, ...watches, ...listens]);
   }
 
-  /** What was made durable and could not be told is in the log: a reader that sees the newest event looks there. */
+  /**
+   * Durable events that could not be published are in the log. A reader that sees the newest event reads the gap there.
+   */
   async #remindReaders({ endpoint }: Incarnation): Promise<void> {
     this.#parts.listener.resumed?.();
     for (const session of this.#watched) {
@@ -450,14 +460,14 @@ export class ShardLink implements ShardCaller {
         const page = (await endpoint.call('session.events', request)) as ShardMethods['session.events']['answer'];
         for (const event of page.events) this.#parts.listener.remind(event);
       } catch {
-        // The thread is gone again, and the next one reminds them.
+        // The thread died again; the next one reminds the readers.
         return;
       }
     }
   }
 }
 
-/** Methods whose requests carry what an embedder wrote. */
+/** Methods whose requests carry content of an embedder. */
 const GROWING: ReadonlySet<keyof ShardMethods> = new Set([
   'session.send',
   'session.post',
@@ -466,13 +476,13 @@ const GROWING: ReadonlySet<keyof ShardMethods> = new Set([
   'history.edit',
 ]);
 
-/** The size of a request that is to stand in line; 0 for a small one. */
+/** The size of a request that must enter the queue; 0 for a small one. */
 function largeBytes(request: unknown): number {
   const bytes = textBytes(request);
   return bytes < REQUEST_LARGE_BYTES_MIN ? 0 : bytes;
 }
 
-/** Neither done nor not done, as far as anybody can tell (L2). */
+/** Whether the request took effect cannot be known (L2). */
 function unknownOutcome(cause: unknown): TroupeError {
   return new TroupeError(
     'internal',

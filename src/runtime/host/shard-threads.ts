@@ -1,4 +1,7 @@
-/** Where a shard runs: on a worker thread, or on the host thread. Both answer on an endpoint; both are started by `shard.start`. */
+/**
+ * The thread of a shard: a worker thread, or the host thread. Both answer on an endpoint, and `shard.start` starts
+ * both.
+ */
 import { SESSION_THREAD_YOUNG_HEAP_MB } from '../../base/bounds.ts';
 import { systemCodeOf } from '../../base/errors.ts';
 import type { SessionKey } from '../../journal/position.ts';
@@ -17,17 +20,17 @@ import type { HostServer } from './host-services.ts';
 export interface ShardThread extends Pick<Thread, 'endpoint' | 'exit'> {
   /** Runs `listener` once when the thread has ended. */
   onExit(listener: (end: ShardThreadEnd) => void): void;
-  /** Lets the shard reach its host, before `shard.start`; returns what ends that. */
+  /** Connects the shard to its host, before `shard.start`; returns a function that ends the connection. */
   serve(services: Pick<HostServer, 'runner' | 'ask'>): () => void;
 }
 
-/** How a shard's thread ended. */
+/** The end of a shard's thread. */
 export interface ShardThreadEnd {
-  /** It ran out of memory while it worked on this session; 0: on none. Missing: it ended otherwise. */
+  /** The session on which the thread ran out of memory; 0: on none. Missing: the thread ended otherwise. */
   readonly outOfMemory?: SessionKey;
 }
 
-/** Starts a shard on a worker thread. `limits`: of its memory. */
+/** Starts a shard on a worker thread. `limits`: the limits of its memory. */
 export function startWorker(plan: ShardPlan, limits: ThreadLimits = {}): ShardThread {
   const ports = createBridgePorts();
   const gate = new EndGate();
@@ -46,7 +49,7 @@ export function startWorker(plan: ShardPlan, limits: ThreadLimits = {}): ShardTh
   return { endpoint, onExit: onEnd, exit, serve: ({ runner }) => exposeObject(runner, ports.exposed) };
 }
 
-/** What a shard on the host thread is started with. */
+/** The surroundings of a shard on the host thread. */
 export interface InPlaceSurroundings extends Pick<ServiceSurroundings, 'clock' | 'random'> {
   readonly provider: NonNullable<ServiceSurroundings['inPlace']>['provider'];
   readonly ports: ShardPorts | undefined;

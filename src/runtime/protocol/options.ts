@@ -64,7 +64,10 @@ export interface OpenOptions {
   /** The reach of `search_messages`, `view_messages` and Mneme's recall. */
   readonly search?: SearchOptions;
   readonly logger?: Logger;
-  /** For tests: with a clock or random numbers of your own, sessions and models run on the host thread unless told otherwise. */
+  /**
+   * For tests: with a clock or random numbers of your own, sessions and models run on the host thread unless `threads`
+   * says otherwise.
+   */
   readonly clock?: Clock;
   readonly random?: Random;
 }

@@ -331,7 +331,7 @@ export interface ShardCaller {
   ): Promise<ShardMethods[M]['answer']>;
 }
 
-/** Who a session is. Neither ever changes; another session may bear its name once it is deleted. */
+/** The identity of a session. It never changes; another session may have its name once it is deleted. */
 export interface SessionIntroduction {
   readonly session: string;
   readonly agent: string;
@@ -363,7 +363,7 @@ export interface LogLine {
   readonly ms?: number;
 }
 
-/** What a shard asks of its host: the functions an embedder gave. Request and answer. */
+/** Requests of a shard to its host: calls of the functions an embedder gave. Request and answer. */
 export interface HostMethods {
   /** A call of a provider given by value. Answers with its response; its deltas come before the answer, as notes (`model.delta`). */
   'host.generate': { request: HostModelCall; answer: unknown };

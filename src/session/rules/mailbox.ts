@@ -83,7 +83,7 @@ export function hasActive(state: SessionState): boolean {
   return false;
 }
 
-/** What one half-step promotes, in this order: responses, background, steers, the rider. */
+/** The entries that one half-step promotes, in this order: responses, background, steers, the rider. */
 export interface Selection {
   readonly responses: readonly MailboxEntry[];
   readonly background: readonly MailboxEntry[];

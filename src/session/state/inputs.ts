@@ -237,13 +237,12 @@ export type Input =
       readonly error?: ErrorShape;
       readonly usage?: Usage;
     }
-  /** One operation on the history; never while a model call is out: see `edit-gate.ts`. */
+  /** One operation on the history; never while a model call is in flight: see `edit-gate.ts`. */
   | { readonly type: 'edit'; readonly request: EditRequest; readonly key?: string; readonly fingerprint?: string };
 
 /**
  * The task of an enricher's run: prepare a turn, find memories worth recalling, sum up messages that leave the window,
- * or name
- * a sub-agent.
+ * or name a sub-agent.
  */
 export type MuseName = 'melete' | 'recall' | 'mneme' | 'namer';
 

@@ -1,13 +1,14 @@
 /**
- * What an embedder asked of the runtime, and how it ended: an answer, an error that is expected under faults, or a violation.
+ * An embedder's requests to the runtime, and their ends: an answer, an error that is expected under faults, or a
+ * violation.
  *
- * Owns: what was asked and not answered yet. Does not own: what is asked.
+ * Owns: the requests without an answer so far. Does not own: the content of requests.
  */
 import { CancelledError, TroupeError, TurnFailedError } from '../../base/errors.ts';
 import type { Ledger, Outcome } from './ledger.ts';
 import type { SimulatedProcess } from './world.ts';
 
-/** What attempts need of their embedder. */
+/** The parts that attempts need from their embedder. */
 export interface AttemptParts {
   readonly process: SimulatedProcess;
   readonly ledger: Ledger;
@@ -15,7 +16,7 @@ export interface AttemptParts {
   readonly uid: (prefix: string) => string;
 }
 
-/** Refusals and losses that are part of the bargain. */
+/** Refusals and losses that the contract allows. */
 const EXPECTED_CODES: ReadonlySet<string> = new Set([
   'session_busy',
   'mailbox_full',
@@ -35,7 +36,7 @@ export class Attempts {
     this.#parts = parts;
   }
 
-  /** The embedder leaves: any refusal is expected from now on. */
+  /** The embedder leaves: from now on any refusal is expected. */
   leave(): void {
     this.#isLeaving = true;
   }
@@ -44,18 +45,18 @@ export class Attempts {
     return this.#isLeaving;
   }
 
-  /** What was asked and not answered yet. */
+  /** The requests without an answer so far. */
   get open(): readonly string[] {
     return [...this.#open];
   }
 
-  /** Something is asked; returns what notes that it ended. */
+  /** Records the start of a request; returns the function that records its end. */
   begin(what: string): () => void {
     this.#open.add(what);
     return () => void this.#open.delete(what);
   }
 
-  /** Does something that may fail with an expected error. */
+  /** Runs an action that may fail with an expected error. */
   async attempt(what: string, act: () => Promise<unknown>): Promise<void> {
     const name = this.#parts.uid(`${what} `);
     // A reader reads for as long as there is a runtime.
@@ -69,7 +70,7 @@ export class Attempts {
     }
   }
 
-  /** How an answer ended; undefined when that is not known, since the runtime went away. */
+  /** The outcome of an answer; undefined if it is unknown because the runtime ended. */
   async outcomeOf(words: Promise<string>): Promise<Outcome | undefined> {
     try {
       return { kind: 'text', text: await words };
@@ -88,7 +89,7 @@ export class Attempts {
     }
   }
 
-  /** Something failed: an error that is not part of the bargain is a violation. */
+  /** Records a failure: an error that the contract does not allow is a violation. */
   failed(what: string, error: unknown): void {
     const { ledger, trace } = this.#parts;
     trace(`${what} failed: ${String(error)}`);
@@ -102,7 +103,7 @@ export class Attempts {
   }
 }
 
-/** A session thread that dies again and again is given up, and says so (L3 of the link). */
+/** A session thread that dies repeatedly is given up, and its error says so (L3 of `shard-link.ts`). */
 export function isGivenUp(error: unknown): boolean {
   return error instanceof TroupeError && /died \d+ times within a minute/.test(error.message);
 }

@@ -1,6 +1,7 @@
 /**
- * The service that embeds the runtime: conversations that send, spawn, interrupt, withdraw, pause, delete and read, by
- * chance, and tell the ledger what they were told. It lives and dies with its process; what it knows is in the ledger.
+ * The simulated service that embeds the runtime. Its conversations send, spawn, interrupt, withdraw, pause, delete and
+ * read at random, and report to the ledger what the runtime answered and published. It lives and dies with its process;
+ * all its knowledge is in the ledger.
  */
 import { TroupeError } from '../../base/errors.ts';
 import type { Deliver } from '../../base/messages.ts';
@@ -15,7 +16,7 @@ import type { SeededRandom } from './seeded-random.ts';
 import { agentOfSession, type Swarm } from './swarm.ts';
 import type { SimulatedProcess, World } from './world.ts';
 
-/** What an embedder is made of. */
+/** The parts of an embedder. */
 export interface EmbedderParts {
   readonly process: SimulatedProcess;
   readonly world: World;
@@ -31,11 +32,11 @@ const DELIVERIES: readonly (Deliver | undefined)[] = [
   ...[undefined, undefined, undefined, undefined, undefined],
   ...(['steer', 'steer', 'turn', 'merge', 'merge', 'latest', 'reject', 'interrupt'] as const),
 ];
-/** Receipts whose answers are asked for once more at the end. */
+/** Number of receipts whose answers are requested once more at the end. */
 const ANSWERS_ASKED = 12;
-/** Virtual milliseconds within which everything a conversation began is begun to its end. */
+/** Virtual milliseconds within which everything that a conversation began must end. */
 const FINISH_MS = 180_000;
-/** Refusals after which the message is certainly not there. */
+/** Refusals after which the message is certainly not stored. */
 const FINAL_CODES: ReadonlySet<string> = new Set(['session_busy', 'mailbox_full']);
 
 /** See the head of the file. */
@@ -62,7 +63,7 @@ export class Embedder {
     });
   }
 
-  /** Starts conversations and readers; they go on until the process dies or `leave`. */
+  /** Starts conversations and readers; they continue until the process dies or `leave` is called. */
   start(): void {
     const { swarm, ledger } = this.#parts;
     for (let index = 0; index < swarm.conversations; index += 1) void this.#converse();
@@ -71,19 +72,19 @@ export class Embedder {
     void this.#repeat();
   }
 
-  /** Nothing more is begun. */
+  /** Begins nothing more. */
   leave(): void {
     this.#attempts.leave();
   }
 
-  /** Begins nothing more and lets what was begun come to its end: a pause is lifted again, a deletion is asked for. */
+  /** Begins nothing more and lets everything in progress end: a pause is lifted again, a deletion is requested. */
   async finish(): Promise<void> {
     const { world, process } = this.#parts;
     this.#isFinishing = true;
     await world.sleep(process, FINISH_MS);
   }
 
-  /** The last life: everything that has a key is sent until it is acknowledged, every answer is waited for. */
+  /** The last life: resends everything with a key until it is acknowledged, and awaits every answer. */
   async settle(): Promise<void> {
     const { runtime, ledger, world, process } = this.#parts;
     let isOver = false;
@@ -103,7 +104,7 @@ export class Embedder {
     }
     await runtime.drain();
     for (const session of sessions) if (!ledger.isDeleted(session)) await this.#askFinally(session);
-    // A receipt of long ago is looked up in the log: all of them would be most of what a run costs.
+    // An old receipt is looked up in the log: looking up all of them would be most of the cost of a run.
     const accepted = [...ledger.messages.values()].filter(({ pendingId }) => pendingId !== undefined);
     for (const { session, pendingId } of this.#random.some(accepted, ANSWERS_ASKED)) {
       const receipt = await runtime.session(session).receipt(`${session}/${pendingId}`);
@@ -113,12 +114,12 @@ export class Embedder {
     await attended;
     await runtime.drain();
     await this.#histories.noteHistories();
-    // What was told last is still on its way to the readers.
+    // The last published events are still on their way to the readers.
     await world.sleep(process, 10_000);
     for (const what of this.#attempts.open) ledger.violate('stuck', `${what} was never answered`);
   }
 
-  /** Without faults a session answers whatever it is sent, whatever it went through. */
+  /** Without faults a session answers every message, whatever happened to it before. */
   async #askFinally(session: string): Promise<void> {
     const { runtime, ledger } = this.#parts;
     const story: MessageStory = {
@@ -134,7 +135,7 @@ export class Embedder {
       await receipt.answer();
     } catch (error) {
       const { message } = error as Error;
-      // Its own bounds may still end a turn, and its children's failures.
+      // The session's own bounds may still end a turn, and so may failures of its children.
       if (!/toolRounds|maxSteps|sub-agent/.test(message))
         ledger.violate('stuck', `${session} does not answer though nothing fails: ${String(error)}`);
     }
@@ -150,7 +151,7 @@ export class Embedder {
     }
   }
 
-  /** What an earlier life was not told, or was told and may ask again. */
+  /** Repeats requests of earlier lives: those without an acknowledgement, and those that may be repeated after one. */
   async #repeat(): Promise<void> {
     const { ledger, runtime } = this.#parts;
     const keyed = [...ledger.messages.values()].filter(({ key, isRefused }) => key !== undefined && isRefused !== true);
@@ -171,12 +172,12 @@ export class Embedder {
       await world.sleep(process, this.#random.number() * swarm.thinkMs);
       if (this.#attempts.isLeaving || this.#isFinishing) return;
       const act = this.#act();
-      // Some wait for what they asked for, some go on.
+      // Some conversations wait for the action, others continue.
       if (this.#random.chance(0.4)) await act;
     }
   }
 
-  /** One action. */
+  /** Takes one random action. */
   #act(): Promise<void> {
     const { faults, runtime } = this.#parts;
     const random = this.#random;
@@ -200,7 +201,7 @@ export class Embedder {
   }
 
   #pickSession(): string {
-    // Of a few, calls wait for persons, or their conversations are compressed all the time.
+    // In some special sessions calls wait for persons, in others the conversations are compressed all the time.
     if (this.#random.chance(this.#parts.swarm.specialShare)) return this.#random.pick(['p0', 'c0']);
     return `s${this.#random.between(0, this.#parts.swarm.sessions - 1)}`;
   }
@@ -328,7 +329,7 @@ export class Embedder {
     ledger.replied(child.id, outcome);
   }
 
-  /** A key that stands for something else must be refused. */
+  /** A key that was used for different content must be refused. */
   async #reuseKey(): Promise<void> {
     const { runtime, ledger } = this.#parts;
     const isLasting = ({ session }: { readonly session: string }): boolean => session.startsWith('s');
@@ -363,7 +364,7 @@ export class Embedder {
     });
   }
 
-  /** Deletes a session of its own, with children or without, or one of its children, at whatever moment. */
+  /** Deletes a separate session, with or without children, or one of its children, at a random moment. */
   async #delete(): Promise<void> {
     const { runtime, ledger, world, process, trace } = this.#parts;
     const session = this.#uid('gone');
@@ -384,7 +385,7 @@ export class Embedder {
 
   // ---- history ------------------------------------------------------------------------------------------------------
 
-  /** Changes the history at whatever moment: what was acknowledged must be in it, or out of it, from then on. */
+  /** Changes the history at a random moment: from then on it must show every acknowledged change. */
   #edit(session: string): Promise<void> {
     const { runtime, ledger, process, trace } = this.#parts;
     const { history } = runtime.session(session, agentOfSession(session));
@@ -427,7 +428,7 @@ export class Embedder {
   async #read(session: string, from?: number): Promise<void> {
     const { runtime, ledger, process, world, faults } = this.#parts;
     const told = ledger.events.get(session);
-    // Overlapping what was told before, so that what is told twice is compared.
+    // Overlaps the events seen before, so that events published twice are compared.
     const last = told === undefined ? 0 : Math.max(0, ...told.keys());
     const after = from ?? Math.max(0, last - 3);
     let previous = after;

@@ -1,16 +1,17 @@
 /**
- * A page as Markdown (contract §11.3): its main part where it has one, else all but what surrounds the content. Made for reading:
- * text is not escaped, so that names and code stay as they are. In time linear in the page, times the levels of it that are kept.
+ * Converts a page to Markdown (contract §11.3): its main part if it has one, else everything but the surroundings of
+ * the content. The result is made for reading: text is not escaped, so that names and code stay unchanged. The time is
+ * linear in the page, times the levels of it that are kept.
  */
 import { HTML_INDENT_LEVELS_MAX } from '../../base/bounds.ts';
 import { type HtmlElement, type HtmlNode, isBlock, parseHtml } from './html-tree.ts';
 
-/** Left out of a page without a main part. */
+/** Elements left out of a page without a main part. */
 const SURROUNDINGS: ReadonlySet<string> = new Set(['nav', 'footer', 'aside', 'form', 'header', 'menu']);
 const NOTHING: ReadonlySet<string> = new Set();
 const LISTS: ReadonlySet<string> = new Set(['ul', 'ol', 'menu', 'dir']);
 const ROW_GROUPS: ReadonlySet<string> = new Set(['thead', 'tbody', 'tfoot']);
-/** What a cell of a table of data does not hold. */
+/** Elements that a cell of a data table does not contain. */
 const BEYOND_CELLS: ReadonlySet<string> = new Set('ul ol dl table pre blockquote h1 h2 h3 h4 h5 h6 hr'.split(' '));
 const MARKS: ReadonlyMap<string, string> = new Map([
   ['b', '**'],
@@ -20,19 +21,24 @@ const MARKS: ReadonlyMap<string, string> = new Map([
   ['del', '~~'],
   ['s', '~~'],
 ]);
-/** Characters the links of a page may grow by, beside as many as it has, when they are made whole. */
+/**
+ * Characters by which the links of a page may grow when they are made absolute, in addition to the page's own length.
+ */
 const LINKS_GROWTH = 20_000;
-/** UTF-16 units of a page's own word for what its links start from. */
+/** Maximum length, in UTF-16 units, of a page's own base URL. */
 const BASE_CHARACTERS_MAX = 2_048;
 const LINKED: ReadonlySet<string> = new Set(['http:', 'https:', 'mailto:', 'tel:']);
 
-/** One paragraph, heading, list and so on: lines without blank ones around them. */
+/** One paragraph, heading, list and so on: lines without blank lines around them. */
 interface Block {
   readonly text: string;
   readonly isList: boolean;
 }
 
-/** The Markdown of a page that was found at `url`, without blank lines around it. Never rejects for what stands in it. */
+/**
+ * The Markdown of a page that was fetched from `url`, without blank lines around it. Never rejects because of its
+ * content.
+ */
 export async function htmlToMarkdown(html: string, url: URL): Promise<string> {
   const root = await parseHtml(html);
   const mains = mainParts(root);
@@ -40,7 +46,10 @@ export async function htmlToMarkdown(html: string, url: URL): Promise<string> {
   return joined(page.blocks(mains ?? [root], 0));
 }
 
-/** `<main>`, else the articles, else what has the role; outermost ones only. `undefined`: the page does not say. */
+/**
+ * `<main>`, else the articles, else elements with the role `main`; outermost ones only. `undefined`: the page marks no
+ * main part.
+ */
 function mainParts(root: HtmlElement): readonly HtmlElement[] | undefined {
   const isMain = ({ name }: HtmlElement): boolean => name === 'main';
   const isArticle = ({ name }: HtmlElement): boolean => name === 'article';
@@ -58,11 +67,11 @@ function outermost(from: HtmlElement, fits: (element: HtmlElement) => boolean): 
   return found;
 }
 
-/** What relative links start from: the page may say so. */
+/** The base URL of relative links, which the page may set. */
 function baseOf(root: HtmlElement, url: URL): URL {
   const [base] = outermost(root, ({ name, attributes }) => name === 'base' && attributes.has('href'));
   const href = base?.attributes.get('href');
-  // Every link is read together with it, so a page may not make it as long as itself.
+  // Every link is parsed together with the base URL, so a page must not make it as long as the page itself.
   if (href === undefined || href.length > BASE_CHARACTERS_MAX || !URL.canParse(href, url.href)) return url;
   return new URL(href, url);
 }
@@ -71,11 +80,14 @@ function joined(blocks: readonly Block[]): string {
   return blocks.map(({ text }) => text).join('\n\n');
 }
 
-/** One page on its way to Markdown. Levels are bounded by the tree, so it may recurse. */
+/** The conversion of one page. The tree bounds the depth, so this may recurse. */
 class Page {
   readonly #leftOut: ReadonlySet<string>;
   readonly #base: URL;
-  /** Characters that links may still grow by when they are made whole: a long base must not come with each of them. */
+  /**
+   * Characters by which links may still grow when they are made absolute. Otherwise each link could repeat a long base
+   * URL.
+   */
   #growth: number;
 
   constructor(leftOut: ReadonlySet<string>, base: URL, growthMax: number) {
@@ -84,7 +96,7 @@ class Page {
     this.#growth = growthMax;
   }
 
-  /** The blocks of what stands one after the other. `level`: lists and quotations around it. */
+  /** The blocks of consecutive nodes. `level`: the number of lists and quotations around them. */
   blocks(nodes: readonly HtmlNode[], level: number): readonly Block[] {
     const blocks: Block[] = [];
     let run = '';
@@ -107,7 +119,7 @@ class Page {
     return blocks;
   }
 
-  /** An inline element around blocks is as if it were not there; but a link is told, as the text of all it is around. */
+  /** An inline element around blocks is ignored. A link is kept: its text is all the text inside it. */
   #isTransparent({ name, hasBlocks, attributes }: HtmlElement): boolean {
     if (isBlock(name)) return false;
     return hasBlocks && !(name === 'a' && attributes.has('href'));
@@ -147,7 +159,7 @@ class Page {
     return marker + (level < HTML_INDENT_LEVELS_MAX ? indented(text, ' '.repeat(marker.length)) : text);
   }
 
-  /** A table of data; `undefined` for one that only puts things in their places. */
+  /** A data table; `undefined` for a table that is only layout. */
   #table(table: HtmlElement): readonly Block[] | undefined {
     const rows: HtmlElement[] = [];
     const captions: HtmlElement[] = [];
@@ -160,12 +172,12 @@ class Page {
     return [...this.blocks(captions, 0), ...one(lines.join('\n'))];
   }
 
-  /** All of it on one line. */
+  /** The nodes on a single line. */
   #line(nodes: readonly HtmlNode[]): string {
     return tidy(nodes.map((node) => this.#inline(node)).join('')).replace(/\n+/gu, ' ');
   }
 
-  /** Text within a line; `\n` stands for a line break, and blanks are not yet tidy. */
+  /** Text within a line; `\n` stands for a line break, and spaces are not yet tidied. */
   #inline(node: HtmlNode): string {
     if (typeof node === 'string') return node.replace(/\s+/gu, ' ');
     const { name, attributes, children } = node;
@@ -189,12 +201,15 @@ class Page {
     const alt = (attributes.get('alt') ?? '').replace(/\s+/gu, ' ').trim();
     const source = attributes.get('src');
     const target = source === undefined ? undefined : this.#target(source);
-    // A picture nobody describes is decoration.
+    // An image without a description is decoration.
     if (alt === '') return '';
     return target === undefined ? alt : `![${alt}](${target})`;
   }
 
-  /** A link made whole, `undefined` for what cannot be fetched or written to: scripts, data, nonsense. */
+  /**
+   * A link made absolute, or as written once `#growth` is used up. `undefined` for a target that can be neither fetched
+   * nor written to: scripts, data, invalid URLs.
+   */
   #target(href: string): string | undefined {
     const written = href.trim();
     if (!URL.canParse(written, this.#base.href)) return undefined;
@@ -219,7 +234,7 @@ function prefixed(prefix: string, text: string): string {
   return text === '' ? '' : prefix + text;
 }
 
-/** One blank at most between words, none at the ends of lines, one empty line at most. */
+/** Leaves at most one space between words, none at the ends of lines, and at most one empty line. */
 function tidy(text: string): string {
   return text
     .replace(/ +/gu, ' ')
@@ -228,7 +243,7 @@ function tidy(text: string): string {
     .trim();
 }
 
-/** Marks stand at the words; the blanks around those stay outside. */
+/** Puts the marks directly around the words; surrounding spaces stay outside. */
 function around(before: string, text: string, after: string): string {
   const inner = text.trim();
   if (inner === '') return text;
@@ -249,7 +264,7 @@ function rowLine(cells: readonly string[]): string {
   return `| ${cells.join(' | ')} |`;
 }
 
-/** Sorts out what a table holds; false when there is anything a table of data does not have. */
+/** Sorts the parts of a table; false if it contains anything that a data table does not have. */
 function sortRows(part: HtmlElement, rows: HtmlElement[], captions: HtmlElement[]): boolean {
   return part.children.every((child) => {
     if (typeof child === 'string') return child.trim() === '';
@@ -274,7 +289,7 @@ function isBeyondCell(node: HtmlNode): boolean {
   );
 }
 
-/** All text of an element as it was written, line breaks as such. */
+/** All text of an element as written, with its line breaks. */
 function rawText(node: HtmlNode): string {
   if (typeof node === 'string') return node;
   return node.name === 'br' ? '\n' : node.children.map(rawText).join('');

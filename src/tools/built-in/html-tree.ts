@@ -1,19 +1,19 @@
 /**
- * HTML as a tree, as much of it as its text needs. In time and memory linear in the page, whatever stands in it (F76): no look at the
- * open elements goes further than `HTML_DEPTH_MAX`.
+ * HTML as a tree, as far as its text needs it. Time and memory are linear in the page, whatever its content (F76): no
+ * search of the open elements goes further than `HTML_DEPTH_MAX`.
  *
- * The tree is built from htmlparser2's tokens, not by its parser and domhandler. The parser searches all open elements at each end
- * tag, and its tree is as deep as the page: 80,000 `<b>` and as many `</i>` take it 4.3 s, and take this 0.07 s. What else is here
- * (T1, T2, which tag ends which) would be needed on top of it.
+ * The tree is built from htmlparser2's tokens, not by its parser and domhandler. The parser searches all open elements
+ * at each end tag, and its tree is as deep as the page: 80,000 `<b>` and as many `</i>` take it 4.3 s, and take this
+ * 0.07 s. The rest of this file (T1, T2, which tag ends which) would be needed on top of the parser.
  *
- * T1 no element lies deeper than `HTML_DEPTH_MAX`; what was written deeper belongs to the last element above.
+ * T1 no element lies deeper than `HTML_DEPTH_MAX`; content that was written deeper belongs to the last element above.
  * T2 nothing of an element of `DROPPED` is in the tree.
  * T3 `hasBlocks` is true exactly for elements that hold a block element.
  */
 import type { TokenizerCallbacks } from 'htmlparser2';
 import { HTML_DEPTH_MAX } from '../../base/bounds.ts';
 
-/** An element; names are lower case, and of its attributes those of `ATTRIBUTES` are there. */
+/** An element. Its name is in lower case, and only the attributes of `ATTRIBUTES` are kept. */
 export interface HtmlElement {
   readonly name: string;
   readonly attributes: ReadonlyMap<string, string>;
@@ -31,25 +31,25 @@ interface OpenElement extends HtmlElement {
   hasBlocks: boolean;
 }
 
-/** Never shown: not for people, or not of this page. */
+/** Never shown: not meant for people, or not part of this page. */
 const DROPPED: ReadonlySet<string> = names('script style noscript iframe svg template title');
 const VOID: ReadonlySet<string> = names('area base br col embed hr img input link meta param source track wbr');
-/** Attributes that are kept: those a reader of the tree asks for. */
+/** The attributes that are kept: those that readers of the tree use. */
 const ATTRIBUTES: ReadonlySet<string> = names('href src alt role class start');
 const NO_ATTRIBUTES: ReadonlyMap<string, string> = new Map();
-/** Elements that stand on lines of their own. */
+/** Elements that are on separate lines. */
 const BLOCKS: ReadonlySet<string> = names(
   'address article aside blockquote body caption center dd details dialog dir div dl dt fieldset figcaption figure footer form ' +
     'h1 h2 h3 h4 h5 h6 header hgroup hr html li main menu nav ol optgroup option p pre search section select summary table tbody td ' +
     'textarea tfoot th thead tr ul',
 );
 const TABLE_PARTS: ReadonlySet<string> = names('table thead tbody tfoot tr td th caption');
-/** What an end tag of something else does not reach beyond. */
+/** An end tag of a block element has no effect beyond these, unless it is the end tag of a table part. */
 const CELLS: ReadonlySet<string> = names('td th caption');
-/** What an end tag of an inline element does not reach beyond, though it may stand in one. */
+/** An end tag of an inline element has no effect beyond these, though it may stand inside one. */
 const PARTS: ReadonlySet<string> = names('td th caption body main article section');
 
-/** Elements an opening tag ends, when there is one open above the nearest of `within`. */
+/** The elements that an opening tag ends, if one is open inside the nearest element of `within`. */
 interface Ending {
   readonly ends: ReadonlySet<string>;
   readonly within: ReadonlySet<string>;
@@ -72,14 +72,14 @@ function endings(opened: string, ends: string, within: string): readonly (readon
   return opened.split(' ').map((name) => [name, { ends: names(ends), within: names(within) }]);
 }
 
-/** True for an element that stands on lines of its own. */
+/** True for an element that is on separate lines. */
 export function isBlock(name: string): boolean {
   return BLOCKS.has(name);
 }
 
-/** The tree of a page or a part of one, under an element without a name. Never rejects for what stands in it. */
+/** The tree of a page or a part of one, under an element without a name. Never rejects because of its content. */
 export async function parseHtml(html: string): Promise<HtmlElement> {
-  // Loaded with the first page: most runtimes never meet one.
+  // Loaded with the first page: most runtimes never read one.
   const { Tokenizer } = await import('htmlparser2');
   const builder = new TreeBuilder(html);
   const tokenizer = new Tokenizer({ xmlMode: false, decodeEntities: true }, builder);
@@ -88,13 +88,13 @@ export async function parseHtml(html: string): Promise<HtmlElement> {
   return builder.root;
 }
 
-/** Takes what the tokenizer finds, by its place in the text. */
+/** Receives the tokens, by their positions in the text. */
 class TreeBuilder implements TokenizerCallbacks {
   readonly root: OpenElement = element('');
   readonly #html: string;
-  /** From the root to the innermost. */
+  /** From the root to the innermost element. */
   readonly #open: OpenElement[] = [this.root];
-  /** How many elements of a name are open below the last level (T1). */
+  /** The number of elements of each name that are open below the last level (T1). */
   readonly #below = new Map<string, number>();
   /** The name of the element that is being left out, and how many of that name are open in it (T2). */
   #dropped: { readonly name: string; count: number } | undefined;
@@ -145,7 +145,7 @@ class TreeBuilder implements TokenizerCallbacks {
     const tag = this.#tag;
     if (tag === undefined) return;
     this.#begin(tag);
-    // In HTML the slash says nothing; in the drawings that are dropped it does.
+    // In HTML the slash has no effect; in the dropped SVG drawings it has.
     if (this.#dropped?.name === tag.name) this.#end(tag.name);
   }
 
@@ -187,7 +187,7 @@ class TreeBuilder implements TokenizerCallbacks {
     if (!VOID.has(name)) this.#open.push(tag);
   }
 
-  /** Stops at the first that is marked: all around it are (T3). */
+  /** Stops at the first marked element: all elements around it are marked too (T3). */
   #markBlocks(): void {
     for (let at = this.#open.length - 1; at >= 0; at -= 1) {
       const around = this.#open[at];
@@ -216,7 +216,7 @@ class TreeBuilder implements TokenizerCallbacks {
     }
   }
 
-  /** Ends what an opening tag ends without a word. */
+  /** Ends the elements that an opening tag ends implicitly. */
   #endImplied(name: string): void {
     if (BLOCKS.has(name)) this.#endParagraph();
     const ending = ENDINGS.get(name);
