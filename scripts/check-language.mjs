@@ -31,7 +31,6 @@ const headless = /^(?:What|Who|Where|Of|As) [a-z]/u;
 const held = ['src', 'actors', 'scripts', 'README.md', 'ARCHITECTURE.md', 'GUARANTEES.md', 'docs'];
 /** Begins of paths that are not translated yet. */
 const pending = [
-  'README.md',
   'src/runtime/shard/',
   'src/runtime/door/',
   'src/runtime/host/',

@@ -3,6 +3,7 @@
  * run; its output is what the page's text blocks say, in order. Links lead somewhere, and every error code is told of.
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -39,6 +40,12 @@ describe('a page shows what its program prints', () => {
     expect(expected).not.toBe('');
     expect(await compiled.run(name)).toBe(expected);
   });
+});
+
+it('get-started is plain JavaScript: it runs as it stands, without a compiler', async () => {
+  const text = texts.get('get-started.md') ?? '';
+  await writeFile(join(compiled.directory, 'plain.js'), programs.get('get-started') ?? '');
+  expect(await compiled.run('plain')).toBe(blocks(text, 'text').join(''));
 });
 
 it('no page holds a block that nobody runs', () => {

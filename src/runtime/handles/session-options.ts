@@ -21,7 +21,7 @@ import { fingerprintOf } from '../protocol/sent-message.ts';
 export interface SendOptions {
   /** Idempotency: the same key and content gives the same receipt. */
   readonly key?: string;
-  /** How the message meets a busy session; see the table in the README. Default `ride`. */
+  /** How the message meets a busy session; see the table in docs/sessions.md. Default `ride`. */
   readonly deliver?: Deliver;
   /** On failure the message leaves the log again and comes back in a `bounce_back` event. Default false. */
   readonly bounceBack?: boolean;
