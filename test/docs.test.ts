@@ -27,6 +27,16 @@ const programs = new Map(
     return code.length === 0 ? [] : [[page.replace('.md', ''), code.join('\n')] as const];
   }),
 );
+/** The anchors of a page, as GitHub makes them from its headings. */
+function anchorsOf(text: string): readonly string[] {
+  return [...text.matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) =>
+    heading
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N} _-]/gu, '')
+      .replaceAll(' ', '-'),
+  );
+}
+
 let compiled: Programs;
 
 beforeAll(async () => {
@@ -61,9 +71,11 @@ it('no page holds a block that nobody runs', () => {
 it('links lead to files that are there, and llms.txt names every page', () => {
   const index = readFileSync(join(docs, 'llms.txt'), 'utf8');
   for (const [page, text] of [...texts, ['llms.txt', index] as const]) {
-    for (const [, target = ''] of text.matchAll(/\]\(([^)#]+)\)/g)) {
-      if (!/^https?:/.test(target))
-        expect(existsSync(join(dirname(join(docs, page)), target)), `${page}: ${target}`).toBe(true);
+    for (const [, target = '', anchor] of text.matchAll(/\]\(([^)#]*)(?:#([^)]+))?\)/g)) {
+      if (/^https?:/.test(target)) continue;
+      const file = target === '' ? join(docs, page) : join(dirname(join(docs, page)), target);
+      expect(existsSync(file), `${page}: ${target}`).toBe(true);
+      if (anchor !== undefined) expect(anchorsOf(readFileSync(file, 'utf8')), `${page}: ${target}`).toContain(anchor);
     }
   }
   for (const page of pages) expect(index, page).toContain(`(${page})`);
