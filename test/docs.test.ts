@@ -3,6 +3,7 @@
  * run; its output is what the page's text blocks say, in order. Links lead somewhere, and every error code is told of.
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -26,6 +27,16 @@ const programs = new Map(
     return code.length === 0 ? [] : [[page.replace('.md', ''), code.join('\n')] as const];
   }),
 );
+/** The anchors of a page, as GitHub makes them from its headings. */
+function anchorsOf(text: string): readonly string[] {
+  return [...text.matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) =>
+    heading
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N} _-]/gu, '')
+      .replaceAll(' ', '-'),
+  );
+}
+
 let compiled: Programs;
 
 beforeAll(async () => {
@@ -41,6 +52,12 @@ describe('a page shows what its program prints', () => {
   });
 });
 
+it('get-started is plain JavaScript: it runs as it stands, without a compiler', async () => {
+  const text = texts.get('get-started.md') ?? '';
+  await writeFile(join(compiled.directory, 'plain.js'), programs.get('get-started') ?? '');
+  expect(await compiled.run('plain')).toBe(blocks(text, 'text').join(''));
+});
+
 it('no page holds a block that nobody runs', () => {
   for (const [page, text] of texts) {
     const languages = [...text.matchAll(/^```(\w+)$/gm)].map((match) => match[1]);
@@ -54,9 +71,11 @@ it('no page holds a block that nobody runs', () => {
 it('links lead to files that are there, and llms.txt names every page', () => {
   const index = readFileSync(join(docs, 'llms.txt'), 'utf8');
   for (const [page, text] of [...texts, ['llms.txt', index] as const]) {
-    for (const [, target = ''] of text.matchAll(/\]\(([^)#]+)\)/g)) {
-      if (!/^https?:/.test(target))
-        expect(existsSync(join(dirname(join(docs, page)), target)), `${page}: ${target}`).toBe(true);
+    for (const [, target = '', anchor] of text.matchAll(/\]\(([^)#]*)(?:#([^)]+))?\)/g)) {
+      if (/^https?:/.test(target)) continue;
+      const file = target === '' ? join(docs, page) : join(dirname(join(docs, page)), target);
+      expect(existsSync(file), `${page}: ${target}`).toBe(true);
+      if (anchor !== undefined) expect(anchorsOf(readFileSync(file, 'utf8')), `${page}: ${target}`).toContain(anchor);
     }
   }
   for (const page of pages) expect(index, page).toContain(`(${page})`);

@@ -1,8 +1,9 @@
 /**
- * Goal: the README's programs run as they stand. Method: its code blocks become files inside this package, are compiled and
- * type-checked as a user's would be, and run against the built package and a strict fake of the Messages API.
+ * Goal: the README's programs run as they stand. Method: its code blocks become files inside this package. They are
+ * type-checked as a user's would be, and run as plain JavaScript against the built package and a strict fake of the Messages API.
  */
 import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -12,25 +13,18 @@ import { strictFake } from '../src/testing/index.ts';
 
 const run = promisify(execFile);
 const root = fileURLToPath(new URL('..', import.meta.url));
-const loader = join(root, 'test/loader/register.mjs');
 let directory: string;
 
-/** The README's TypeScript blocks: hello, tools, family, testing, history, enrichers. */
-async function readmeBlocks(): Promise<readonly [string, string, string, string, string, string]> {
+/** The README's programs, by the names they have in the text: its TypeScript blocks in order. */
+const names = ['hello', 'tools', 'family', 'testing'] as const;
+
+async function readmeBlocks(): Promise<readonly (readonly [string, string])[]> {
   const text = await readFile(join(root, 'README.md'), 'utf8');
   const blocks = [...text.matchAll(/```ts\n([\s\S]*?)```/g)].map((match) => match[1] ?? '');
-  const [hello, tools, family, testing, history, enrichers] = blocks;
-  if (
-    hello === undefined ||
-    tools === undefined ||
-    family === undefined ||
-    testing === undefined ||
-    history === undefined ||
-    enrichers === undefined
-  ) {
-    throw new Error(`the README has ${blocks.length} TypeScript blocks, expected at least 6`);
+  if (blocks.length !== names.length) {
+    throw new Error(`the README has ${blocks.length} TypeScript blocks, expected ${names.length}`);
   }
-  return [hello, tools, family, testing, history, enrichers];
+  return names.map((name, index) => [name, blocks[index] ?? ''] as const);
 }
 
 async function compile(project: string): Promise<void> {
@@ -45,21 +39,17 @@ beforeAll(async () => {
   // Inside the package, so that `import 'troupe'` finds it by its own exports, as built.
   await mkdir(join(root, '.troupe'), { recursive: true });
   directory = await mkdtemp(join(root, '.troupe', 'readme-'));
-  const [hello, tools, family, testing, history, enrichers] = await readmeBlocks();
-  await writeFile(join(directory, 'tools.ts'), tools);
-  await writeFile(
-    join(directory, 'hello.ts'),
-    `const topics: readonly string[] = ['logs', 'keys'];\n${hello}\n${family}`,
-  );
-  await writeFile(join(directory, 'testing.ts'), testing);
-  await writeFile(join(directory, 'history.ts'), history);
-  await writeFile(join(directory, 'enrichers.ts'), enrichers);
+  for (const [name, text] of await readmeBlocks()) {
+    await writeFile(join(directory, `${name}.ts`), text);
+    // The same text, run as it stands: the first programs are also plain JavaScript on every supported Node.
+    await writeFile(join(directory, `${name}.js`), text);
+  }
   await writeFile(
     join(directory, 'tsconfig.json'),
     JSON.stringify({
       extends: join(root, 'tsconfig.json'),
-      compilerOptions: { noEmit: false, outDir: '.', rootDir: '.', isolatedDeclarations: false, declaration: false },
-      files: ['tools.ts', 'hello.ts', 'testing.ts', 'history.ts', 'enrichers.ts'],
+      compilerOptions: { noEmit: true, rootDir: '.', isolatedDeclarations: false, declaration: false },
+      files: names.map((name) => `${name}.ts`),
       include: [],
     }),
   );
@@ -72,10 +62,11 @@ it('the hello answers, streams, and joins its family', async () => {
   const fake = await strictFake({ script: () => 'They differ.' });
   try {
     const env = { ...process.env, ANTHROPIC_BASE_URL: fake.url, ANTHROPIC_API_KEY: 'test' };
-    const { stdout } = await run(process.execPath, ['--import', loader, 'hello.js'], { cwd: directory, env });
-    expect(stdout).toContain('They differ.');
-    expect(stdout).toMatch(/agent-1 They differ\./);
-    expect(stdout).toMatch(/agent-2 They differ\./);
+    const hello = await run(process.execPath, ['hello.js'], { cwd: directory, env });
+    const family = await run(process.execPath, ['family.js'], { cwd: directory, env });
+    expect(hello.stdout).toContain('They differ.');
+    expect(family.stdout).toMatch(/agent-1 They differ\./);
+    expect(family.stdout).toMatch(/agent-2 They differ\./);
     expect(fake.violations).toEqual([]);
   } finally {
     await fake.close();
@@ -83,22 +74,25 @@ it('the hello answers, streams, and joins its family', async () => {
 });
 
 it('the testing example prints what its comments say', async () => {
-  const { stdout } = await run(process.execPath, ['--import', loader, 'testing.js'], { cwd: directory });
+  const { stdout } = await run(process.execPath, ['testing.js'], { cwd: directory });
   expect(stdout.trim().split('\n')).toEqual(['three', 'hello 0']);
-});
-
-it('the history example prints what its comments say', async () => {
-  const { stdout } = await run(process.execPath, ['history.js'], { cwd: directory });
-  expect(stdout.trim().split('\n')).toEqual(['Name a city, Coimbra, One more, Lisbon', '2']);
-});
-
-it('the example of the enrichers prints what its comments say', async () => {
-  const { stdout } = await run(process.execPath, ['enrichers.js'], { cwd: directory });
-  expect(stdout.trim().split('\n')).toEqual(['Take tram 28.', '🚋 Lisbon trip']);
 });
 
 it('names both commands', async () => {
   const text = await readFile(join(root, 'README.md'), 'utf8');
   expect(text).toContain('npm start');
   expect(text).toContain('npm test');
+});
+
+it('is short: at most 130 lines, of at most 120 characters outside tables and code', async () => {
+  const text = await readFile(join(root, 'README.md'), 'utf8');
+  expect(text.trimEnd().split('\n').length).toBeLessThanOrEqual(130);
+  const prose = text.replaceAll(/^```[\s\S]*?^```$/gm, '').split('\n');
+  expect(prose.filter((line) => line.length > 120 && !line.startsWith('|'))).toEqual([]);
+});
+
+it('links to files that are there', async () => {
+  const text = await readFile(join(root, 'README.md'), 'utf8');
+  const targets = [...text.matchAll(/\]\(([^)#]+)/g)].map(([, target = '']) => target);
+  expect(targets.filter((target) => !/^https?:/.test(target) && !existsSync(join(root, target)))).toEqual([]);
 });
