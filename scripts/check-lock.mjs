@@ -19,6 +19,13 @@ const unserved = new Set([
   ...['darwin-arm64', 'darwin-x64', 'linux-arm', 'win32-x64'].map(
     (platform) => `node_modules/@msgpackr-extract/msgpackr-extract-${platform}@3.0.7`,
   ),
+  ...['android-arm-eabi', 'android-arm64', 'darwin-arm64', 'darwin-x64', 'freebsd-x64', 'openharmony-arm64'].map(
+    (platform) => `node_modules/@oxc-parser/binding-${platform}@0.156.0`,
+  ),
+  ...['arm-gnueabihf', 'arm-musleabihf', 'ppc64-gnu', 'riscv64-gnu', 'riscv64-musl', 's390x-gnu'].map(
+    (platform) => `node_modules/@oxc-parser/binding-linux-${platform}@0.156.0`,
+  ),
+  ...['arm64', 'ia32', 'x64'].map((platform) => `node_modules/@oxc-parser/binding-win32-${platform}-msvc@0.156.0`),
 ]);
 /** Packages that may run a script at install. */
 const withInstallScript = new Set(['node_modules/lmdb', 'node_modules/msgpackr-extract']);
