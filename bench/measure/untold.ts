@@ -23,7 +23,11 @@ export const CUTS: readonly { readonly file: string; readonly find: string; read
     find: 'return this.#watched.has(sessionId) || this.#watched.has(undefined);',
     put: 'return false;',
   },
-  { file: 'src/runtime/shard/shard.js', find: 'this.#audience.watchChildren(touched, gathered, this.#now);', put: '' },
+  {
+    file: 'src/runtime/shard/transitions.js',
+    find: 'this.#audience.watchChildren(touched, gathered, this.#now);',
+    put: '',
+  },
   {
     file: 'src/runtime/events/diagnostics.js',
     find: 'if (this.#isReading || this.#isClosed || !isDiagnosed())\n            return;',

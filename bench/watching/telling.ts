@@ -54,12 +54,16 @@ export const TELLING: readonly Teller[] = [
     reason: 'events of a turn are numbered, and told where somebody hears; unwatched: `counts`',
   },
   {
-    file: /\/src\/session\/state\/state\.js$/,
+    file: /\/src\/session\/state\/messages\.js$/,
     functions: ['publicMessage', 'publicEntry'],
     reason:
       'a message, an entry as events show them; whoever reads a log has them too, and nobody does while this is measured',
   },
-  { file: /\/src\/runtime\/shard\/shard\.js$/, functions: ['tell', 'events'], reason: 'what is told beside the log' },
+  {
+    file: /\/src\/runtime\/shard\/transitions\.js$/,
+    functions: ['publish', 'events'],
+    reason: 'what is told beside the log',
+  },
   {
     file: /\/src\/models\/pools\/in-place-pool\.js$/,
     functions: ['gather', 'tellDeltas', 'tellDeltasOf', 'wantsDeltas'],
@@ -71,8 +75,8 @@ export const TELLING: readonly Teller[] = [
     reason: 'an answer is told while it streams',
   },
   {
-    file: /\/src\/(models\/pools\/(model-service|threaded-pool)|runtime\/(shard\/session-work|host\/shard-link))\.js$/,
-    functions: ['delta', 'modelDelta', 'wantsDeltas', 'told'],
+    file: /\/src\/(models\/pools\/(model-service|threaded-pool)|runtime\/(shard\/session-work|host\/(shard-link|host-services)))\.js$/,
+    functions: ['delta', 'onDelta', 'wantsDeltas', 'told'],
     reason: 'events, and an answer while it streams, are handed from thread to thread',
   },
   { file: /\/bench\/measure\/watchers\.js$/, reason: 'the reader itself, which does nothing but count' },
