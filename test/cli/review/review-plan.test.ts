@@ -79,7 +79,7 @@ describe('the plan', () => {
   });
 
   test('names readers by the end of the path; the limit cuts, and what is left out is counted', () => {
-    const files = ['src/runtime/shard/shard.ts', 'src/melete.ts', '1.ts', 'src/runtime/shard/shard.js'].map((path) => ({
+    const files = ['src/runtime/shard.ts', 'src/melete.ts', '1.ts', 'src/runtime/shard.js'].map((path) => ({
       path,
       bytes: 1,
     }));

@@ -234,7 +234,7 @@ describe('scripted()', () => {
 });
 
 describe('resolveProvider', () => {
-  const modules = new URL('./modules/', import.meta.url);
+  const modules = new URL('../modules/', import.meta.url);
   const script = new URL('script.ts', modules).href;
 
   it('builds each kind of data', async () => {
