@@ -25,7 +25,7 @@ export function measureStreamed(context: RunContext): Promise<readonly Row[]> {
 }
 
 async function measureLoopback(context: RunContext, isStreamed: boolean): Promise<readonly Row[]> {
-  const server = startStage('./fake-server', []);
+  const server = startStage('./systems/fake-server', []);
   try {
     const baseURL = `http://127.0.0.1:${Number(await server.line())}`;
     if (context.system === 'sdk') return await drain(context, openSdkLoop(baseURL, isStreamed));

@@ -50,7 +50,7 @@ export async function measureOverhead(context: RunContext): Promise<readonly Row
 
 /** W5: the half-step that a service has, through the official SDK over loopback HTTP. troupe always asks for a stream. */
 export async function measureHttpOverhead(context: RunContext): Promise<readonly Row[]> {
-  const server = startStage('./fake-server', []);
+  const server = startStage('./systems/fake-server', []);
   try {
     const provider = anthropic({ apiKey: 'bench', baseURL: `http://127.0.0.1:${Number(await server.line())}` });
     return await withTroupe({ isolation: isolationOf(context), provider }, async (system) => {

@@ -47,7 +47,7 @@ export async function measureRefusals(context: RunContext): Promise<readonly Row
 }
 
 async function measureVariant(context: RunContext, variant: Variant): Promise<Figures> {
-  const server = startStage('./fake-server', [String(variant.share), String(context.seed)]);
+  const server = startStage('./systems/fake-server', [String(variant.share), String(context.seed)]);
   try {
     const baseURL = `http://127.0.0.1:${Number(await server.line())}`;
     const provider = anthropic({ apiKey: 'bench', baseURL });

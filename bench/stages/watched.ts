@@ -57,7 +57,7 @@ const figures = workload === 'W5' ? await throughHttp() : await measure({ isolat
 process.stdout.write(`${JSON.stringify(figures)}\n`);
 
 async function throughHttp(): Promise<Figures> {
-  const server = startStage('./fake-server', []);
+  const server = startStage('./systems/fake-server', []);
   try {
     const baseURL = `http://127.0.0.1:${Number(await server.line())}`;
     return await measure({ isolation, provider: anthropic({ apiKey: 'bench', baseURL }) });
