@@ -6,6 +6,7 @@ import { SERVER_BODY_BYTES_MAX } from '../../src/base/bounds.ts';
 import { type ErrorCode, LimitError, MailboxFullError, ModelError, TroupeError } from '../../src/index.ts';
 import * as answers from '../../src/server/answers.ts';
 import { type HttpCode, HttpProblem, type ProblemCode, problemOf, problemResponse } from '../../src/server/problem.ts';
+import { ERROR_CODES } from '../support/error-codes.ts';
 import { gatedModel } from '../support/runtime-kit.ts';
 import { type Answer, posted, serverKit } from './support.ts';
 
@@ -247,41 +248,7 @@ describe('the table', () => {
 
   /** Every code there is: the type asks for each, and for no other. */
   const codes: Readonly<Record<ProblemCode, true>> = {
-    config: true,
-    unknown_agent: true,
-    unknown_session: true,
-    invalid_name: true,
-    content: true,
-    session_busy: true,
-    key_reused: true,
-    out_of_memory: true,
-    mailbox_full: true,
-    limit: true,
-    store_locked: true,
-    store_corrupt: true,
-    store_full: true,
-    store_lost: true,
-    store_version: true,
-    turn_failed: true,
-    cancelled: true,
-    timeout: true,
-    model_authentication: true,
-    model_rate_limited: true,
-    model_overloaded: true,
-    model_invalid_request: true,
-    model_protocol: true,
-    model_timeout: true,
-    model_connection: true,
-    callback_required: true,
-    lookup_key_required: true,
-    lookup_key_ambiguous: true,
-    message_not_found: true,
-    tool_message_not_removable: true,
-    files_require_prompt: true,
-    invalid_index: true,
-    invalid_task: true,
-    invalid_argument: true,
-    internal: true,
+    ...ERROR_CODES,
     bad_request: true,
     unauthorized: true,
     forbidden: true,
