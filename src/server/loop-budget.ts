@@ -7,9 +7,12 @@
  * Answers and bodies have a budget each.
  *  B1 at most `LOOP_BYTES_MAX` are granted in one tick, or one piece alone; small work does not ask;
  *  B2 waiting requests are granted in the order they were made, and a later request never overtakes them;
- *  B3 nothing is scheduled while nothing was granted and nothing waits.
+ *  B3 nothing is scheduled while nothing was granted and nothing waits;
+ *  B4 a tick that accepted a connection grants nothing. libuv accepts one connection per tick, so each connection waits
+ *     one tick for every connection before it, and a health check behind fifty of them would wait for fifty grants.
+ *     After `LOOP_YIELDS_MAX` such ticks in a row one grants again: a flood of connections cannot stop all answers.
  */
-import { LOOP_BYTES_MAX } from '../base/bounds.ts';
+import { LOOP_BYTES_MAX, LOOP_YIELDS_MAX } from '../base/bounds.ts';
 import { soon as nextTurn, type Soon } from '../base/clock.ts';
 
 interface Waiting {
@@ -24,6 +27,8 @@ export class LoopBudget {
   #left: number;
   #waiting: Waiting[] = [];
   #isScheduled = false;
+  #isYielding = false;
+  #yieldsInARow = 0;
 
   constructor(bytesMax: number = LOOP_BYTES_MAX, soon: Soon = nextTurn) {
     this.#bytesMax = bytesMax;
@@ -36,6 +41,15 @@ export class LoopBudget {
     this.#schedule();
     if (this.#waiting.length === 0 && this.#grants(bytes)) return undefined;
     return new Promise((grant) => this.#waiting.push({ bytes, grant }));
+  }
+
+  /** Leaves the rest of this tick to the connections that wait to be accepted (B4). */
+  yieldTick(): void {
+    if (this.#isYielding || this.#yieldsInARow >= LOOP_YIELDS_MAX) return;
+    this.#isYielding = true;
+    this.#yieldsInARow += 1;
+    this.#left = 0;
+    this.#schedule();
   }
 
   #grants(bytes: number): boolean {
@@ -52,6 +66,10 @@ export class LoopBudget {
 
   #nextTurn = (): void => {
     this.#isScheduled = false;
+    const isYielding = this.#isYielding;
+    this.#isYielding = false;
+    if (isYielding && this.#waiting.length > 0) return this.#schedule();
+    this.#yieldsInARow = 0;
     this.#left = this.#bytesMax;
     let granted = 0;
     for (const { bytes, grant } of this.#waiting) {

@@ -128,7 +128,7 @@ function incomingStream(incoming: IncomingMessage): ReadableStream<Uint8Array> {
         incoming.on('data', (piece: Buffer) => {
           if (isOver) return;
           controller.enqueue(piece);
-          if ((controller.desiredSize ?? 0) <= 0) incoming.pause();
+          incoming.pause();
         });
         incoming.once('end', () => end());
         incoming.once('error', end);
@@ -140,7 +140,8 @@ function incomingStream(incoming: IncomingMessage): ReadableStream<Uint8Array> {
         isOver = true;
       },
     },
-    { highWaterMark: 1 },
+    // Nothing is read ahead: the reader of the body decides when its next piece is read.
+    { highWaterMark: 0 },
   );
 }
 

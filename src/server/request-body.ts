@@ -89,6 +89,8 @@ async function readBytes(request: Request): Promise<Uint8Array> {
       bytesUnderWay += value.length;
       counted += value.length;
       pieces.push(value);
+      // The next piece is read in a tick that has room for it: many senders would fill one tick otherwise.
+      if (value.length >= LOOP_PIECE_BYTES_MIN) await BODIES.take(value.length);
     }
   } finally {
     bytesUnderWay -= counted;

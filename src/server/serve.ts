@@ -16,6 +16,7 @@ import { ConfigError, type Runtime } from '../index.ts';
 import { createApplication } from './application.ts';
 import { ConnectionGate } from './connection-gate.ts';
 import { inUrl, isWildcard } from './hosts.ts';
+import { ANSWERS, BODIES } from './loop-budget.ts';
 import { nodeListener } from './node-bridge.ts';
 import { type CheckedServeOptions, checkServeOptions, type ServeOptions } from './options.ts';
 import { type HttpCode, HttpProblem, problemOf } from './problem.ts';
@@ -67,7 +68,11 @@ export async function serve(runtime: Runtime, options: ServeOptions): Promise<Ru
   );
   // One more: the gate makes room for the newest connection beyond its bounds.
   server.maxConnections = checked.connections + SERVER_HEALTH_CONNECTIONS_MAX + 1;
-  server.on('connection', (socket: Socket) => gate.take(socket));
+  server.on('connection', (socket: Socket) => {
+    ANSWERS.yieldTick();
+    BODIES.yieldTick();
+    gate.take(socket);
+  });
   server.on('clientError', refuse);
   server.on('checkContinue', (incoming, outgoing: ServerResponse) => {
     // A body whose declared length is too large is refused before it is sent. The client may still send it, and the

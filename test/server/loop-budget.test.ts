@@ -3,6 +3,7 @@
  * small budgets.
  */
 import { expect, test } from 'vitest';
+import { LOOP_YIELDS_MAX } from '../../src/base/bounds.ts';
 import { EncodedEvents } from '../../src/server/encoded-events.ts';
 import { LoopBudget } from '../../src/server/loop-budget.ts';
 
@@ -49,6 +50,28 @@ test('B3: a budget that granted nothing in a turn schedules no other', async () 
   const { budget, turn, isScheduled } = loop(10);
   expect(isScheduled()).toBe(false);
   expect(budget.take(4)).toBeUndefined();
+  await turn();
+  expect(isScheduled()).toBe(false);
+  expect(budget.take(10)).toBeUndefined();
+});
+
+test('B4: a tick that accepted a connection grants nothing; a flood of connections cannot stop the work', async () => {
+  const { budget, turn, isScheduled } = loop(10);
+  let granted = 0;
+  const take = (): void => void budget.take(10)?.then(() => (granted += 1));
+  budget.yieldTick();
+  take();
+  await turn();
+  expect(granted).toBe(0);
+  await turn();
+  expect(granted).toBe(1);
+  take();
+  let ticks = 0;
+  for (; granted === 1; ticks += 1) {
+    budget.yieldTick();
+    await turn();
+  }
+  expect(ticks).toBe(LOOP_YIELDS_MAX + 1);
   await turn();
   expect(isScheduled()).toBe(false);
   expect(budget.take(10)).toBeUndefined();
