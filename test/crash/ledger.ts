@@ -179,7 +179,7 @@ export class Ledger {
       for (const text of line.illegal)
         this.violate('illegal', `request of ${line.session} in life ${line.life}: ${text}`);
       // An enricher's call begins again after each kill: no caller received its result.
-      if (line.isMuse === true) {
+      if (line.isEnricher === true) {
         this.counts.museCalls += 1;
         continue;
       }

@@ -6,7 +6,7 @@ export const historyBugs: readonly PlantedBug[] = [
   {
     name: 'compaction-forgets-what-it-archives',
     what: 'archived messages are not marked: they are shown beside their summary',
-    file: 'src/session/apply/compaction.ts',
+    file: 'src/session/apply/compression.ts',
     find: 'messages.push(leaves ? { ...message, archivedBy: [...(message.archivedBy ?? []), number] } : message);',
     replace: 'messages.push(message);',
   },

@@ -12,14 +12,14 @@ export const storeBugs: readonly PlantedBug[] = [
   {
     name: 'result-not-synced',
     what: 'the log names the whole text of a shortened result before that is synced',
-    file: 'actors/result-shelf.ts',
+    file: 'actors/result-store.ts',
     find: "if (this.#isSynced) yield { kind: 'syncFile', path: part };",
     replace: '',
   },
   {
     name: 'result-name-not-synced',
     what: 'the name of a kept result is not synced',
-    file: 'actors/result-shelf.ts',
+    file: 'actors/result-store.ts',
     find: "if (this.#isSynced) yield { kind: 'syncDirectory', path: this.#directory };",
     replace: '',
   },
@@ -36,7 +36,7 @@ export const storeBugs: readonly PlantedBug[] = [
     what: 'a waiting caller gets its answer before the answer is flushed',
     file: TRANSITIONS,
     find: 'const hasNothing = late.length === 0',
-    replace: `this.#waiters.settled(gathered.settled ?? []);
+    replace: `this.#waiters.settled(outbox.settled ?? []);
     const hasNothing = late.length === 0`,
   },
   {
@@ -44,7 +44,7 @@ export const storeBugs: readonly PlantedBug[] = [
     what: 'events are published before their transition is flushed',
     file: TRANSITIONS,
     find: 'const hasNothing = late.length === 0',
-    replace: `this.#parts.host.events((gathered.events ?? []).splice(0));
+    replace: `this.#parts.host.events((outbox.events ?? []).splice(0));
     const hasNothing = late.length === 0`,
   },
   {

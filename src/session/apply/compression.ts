@@ -1,13 +1,28 @@
 /**
- * The course of a compression: it occupies the session like a claim, and releases it when it has ended, successful or
- * not. `apply/compaction.ts` has its effects on the messages. Pure but linear, as `apply`.
+ * Applies the records of a compression. The compression occupies the session like a claim, and releases it when it
+ * has ended, successful or not. Pure but linear, as `apply`: the given state is changed.
+ *
+ * Invariants:
+ *  C1 a compression is atomic: summary, archived and shortened messages, numbers and tokens change together, or nothing
+ *     does;
+ *  C2 nothing leaves the log: archived messages are hidden, and return to their position when no compression hides
+ *     them;
+ *  C3 a chunk's number is the highest number given before plus one; a level counts the compressions that succeeded.
  */
+import { CHUNKS_AT_HAND_MAX, COMPRESSION_RETRY_MESSAGES } from '../../base/bounds.ts';
 import type { Draft } from '../../base/draft.ts';
-import { addUsage, type Usage } from '../../base/messages.ts';
-import { publicMessage } from '../state/messages.ts';
-import type { RecordOf } from '../state/records.ts';
-import type { CompactionCall, SessionState } from '../state/state.ts';
-import { applyCompaction, noteFailedCompaction } from './compaction.ts';
+import type { AssistantMessage } from '../../base/history-message.ts';
+import { addUsage, textOf, type Usage } from '../../base/messages.ts';
+import { showBranch } from '../history/branch.ts';
+import { chunkName } from '../history/chunk-card.ts';
+import { INTERRUPTED, inRanges, isSummary } from '../history/compression-plan.ts';
+import { messageId } from '../history/history-form.ts';
+import { loggedForm, placeOf } from '../history/logged-form.ts';
+import type { MessageDraft } from '../rules/promotion.ts';
+import { type LoggedMessage, publicMessage } from '../state/messages.ts';
+import type { RecordOf, SessionRecord } from '../state/records.ts';
+import type { ChunkNote, CompactionCall, CompressionState, SessionState } from '../state/state.ts';
+import { estimateContent } from '../state/tokens.ts';
 import type { Fold } from './fold.ts';
 import { promoteAll } from './mailbox.ts';
 
@@ -46,7 +61,7 @@ export function applyCompacted(fold: Fold, record: RecordOf<'compacted'>): void 
       archived,
       created: created.map(publicMessage),
     } as const;
-    fold.tell(chunk === undefined ? body : { ...body, chunk: chunk.number });
+    fold.publish(chunk === undefined ? body : { ...body, chunk: chunk.number });
   }
   goBack(fold, compaction);
 }
@@ -55,7 +70,7 @@ export function applyCompacted(fold: Fold, record: RecordOf<'compacted'>): void 
 export function applyCompactionFailed(fold: Fold, record: RecordOf<'compactionFailed'>): void {
   const compaction = endCompaction(fold.state, record.halfStep, record.usage);
   noteFailedCompaction(fold.state, record);
-  if (fold.counts()) fold.tell({ type: 'compaction.failed', reason: record.reason });
+  if (fold.counts()) fold.publish({ type: 'compaction.failed', reason: record.reason });
   goBack(fold, compaction);
 }
 
@@ -85,4 +100,161 @@ function goBack(fold: Fold, { returnsTo, overflow }: CompactionCall): void {
     ...(bouncing === undefined ? {} : { bouncing }),
     ...(keeps === undefined ? {} : { keeps }),
   };
+}
+
+type Compacted = Extract<SessionRecord, { type: 'compacted' }>;
+
+/** The outcome of a compression, for events. */
+export interface CompactionOutcome {
+  readonly archived: readonly number[];
+  /** The summary comes first. */
+  readonly created: readonly LoggedMessage[];
+}
+
+/** Replaces the summed-up messages by a summary. Throws an Error if the log has no such messages. */
+function applyCompaction(state: SessionState, record: Compacted, at: number): CompactionOutcome {
+  const isArchived = inRanges(record.archived);
+  const { number } = record;
+  state.compactions.set(number, { task: record.task });
+  const summary = summaryMessage(state, record, isArchived, at);
+  const cut = new Map((record.cut ?? []).map(({ seq, content }) => [seq, content]));
+  const archived: number[] = [];
+  const created: LoggedMessage[] = [];
+  const messages: LoggedMessage[] = [];
+  for (const message of state.messages) {
+    if (message.seq === record.kept) {
+      messages.push(summary);
+      created.unshift(summary);
+    }
+    const content = cut.get(message.seq);
+    const leaves = message.prompt !== true && (content !== undefined || isArchived(message.seq));
+    messages.push(leaves ? { ...message, archivedBy: [...(message.archivedBy ?? []), number] } : message);
+    if (leaves) archived.push(message.seq);
+    if (content === undefined) continue;
+    const shortened = shortenedMessage(state, message, content, record.task);
+    messages.push(shortened);
+    created.push(shortened);
+  }
+  if (created[0] !== summary) throw new Error(`C1: a summary before message ${record.kept}, which is not there`);
+  for (const message of created) state.tokens += message.tokens;
+  state.messages = messages;
+  showBranch(state);
+  note(state, record);
+  return { archived, created };
+}
+
+function summaryMessage(
+  state: SessionState,
+  record: Compacted,
+  isArchived: (seq: number) => boolean,
+  at: number,
+): LoggedMessage {
+  const keptAt = state.messages.findIndex((message) => message.seq === record.kept);
+  const next = state.messages[keptAt];
+  const before = state.messages[keptAt - 1];
+  const high = next === undefined ? state.nextMessageSeq : placeOf(next);
+  const low = before === undefined ? high - 1 : placeOf(before);
+  const superseded = state.messages.flatMap((each) => (isSummary(each) && isArchived(each.seq) ? chunksOf(each) : []));
+  const message: AssistantMessage = {
+    id: '',
+    createdAt: at,
+    role: 'assistant',
+    content: record.summary,
+    compressedSummary: true,
+    ...(record.chunk === undefined ? {} : { chunkPath: chunkName(record.chunk.number) }),
+    ...(superseded.length === 0 ? {} : { earlierChunks: superseded.slice(-CHUNKS_AT_HAND_MAX) }),
+    ...(record.task === undefined ? {} : { taskId: record.task }),
+  };
+  const [part] = loggedForm(message);
+  return placed(state, part, at, low + (high - low) / 2);
+}
+
+/** The chunks a summary refers to. Those of the summaries it superseded come first. */
+function chunksOf({ history }: LoggedMessage): readonly string[] {
+  const earlier = history?.['earlierChunks'];
+  const own = history?.['chunkPath'];
+  return [...(Array.isArray(earlier) ? (earlier as readonly string[]) : []), ...(typeof own === 'string' ? [own] : [])];
+}
+
+/** A kept result in its short form. It has the id of the whole one, which is hidden. */
+function shortenedMessage(
+  state: SessionState,
+  whole: LoggedMessage,
+  content: LoggedMessage['content'],
+  task: number | undefined,
+): LoggedMessage {
+  const { archivedBy: _archivedBy, history, seq: _seq, at, ...rest } = whole;
+  const base = { id: messageId(whole), createdAt: history?.createdAt ?? at, shortened: true };
+  const taskId = task ?? history?.taskId;
+  const shortened: MessageDraft = {
+    ...rest,
+    content,
+    tokens: estimateContent(content),
+    shortens: whole.shortens ?? whole.seq,
+    history: {
+      ...(history?.role === 'tool' ? history : toolForm(whole, content)),
+      ...base,
+      content,
+      ...(taskId === undefined ? {} : { taskId }),
+    },
+  };
+  return placed(state, shortened, at, placeOf(whole));
+}
+
+function toolForm(
+  message: LoggedMessage,
+  content: LoggedMessage['content'],
+): {
+  readonly role: 'tool';
+  readonly toolCallId: string;
+  readonly name: string;
+  readonly error?: string;
+  readonly errorType?: string;
+} {
+  const failed = message.success === false ? { error: textOf(content), errorType: 'execution_error' } : {};
+  return { role: 'tool', toolCallId: message.toolUseId ?? '', name: message.toolName ?? '', ...failed };
+}
+
+function placed(state: SessionState, draft: MessageDraft, at: number, place: number): LoggedMessage {
+  const message: LoggedMessage = { ...draft, seq: state.nextMessageSeq, at, place };
+  state.nextMessageSeq += 1;
+  return message;
+}
+
+function note(state: SessionState, record: Compacted): void {
+  const compression = compressionOf(state);
+  const { halfStep, number, level, chunk } = record;
+  compression.number = number;
+  compression.level = level;
+  compression.hasFailed = false;
+  compression.last = { halfStep, compressed: true, level, ...(chunk === undefined ? {} : { chunk: chunk.number }) };
+  compression.since = state.nextMessageSeq;
+  if (chunk === undefined) return;
+  const noted: Draft<ChunkNote> = { number: chunk.number, messageCount: chunk.messageCount };
+  if (chunk.topics !== undefined) noted.topics = chunk.topics;
+  compression.chunk = chunk.number;
+  compression.notes = [...compression.notes, noted].slice(-CHUNKS_AT_HAND_MAX);
+}
+
+/** Remembers that a compression failed: none begins by itself before the log has grown. */
+function noteFailedCompaction(state: SessionState, record: Extract<SessionRecord, { type: 'compactionFailed' }>): void {
+  const compression = compressionOf(state);
+  // A compression that was given up on request may well succeed the next time.
+  if (record.reason !== INTERRUPTED) compression.hasFailed = true;
+  compression.last = { halfStep: record.halfStep, compressed: false, reason: record.reason };
+  compression.restsUntil = state.nextMessageSeq + COMPRESSION_RETRY_MESSAGES;
+}
+
+function compressionOf(state: SessionState): CompressionState {
+  state.compression ??= {
+    number: 0,
+    level: 0,
+    chunk: 0,
+    notes: [],
+    since: 0,
+    restsUntil: 0,
+    hasFailed: false,
+    last: undefined,
+  };
+  return state.compression;
 }

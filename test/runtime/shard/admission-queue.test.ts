@@ -1,10 +1,10 @@
 // Goal: sessions leave the queue in the order they came, each once, even if others leave it meanwhile. Pure.
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { WaitingLine } from '../../../src/runtime/shard/waiting-line.ts';
+import { AdmissionQueue } from '../../../src/runtime/shard/admission-queue.ts';
 
 test('takes in order; a name added again keeps its position, one that left and came back is last', () => {
-  const line = new WaitingLine();
+  const line = new AdmissionQueue();
   for (const name of ['a', 'b', 'c', 'a']) line.add(name);
   expect(line.size).toBe(3);
   line.delete('b');
@@ -19,7 +19,7 @@ test('any sequence of steps agrees with a list', () => {
   const step = fc.tuple(fc.constantFrom('add', 'delete', 'take'), fc.constantFrom('a', 'b', 'c', 'd', 'e'));
   fc.assert(
     fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
-      const line = new WaitingLine();
+      const line = new AdmissionQueue();
       let list: string[] = [];
       for (const [what, name] of steps) {
         if (what === 'add') {
