@@ -1,6 +1,6 @@
 /**
- * What a victim does to its runtime, each action told as it is asked for, acknowledged and answered. Nothing is written
- * before it is known, and what is written is in the pipe before the victim goes on.
+ * The actions of a victim on its runtime. Each action is reported when it is requested, acknowledged and answered. A
+ * report is written once its fact is known, and it is in the pipe before the victim continues.
  */
 
 import { CancelledError, TroupeError, TurnFailedError } from '../../src/base/errors.ts';
@@ -20,23 +20,23 @@ import {
   type SpawnWish,
 } from './protocol.ts';
 
-/** Refusals that are part of the bargain. */
+/** Refusals that the contract allows. */
 const EXPECTED_CODES: ReadonlySet<string> = new Set(['session_busy', 'mailbox_full', 'cancelled']);
 
 /**
- * Written before it returns, whoever reads slowly: what was told is told whatever happens next. A stream would keep lines
- * back while the pipe is full, and a kill would take an intent whose effect is on the disk.
+ * Writes before it returns, however slowly the reader reads: a report that was made survives whatever happens next. A
+ * stream would hold lines back while the pipe is full. A kill would then lose an intent whose effect is on the disk.
  */
 export function say(line: Line): void {
   printLine(JSON.stringify(line));
 }
 
-/** A message or a child that was acknowledged. `answered` resolves when what follows from it was told. */
+/** A message or a child that was acknowledged. `answered` resolves when its outcome was reported. */
 export interface Step {
   readonly answered: Promise<void>;
-  /** Of a message: its number in the session. */
+  /** For a message: its number in the session. */
   readonly pendingId?: number;
-  /** Of a child: its id. */
+  /** For a child: its id. */
   readonly child?: string;
 }
 
@@ -49,12 +49,12 @@ export class Actions {
     this.#runtime = runtime;
   }
 
-  /** From now on refusals are the closing runtime's. */
+  /** After this call the closing runtime may refuse anything. */
   close(): void {
     this.#isClosing = true;
   }
 
-  /** Resolves when it is acknowledged; undefined when it was refused. */
+  /** Resolves when the message is acknowledged; undefined when it was refused. */
   async send(message: SentMessage): Promise<Step | undefined> {
     const { uid, session, key, deliver } = message;
     say({ type: 'intent', message });
@@ -73,7 +73,7 @@ export class Actions {
     }
   }
 
-  /** Asks again for an answer that was told in an earlier life. */
+  /** Asks again for an answer that an earlier life reported. */
   async ask(session: string, pendingId: number): Promise<void> {
     try {
       await this.#tellAnswer(await this.#runtime.session(session).receipt(`${session}/${pendingId}`));
@@ -139,7 +139,7 @@ export class Actions {
     });
   }
 
-  /** Deletes a session, or a child, and all below. */
+  /** Deletes a session, or a child, and all its descendants. */
   async delete(session: string): Promise<void> {
     await this.#attempt('delete', session, async () => {
       say({ type: 'deleting', session });
@@ -148,7 +148,9 @@ export class Actions {
     });
   }
 
-  /** Writes a note into a history, and may change it and take it out again, as long as no compression has archived it. */
+  /**
+   * Writes a note into a history. It may then change the note and remove it, as long as no compression has archived it.
+   */
   async note(session: string, uid: string, steps: number): Promise<void> {
     await this.#attempt('note', session, async () => {
       const { history } = this.#session(session);
@@ -168,7 +170,7 @@ export class Actions {
     });
   }
 
-  /** Fills a new session with a history of its own. */
+  /** Gives a new session its own history. */
   async seed(session: string, uids: readonly string[]): Promise<void> {
     await this.#attempt('seed', session, async () => {
       const tell = (type: 'noting' | 'noted'): void => {
@@ -180,7 +182,7 @@ export class Actions {
     });
   }
 
-  /** Forks a session; resolves to the fork's id, or undefined where it was refused. */
+  /** Forks a session; resolves to the fork's id, or undefined when the fork was refused. */
   async fork(session: string): Promise<string | undefined> {
     let made: string | undefined;
     await this.#attempt('fork', session, async () => {
@@ -192,7 +194,7 @@ export class Actions {
     return made;
   }
 
-  /** Moves among the tasks of a session, or has it compressed. */
+  /** Starts, undoes or switches a task of a session, or compresses the session. */
   async move(session: string, how: 'start' | 'undo' | 'switch' | 'compress'): Promise<void> {
     await this.#attempt(how, session, async () => {
       const { history } = this.#session(session);
@@ -203,7 +205,7 @@ export class Actions {
     });
   }
 
-  /** Tells a session's durable events from `after` on, until the runtime closes. */
+  /** Reports a session's durable events from `after` on, until the runtime closes. */
   async watch(session: string, after: number): Promise<void> {
     await this.#attempt('watch', session, async () => {
       for await (const event of this.#session(session).events({ after, deltas: false })) {
@@ -215,13 +217,13 @@ export class Actions {
     });
   }
 
-  /** Tells the state of every session, with the reason where one is not at rest. */
+  /** Reports the state of every session, with the reason if it is not at rest. */
   async tellStates(): Promise<void> {
     for (let after: string | undefined; ; ) {
       const page = await this.#runtime.sessions.list({ limit: 500, ...(after === undefined ? {} : { after }) });
       for (const { id, state, mailbox } of page) {
         const why = state === 'idle' && mailbox === 0 ? undefined : await this.#runtime.session(id).explain();
-        // What is told with the next turn waits for it, and is nothing to be done.
+        // An entry that only joins the next turn waits for that turn: it is no work.
         const isAtRest = why === undefined || (state === 'idle' && why.reason === 'nothing_waits');
         say({ type: 'state', session: id, state, why: isAtRest ? '' : JSON.stringify(why) });
       }
@@ -232,12 +234,12 @@ export class Actions {
 
   /** Half of the sessions have the small window. */
   #session(id: string): Session {
-    // A fork is made of what its parent is made of.
+    // A fork has the agent of its parent.
     if (id.startsWith(EDITED)) return this.#runtime.session(id, 'brief');
     return this.#runtime.session(id, /[13579]$/.test(id) ? 'narrow' : 'wide');
   }
 
-  /** How it ended; undefined when it did not, because the runtime was closed. */
+  /** How the message or child ended; undefined if it did not end because the runtime was closed. */
   async #outcomeOf(session: string, words: Promise<string>): Promise<Outcome | undefined> {
     try {
       return { kind: 'text', text: await words };
@@ -264,13 +266,13 @@ export class Actions {
     if (this.#isClosing) return;
     const code = error instanceof TroupeError ? error.code : undefined;
     if (code !== undefined && EXPECTED_CODES.has(code)) return;
-    // Whoever deletes a session must reckon with its not being there.
+    // A session that may be deleted at any time may be missing.
     if (isMortal(session) && code === 'unknown_session') return;
     say({ type: 'trouble', what: `${what} ${session}: ${error instanceof Error ? error.stack : String(error)}` });
   }
 }
 
-/** False where the history has the message no more; any other error is thrown on. */
+/** False when the message is no longer in the history; any other error is thrown again. */
 function isArchived(error: unknown): false {
   if (error instanceof TroupeError && error.code === 'message_not_found') return false;
   throw error;

@@ -1,33 +1,33 @@
 /**
- * The ends that victims meet, drawn by chance: most die at work, a share while they open or recover, some while they close; some
- * are told to stop, once or twice; a few are stopped and continued; some are let go.
+ * How victims end, drawn at random. Most are killed at work, some while they open, recover or close. Some are ordered
+ * to stop, once or twice. A few are stopped and continued; some end by themselves.
  */
 import type { Assault } from './life.ts';
 
 /** The end of one life. */
 export interface Fate {
   readonly assault?: Assault;
-  /** Told to close by its plan, so many ms after it is open. */
+  /** Its plan makes it close so many ms after it is open. */
   readonly closeAfterMs?: number;
-  /** Its timeouts are short, and it is stopped for longer. */
+  /** It has short timeouts and is stopped for longer than they last. */
   readonly isStopped?: true;
-  /** Sends to very many sessions. */
+  /** It sends to very many sessions. */
   readonly isFlood?: true;
 }
 
 /** Timeouts of a life that is stopped. */
 export const SHORT_TIMEOUTS: { readonly toolMs: number; readonly modelMs: number } = { toolMs: 300, modelMs: 500 };
-/** Share of the kills that is to fall inside recovery; more than is asked for, since not every such kill finds some. */
+/** Share of the kills aimed at recovery. It is above the share required, since not every such kill hits a recovery. */
 const RECOVERY_SHARE = 0.3;
 
-/** What is known when the end of a life is drawn. */
+/** The facts known when the end of a life is drawn. */
 export interface FateOdds {
   readonly random: () => number;
-  /** How long a life like this took to open, ms. */
+  /** How long lives of this kind take to open, ms. */
   readonly openMs: number;
   readonly kills: number;
   readonly killsInRecovery: number;
-  /** Sessions a crash left at work. */
+  /** Sessions that a crash interrupted at work. */
   readonly interrupted: number;
 }
 
@@ -42,7 +42,7 @@ export function drawFate(odds: FateOdds): Fate {
   if (chance < 0.7) return { assault: killAtWork(random) };
   if (chance < 0.73)
     return { isFlood: true, assault: { ...killAtWork(random), times: 1 + Math.floor(random() * 330) } };
-  // Long enough for a checkpoint by the clock.
+  // Long enough for a timed checkpoint.
   if (chance < 0.75) return { assault: { after: 'opened', times: 1, steps: [kill(1_000 + random() * 500)] } };
   if (chance < 0.8) {
     const closeAfterMs = random() * 60;
@@ -59,12 +59,12 @@ function killInRecovery({ random, openMs }: FateOdds): Fate {
   return { assault: { after: 'opening', times: 1, steps: [kill((0.3 + random() * 0.9) * openMs)] } };
 }
 
-/** By acknowledgements, so that a slow machine kills as deep in the work as a fast one. */
+/** Counts acknowledgements, so that a kill comes as deep in the work on a slow machine as on a fast one. */
 function killAtWork(random: () => number): Assault {
   return { after: 'acknowledged', times: 1 + Math.floor(random() * 30), steps: [kill(random() * 40)] };
 }
 
-/** Stopped for up to three times its timeouts, continued, and killed while the calls that ran out of time are made again. */
+/** Stopped for up to three times its timeouts, continued, and killed while the timed-out calls are made again. */
 function stopped(random: () => number): Fate {
   const stopMs = SHORT_TIMEOUTS.modelMs * (1.2 + random() * 1.8);
   const steps = [

@@ -1,6 +1,7 @@
 /**
- * The victims run compiled: types stripped by a loader, in each of a victim's threads, take most of a life. A run compiles the
- * sources as they stand at its start into a directory of its own, so that a long run is of one version whatever is edited meanwhile.
+ * Compiles the victims. A loader that strips types, in each of a victim's threads, would take most of a life. A run
+ * compiles the sources into its own directory when it starts. So a long run tests one version, whatever is edited
+ * meanwhile.
  */
 import { spawnSync } from 'node:child_process';
 import { rmSync } from 'node:fs';
@@ -10,17 +11,17 @@ import { fileURLToPath } from 'node:url';
 
 /** The compiled victims of one run. */
 export interface VictimBuild {
-  /** Path of a compiled file of this folder; `name` without an ending. */
+  /** Path of a compiled file of this folder; `name` has no ending. */
   script(name: string): string;
-  /** Removes what was compiled. */
+  /** Removes the compiled files. */
   remove(): Promise<void>;
 }
 
 const HERE = fileURLToPath(new URL('.', import.meta.url));
-/** Inside the package, so that the compiled code finds its dependencies; ignored by git as every `dist`. */
+/** Inside the package, so that the compiled code finds its dependencies; git ignores it like every `dist`. */
 const BUILDS = join(HERE, 'dist');
 
-/** Compiles library and victims. Throws an Error with the compiler's words when it emits nothing. */
+/** Compiles library and victims. Throws an Error with the compiler's output if it emits nothing. */
 export async function buildVictims(): Promise<VictimBuild> {
   await mkdir(BUILDS, { recursive: true });
   await removeLeftovers();
@@ -36,7 +37,7 @@ export async function buildVictims(): Promise<VictimBuild> {
   };
 }
 
-/** What runs left behind that were killed themselves. */
+/** Removes the directories of runs that were killed themselves. */
 async function removeLeftovers(): Promise<void> {
   for (const name of await readdir(BUILDS)) {
     const pid = Number(/^run-(\d+)-/.exec(name)?.[1]);

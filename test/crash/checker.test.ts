@@ -1,6 +1,6 @@
 /**
- * Goal: the checks of the crash loop can fail. Method: a true story of one family of sessions, then the same with one thing in
- * it that is not true; each must be found, by its name.
+ * Goal: the checks of the crash loop can fail. Method: a true story of one family of sessions, then the same story with
+ * one false fact in it. The checks must find each false fact and name it correctly.
  */
 import { appendFile, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -101,7 +101,7 @@ beforeEach(() => {
   ledger.hearTools([{ type: 'started', tool: 'once', key: 's#2', life: 1 }]);
 });
 
-/** Kinds of what the checks find after one life. */
+/** The kinds of violation that the checks find after one life. */
 function found(facts: readonly SessionFacts[], life: Partial<PastLife> = {}): readonly ViolationKind[] {
   checker.check(readingOf(...facts), { number: 1, wasKilled: true, ...life });
   return kinds();
@@ -144,12 +144,12 @@ describe('I1: messages', () => {
     expect(found([WHOLE_FACTS()])).toEqual(['changed', 'lost']);
   });
 
-  test('I1: a key that stands for two messages is a duplicate', () => {
+  test('I1: a key with two messages is a duplicate', () => {
     const entry = { type: 'user_message', content: 'm1-9', key: 'k', fingerprint: '' } as const;
     expect(found([factsOf([...WHOLE, [{ type: 'accepted', id: 3, entry }]])])).toEqual(['duplicated']);
   });
 
-  test('I1: a message that stands twice in the log is a duplicate', () => {
+  test('I1: a message that is in the log twice is a duplicate', () => {
     const entry = { type: 'user_message', content: contentOf('m1-1') } as const;
     const again: readonly SessionRecord[] = [
       { type: 'accepted', id: 3, entry },
@@ -158,13 +158,13 @@ describe('I1: messages', () => {
     expect(found([factsOf([...WHOLE, again])])).toEqual(['duplicated']);
   });
 
-  test('I1: a key that was acknowledged and is accepted anew is a duplicate', () => {
+  test('I1: a key that was acknowledged and is accepted again is a duplicate', () => {
     acknowledge('m1-1', 1);
     tell({ type: 'acknowledged', uid: 'm1-1', pendingId: 1, duplicate: false });
     expect(kinds()).toEqual(['duplicated']);
   });
 
-  test('I1: a later message acknowledged with an earlier place is reordered', () => {
+  test('I1: a later message acknowledged with an earlier number is reordered', () => {
     acknowledge('m1-1', 1);
     acknowledge('m1-4', 1);
     expect(kinds()).toEqual(['reordered']);
@@ -183,40 +183,40 @@ describe('I1: messages', () => {
     expect(found([factsOf([...WHOLE, ...late])])).toEqual(['reordered']);
   });
 
-  test('I1: an acknowledged recall that the store does not know is a change', () => {
+  test('I1: an acknowledged recall that the store does not have is a change', () => {
     tell({ type: 'recalled', session: 's', pendingId: 1, won: true });
     expect(found([WHOLE_FACTS()])).toEqual(['changed']);
   });
 
-  test('I1: an acknowledged pause that the store does not know is lost', () => {
+  test('I1: an acknowledged pause that the store does not have is lost', () => {
     tell({ type: 'pausing', session: 's' }, { type: 'paused', session: 's' });
     expect(found([WHOLE_FACTS()])).toEqual(['lost']);
   });
 
-  test('I1: a half-step that began while the session was paused', () => {
+  test('I1: a half-step that began while the session was paused is found', () => {
     ledger.tools.clear();
     expect(found([factsOf([[...ASK.slice(0, 2), { type: 'paused' }, ...ASK.slice(2)]])])).toEqual(['failed']);
   });
 });
 
-describe('I2: what was told', () => {
-  test('I2: an event that the log does not have', () => {
+describe('I2: reports', () => {
+  test('I2: a reported event that the log does not have is found', () => {
     tell({ type: 'event', session: 's', seq: 1, digest: digestOf('another') });
     expect(found([WHOLE_FACTS()])).toEqual(['changed']);
   });
 
-  test('I2: a gap in the events told', () => {
+  test('I2: a gap in the reported events is found', () => {
     const { events } = WHOLE_FACTS();
     for (const seq of [1, 3]) tell({ type: 'event', session: 's', seq, digest: events[seq - 1] ?? '' });
     expect(found([WHOLE_FACTS()])).toEqual(['lost']);
   });
 
-  test('I2: an answer told that is not the stored one', () => {
+  test('I2: a reported answer that differs from the stored one is found', () => {
     tell({ type: 'answer', session: 's', pendingId: 1, outcome: { kind: 'text', text: 'else' } });
     expect(found([WHOLE_FACTS()])).toEqual(['changed']);
   });
 
-  test('I2: an answer told twice and differently', () => {
+  test('I2: an answer reported twice with different content is found', () => {
     const answer = { type: 'answer', session: 's', pendingId: 1 } as const;
     tell(
       { ...answer, outcome: { kind: 'text', text: 'done' } },
@@ -225,14 +225,14 @@ describe('I2: what was told', () => {
     expect(kinds()).toEqual(['changed']);
   });
 
-  test('I2: a session that was there and is not is lost', () => {
+  test('I2: a session that existed and is missing is lost', () => {
     found(FAMILY());
     expect(found([factsOf(CHILD, 'other')])).toContain('lost');
   });
 });
 
 describe('I3, A8: requests', () => {
-  test('I3: a request that breaks a rule is found by the model itself', async () => {
+  test('I3: a request that breaks a rule is found by the model', async () => {
     const directory = await mkdtemp(join(tmpdir(), 'troupe-checker-'));
     vi.stubEnv(SIDE_VARIABLE, directory);
     try {
@@ -261,7 +261,7 @@ describe('I3, A8: requests', () => {
     expect(found([WHOLE_FACTS()], { number: 3, wasKilled: false })).toEqual(['illegal', 'illegal']);
   });
 
-  test('A8: a request that was asked again with other bytes, or after its answer was there', () => {
+  test('A8: a request made again with other bytes, or after its answer was stored, is found', () => {
     const [digest = ''] = [...WHOLE_FACTS().requests.keys()];
     const call = { session: 's', digest, illegal: [] };
     ledger.hearCalls([{ ...call, life: 1, whole: 'a' }]);
@@ -270,7 +270,7 @@ describe('I3, A8: requests', () => {
     expect(found([WHOLE_FACTS()], { number: 2 })).toEqual(['repeated', 'changed']);
   });
 
-  test('A8: a request that was asked twice in one life; once more is allowed where it ran out of time', () => {
+  test('A8: a request made twice in one life is found; one repetition is allowed after a timeout', () => {
     const [digest = ''] = [...WHOLE_FACTS().requests.keys()];
     const call = { session: 's', digest, illegal: [], whole: 'a', life: 1 };
     ledger.hearCalls([call, call]);
@@ -282,12 +282,12 @@ describe('I3, A8: requests', () => {
 });
 
 describe('I4: runs of tools', () => {
-  test('I4: a tool of effect "once" that started twice', () => {
+  test('I4: a tool of effect "once" that started twice is found', () => {
     ledger.hearTools([{ type: 'started', tool: 'once', key: 's#2', life: 1 }]);
     expect(found([WHOLE_FACTS()])).toEqual(['repeated', 'repeated']);
   });
 
-  test('I4: a tool of effect "probe" that ran again and was not asked', () => {
+  test('I4: a tool of effect "probe" that ran again without a probe is found', () => {
     const run = { type: 'started', tool: 'probe', key: 's#3' } as const;
     ledger.hearTools([{ ...run, life: 1 }]);
     const probing = (): SessionFacts => factsOf([ASK, CALL]);
@@ -303,18 +303,18 @@ describe('I4: runs of tools', () => {
     expect(found([probing()], { number: 3 })).not.toContain('repeated');
   });
 
-  test('I4: a run after its result was there', () => {
+  test('I4: a run after its result was stored is found', () => {
     found([WHOLE_FACTS()]);
     ledger.hearTools([{ type: 'started', tool: 'once', key: 's#2', life: 2 }]);
     expect(found([WHOLE_FACTS()], { number: 2 })).toEqual(['repeated', 'repeated']);
   });
 
-  test('I4: a tool that ran for a call nobody made', () => {
+  test('I4: a tool run without a call is found', () => {
     ledger.hearTools([{ type: 'started', tool: 'keyed', key: 's#9', life: 1 }]);
     expect(found([WHOLE_FACTS()])).toEqual(['failed']);
   });
 
-  test('A2: the intent of a pure call may be lost with a process that was killed', () => {
+  test('A2: the intent of a pure call may be lost with a killed process', () => {
     ledger.hearTools([{ type: 'started', tool: 'pure', key: 's#9', life: 1 }]);
     expect(found([WHOLE_FACTS()])).toEqual([]);
   });
@@ -325,12 +325,12 @@ describe('I5: calls and results', () => {
     expect(found([factsOf([ASK, CALL, [RESULT, { ...RESULT, id: 3 }]])])).toContain('duplicated');
   });
 
-  test('I5: a result that its tool did not give', () => {
+  test('I5: a result that its tool did not return is found', () => {
     const forged = { ...RESULT, entry: { ...RESULT.entry, content: 'result of once for another' } };
     expect(found([factsOf([ASK, CALL, [forged]])])).toEqual(['failed']);
   });
 
-  test('I5: a timeout where nothing was stopped', () => {
+  test('I5: a timeout in a life that was not stopped is found', () => {
     const late = { ...RESULT, entry: { ...RESULT.entry, content: timeoutText('once', 300), success: false } };
     const story = (): SessionFacts => factsOf([ASK, CALL, [late]]);
     expect(found([story()])).toEqual(['failed']);
@@ -340,11 +340,11 @@ describe('I5: calls and results', () => {
 });
 
 describe('I6: families', () => {
-  test('I6: a child that was never born', () => {
+  test('I6: a child that was never created is found', () => {
     expect(found([factsOf(PARENT)])).toContain('unbalanced');
   });
 
-  test('I6: a child whose parent is not there is an orphan', () => {
+  test('I6: a child whose parent is missing is an orphan', () => {
     ledger.tools.clear();
     expect(found([factsOf(CHILD, 's:1')])).toEqual(['orphan']);
   });
@@ -359,18 +359,18 @@ describe('I6: families', () => {
     expect(found([factsOf(CHILD, 's:1')])).toContain('orphan');
   });
 
-  test('I6: a child deleted behind the back of its parent', () => {
+  test("I6: a child deleted without its parent's knowledge is found", () => {
     tell({ type: 'deleting', session: 's:1' });
     expect(found([factsOf([...WHOLE, [SPAWNED]])])).toEqual(['unbalanced']);
   });
 
-  test('I6: an end that the parent was not told, and one it was told twice', () => {
+  test("I6: a child's end that its parent missed, or received twice, is found", () => {
     expect(found([factsOf([...WHOLE, [SPAWNED], [HEARD]]), factsOf(CHILD, 's:1')])).toContain('unbalanced');
     ledger.violations.length = 0;
     expect(found([factsOf([...PARENT, [EXITED]]), factsOf(CHILD, 's:1')])).toContain('unbalanced');
   });
 
-  test('I6: words of a child that its parent did not hear, and some it heard twice', () => {
+  test('I6: words of a child that its parent missed, or received twice, are found', () => {
     expect(found([factsOf([...WHOLE, [SPAWNED], [EXITED]]), factsOf(CHILD, 's:1')])).toContain('lost');
     ledger.violations.length = 0;
     expect(found([factsOf([...PARENT, [{ ...HEARD, id: 4 }]]), factsOf(CHILD, 's:1')])).toContain('duplicated');
@@ -393,7 +393,7 @@ describe('I7, F13: ends', () => {
   });
 });
 
-test('T3: a line of a side file that a kill cut off is no line, and does not spoil the next', async () => {
+test('T3: a line of a side file that a kill cut off is skipped and does not spoil the next', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'troupe-checker-'));
   const path = join(directory, 'lines');
   try {
@@ -410,7 +410,7 @@ test('T3: a line of a side file that a kill cut off is no line, and does not spo
 });
 
 describe('F01: the store', () => {
-  /** A store with these texts as the turns of one session. */
+  /** A store with these texts as the transitions of one session. */
   async function storeOf(
     turns: readonly string[],
   ): Promise<{ readonly directory: string; readonly facts: StoreFacts }> {

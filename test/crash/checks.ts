@@ -1,6 +1,6 @@
 /**
- * The invariants, checked after each kill: what was told (`ledger.ts`) against what the store says (`session-facts.ts`). They
- * know nothing of what happened in between, so they hold under every schedule.
+ * The invariants, checked after each kill: the victims' reports (`ledger.ts`) against the store (`session-facts.ts`).
+ * They know nothing of what happened in between, so they hold under every schedule.
  */
 import { INTERRUPT_NOTICE, OUTCOME_UNKNOWN } from '../../src/session/rules/tool-texts.ts';
 import { timeoutText } from '../../src/tools/tool-execution.ts';
@@ -13,7 +13,7 @@ import type { CallFact, SessionFacts } from './session-facts.ts';
 import type { Reading } from './store-facts.ts';
 
 const TOOLS: readonly string[] = ['pure', 'keyed', 'once', 'probe'];
-/** Tools whose calls the runtime answers by itself. */
+/** Tools whose calls the runtime answers itself. */
 const RUNTIME_TOOLS: ReadonlySet<string> = new Set(['spawn_subagent', 'mark_goal_completed']);
 type Sessions = ReadonlyMap<string, SessionFacts>;
 
@@ -30,7 +30,7 @@ export class Checker {
     this.#runs = new RunChecker(ledger);
   }
 
-  /** Checks what changed in one life, when its process is gone. */
+  /** Checks the changes of one life after its process is gone. */
   check(reading: Reading, life: PastLife): void {
     const { changed, sessions, torn } = reading;
     if (life.toolTimeoutMs !== undefined)
@@ -55,7 +55,7 @@ export class Checker {
     this.#runs.check(reading, life);
   }
 
-  /** I7, when a life without a kill has finished: nothing waits, nothing is open, everybody was answered. */
+  /** I7, after a life without a kill has finished: nothing waits, nothing is open, every message was answered. */
   checkFinished(sessions: Sessions): void {
     for (const { id, state, calls, accepted, settled, spawned, childExits } of sessions.values()) {
       checkEnrichersFinished(state, this.#ledger);
@@ -160,7 +160,8 @@ export class Checker {
       this.#ledger.violate('failed', `call ${key} of ${tool} was answered ${JSON.stringify(result.content)}`);
   }
 
-  // ---- what was told before is still true -----------------------------------------------------------------------------
+  // ---- earlier reports still hold
+  // ---------------------------------------------------------------------------------------
 
   #checkPublished(sessions: Sessions): void {
     for (const story of this.#ledger.messages.values()) this.#checkMessage(story, sessions);
@@ -212,7 +213,7 @@ export class Checker {
 
   readonly #mayBeGone = (session: string): boolean => this.#ledger.sessions.mayBeGone(session);
 
-  /** I2: nothing was told that the log does not say, and in one unbroken row. */
+  /** I2: every reported event is in the log, and their numbers have no gap. */
   #checkEvents(session: string, told: ReadonlyMap<number, string>, facts: SessionFacts | undefined): void {
     let first = Number.POSITIVE_INFINITY;
     let last = 0;

@@ -1,6 +1,6 @@
 /**
- * The loop: generations, each over a directory of its own so that what the checks read stays bounded, some beside each other so
- * that the cores are used. What they found is added up.
+ * The loop of generations. Each has its own directory, so that the checks read a bounded amount. Some run side by side
+ * to use the cores. Their findings are added up.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { availableParallelism, tmpdir } from 'node:os';
@@ -11,12 +11,12 @@ import { type Ends, type GenerationOptions, type GenerationReport, noEnds, runGe
 import { type Counts, noCounts, type Violation } from './ledger.ts';
 import { numberOf } from './protocol.ts';
 
-/** What to do. */
+/** The options of a run. */
 export interface CrashOptions {
-  /** Processes to kill; lives that end otherwise are not counted. */
+  /** Processes to kill; lives that end otherwise do not count. */
   readonly kills: number;
   readonly seed: number;
-  /** Generations beside each other. Default: one more than cores, since each waits for a disk and for its kill. */
+  /** Generations that run side by side. Default: one more than cores, since each waits for a disk and for its kill. */
   readonly lanes?: number;
   /** Kills of one generation. Default: a twentieth of all, 10 to 100. */
   readonly generationKills?: number;
@@ -24,7 +24,7 @@ export interface CrashOptions {
   readonly progress?: (text: string) => void;
 }
 
-/** What happened. */
+/** The result of a run. */
 export interface CrashReport {
   readonly seed: number;
   readonly generations: number;
@@ -37,17 +37,17 @@ export interface CrashReport {
   readonly summaries: number;
   readonly counts: Counts;
   readonly violations: readonly Violation[];
-  /** The stores and the side files; gone when nothing was wrong. */
+  /** The stores and the side files; removed if there is no violation. */
   readonly directory: string;
   readonly seconds: number;
 }
 
 const DURABILITIES: readonly Durability[] = ['flush', 'os', 'strict', 'flush', 'flush'];
 const SHARDS: readonly number[] = [1, 2, 1, 3];
-/** Every third generation, so that each durability and each number of threads comes to be. */
+/** Every third generation, so that each durability and each number of threads gets enrichers. */
 const ENRICHED_EVERY = 3;
 
-/** Runs the loop; resolves with what was found. Rejects when a victim cannot live at all. */
+/** Runs the loop; resolves with its findings. Rejects if a victim cannot run at all. */
 export async function runCrashLoop(options: CrashOptions): Promise<CrashReport> {
   const startedAt = performance.now();
   const build = await buildVictims();
@@ -71,7 +71,7 @@ async function runGenerations(options: CrashOptions, script: string): Promise<Om
         throw error;
       });
       reports.push(report);
-      // One story is enough; the others' directories would only hide it.
+      // One story is enough; the directories of the others would only hide it.
       isOver ||= report.violations.length > 0;
       if (report.violations.length === 0) await rm(plan.directory, { recursive: true, force: true });
     }
@@ -92,7 +92,7 @@ function plansOf(options: CrashOptions, directory: string, script: string): Gene
   const count = Math.ceil(options.kills / size);
   return Array.from({ length: count }, (_, index) => ({
     number: index + 1,
-    // A generation's course follows from the seed and its number, in whichever lane it runs.
+    // The course of a generation depends on the seed and its number alone, not on its lane.
     seed: numberOf(`${options.seed}`, 2 ** 32, `${index}`),
     kills: Math.min(size, options.kills - index * size),
     durability: DURABILITIES[index % DURABILITIES.length] ?? 'flush',

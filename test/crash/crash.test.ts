@@ -1,4 +1,4 @@
-/** The crash loop in small, on every run of the tests; `npm run crash` is the long one. */
+/** A short crash loop, run with all tests; `npm run crash` is the long one. */
 import { expect, test } from 'vitest';
 import { runCrashLoop } from './crash-loop.ts';
 import { describeReport } from './report.ts';

@@ -1,4 +1,4 @@
-/** Goal: the checks of enrichers can fail. Method: a true story, then the same with one thing in it that is not true. */
+/** Goal: the checks of enrichers can fail. Method: a true story, then the same story with one false fact in it. */
 import { expect, test } from 'vitest';
 import type { SessionRecord } from '../../src/session/state/records.ts';
 import { emptyState, type SessionState } from '../../src/session/state/state.ts';
@@ -25,14 +25,14 @@ const MESSAGES = [
   { seq: 2, type: 'agent_message', content: 'hello', tokens: 2 },
 ] as const;
 
-/** What is found wrong. `snapshots`: those of the state in the end. */
+/** The violations found. `snapshots`: those of the final state. */
 function findingsOf(turns: readonly (readonly SessionRecord[])[], snapshots: readonly object[] = [SNAPSHOT]): string {
   const state = emptyState('s');
   state.messages = MESSAGES as unknown as SessionState['messages'];
   const enrichers = noEnricherFacts();
   for (const records of turns) {
     noteEnrichers(enrichers, state, records, (record) => {
-      // As much of the fold as the notes look at.
+      // The part of the fold that the notes read.
       if (record.type === 'summaryBegun') state.memory = { summarising: record } as unknown as SessionState['memory'];
     });
   }
@@ -58,15 +58,15 @@ test.each([
   expect(findingsOf(turns as readonly (readonly SessionRecord[])[])).toContain(found);
 });
 
-test('messages that are summed up twice', () => {
+test('a message summarised twice is found', () => {
   expect(findingsOf(TRUE_STORY, [SNAPSHOT, { ...SNAPSHOT, from: 4, to: 8 }])).toContain(
     '4 to 8 of s is summed up twice',
   );
-  // A summary of summaries is of the same messages.
+  // A summary of summaries covers the same messages.
   expect(findingsOf(TRUE_STORY, [SNAPSHOT, { ...SNAPSHOT, level: 2 }])).toBe('');
 });
 
-test('a preparation that is still under way when all has finished', () => {
+test('a preparation still open after everything finished is found', () => {
   const state = emptyState('s');
   state.enrichment = { run: 1, stage: 'preparing', entry: 1, at: 0, goalsChanged: false };
   const ledger = new Ledger();

@@ -1,30 +1,33 @@
 /**
- * What enrichers leave in a log: preparations of turns, names of sub-agents, summaries. Each run begins and ends once, what was
- * summed up is summed up once, and nothing leaves the window of a session that remembers before that is settled.
+ * The traces of enrichers in a log: preparations of turns, names of sub-agents, summaries. Each run begins and ends
+ * once. Each message is summarised once. No message leaves the window of a remembering session before that is settled.
  */
 import { firstBoundary, memoryZone } from '../../src/session/rules/memory-zone.ts';
 import type { SessionRecord } from '../../src/session/state/records.ts';
 import type { SessionState } from '../../src/session/state/state.ts';
 import type { Ledger } from './ledger.ts';
 
-/** The records that are about runs of enrichers, in short. */
+/** The records about runs of enrichers, in short form. */
 export interface EnricherFacts {
-  /** What was said of each preparation, by its run. */
+  /** The records of each preparation, by its run. */
   readonly preparations: Map<number, string[]>;
   /** Entries whose turn was prepared. */
   readonly prepared: number[];
-  /** What was said of each summary, by its run. */
+  /** The records of each summary, by its run. */
   readonly summaries: Map<number, string[]>;
-  /** Boundaries up to which messages left, in a turn that settled no summary, though they could have been summed up. */
+  /**
+   * Boundaries up to which messages left without a summary. They left in a transition that settled no summary, though
+   * one was possible.
+   */
   readonly leftUnsettled: number[];
 }
 
-/** Nothing gathered yet. */
+/** Facts of an empty log. */
 export function noEnricherFacts(): EnricherFacts {
   return { preparations: new Map(), prepared: [], summaries: new Map(), leftUnsettled: [] };
 }
 
-/** Notes the records of one turn, each before it is applied to `state` by `apply`. */
+/** Notes the records of one transition, each before `apply` applies it to `state`. */
 export function noteEnrichers(
   facts: EnricherFacts,
   state: SessionState,
@@ -63,14 +66,14 @@ export function noteEnrichers(
   }
 }
 
-/** Messages can be taken away whole, and a summary of them has not just failed: else the window goes on without one. */
+/** Whole messages can leave, and their summary has not just failed: after a failure the window does without one. */
 function mightBeSummedUp({ messages, memory, nextMessageSeq }: SessionState): boolean {
   const boundary = firstBoundary(messages);
   if (boundary === undefined || memory?.failedAt === nextMessageSeq) return false;
   return memoryZone(messages, boundary, Number.POSITIVE_INFINITY, nextMessageSeq) !== undefined;
 }
 
-/** Findings go to the ledger. `remembers`: the store is one whose sessions sum up what leaves their windows. */
+/** Findings go to the ledger. `remembers`: the sessions of the store summarise what leaves their windows. */
 export function checkEnrichers(
   { state, enrichers }: { readonly state: SessionState; readonly enrichers: EnricherFacts },
   ledger: Ledger,
@@ -99,7 +102,7 @@ export function checkEnrichers(
     ledger.violate('lost', `what is below ${below} left the window of ${id}, and nobody had summed it up`);
 }
 
-/** A life without a kill has finished, and still a turn is being prepared. */
+/** Reports a turn that is still being prepared after a life without a kill has finished. */
 export function checkEnrichersFinished(state: SessionState, ledger: Ledger): void {
   if (state.enrichment === undefined) return;
   ledger.violate('stuck', `${state.id} is still ${state.enrichment.stage} in run ${state.enrichment.run}`);

@@ -1,13 +1,13 @@
 /**
- * I6: parents and children. Each child is known to a parent that is there, ended as often as its parent was told, and was heard
- * exactly as it spoke; what was deleted is gone with all below it.
+ * I6: parents and children. Each child is known to an existing parent and ended as often as its parent was notified.
+ * The parent received exactly the child's words. A deleted session is gone with all its descendants.
  */
 import type { Ledger } from './ledger.ts';
 import type { SessionFacts } from './session-facts.ts';
 
 type Sessions = ReadonlyMap<string, SessionFacts>;
 
-/** Checks the links of a session that changed, to both sides. Findings go to the ledger. */
+/** Checks the links of a changed session from both sides. Findings go to the ledger. */
 export function checkFamily(facts: SessionFacts, sessions: Sessions, ledger: Ledger): void {
   for (const child of facts.spawned.keys()) checkLink(facts, sessions.get(child), child, ledger);
   const { parent } = facts.state;
@@ -16,7 +16,9 @@ export function checkFamily(facts: SessionFacts, sessions: Sessions, ledger: Led
   if (new Set(keys).size < keys.length) ledger.violate('duplicated', `a spawn key of ${facts.id} has two children`);
 }
 
-/** All that must not be there any more, and all that must not have gone. `seen`: sessions found in earlier readings. */
+/**
+ * Finds every session that must be gone, and every one that must not be. `seen`: sessions found in earlier readings.
+ */
 export function checkPresence(sessions: Sessions, seen: ReadonlySet<string>, ledger: Ledger): void {
   for (const { id, state } of sessions.values()) {
     if (ledger.sessions.isGone(id)) ledger.violate('orphan', `${id} is there, although it was deleted`);
@@ -41,7 +43,7 @@ function checkLink(
       ledger.violate('unbalanced', `${id} was deleted, its parent was told ${parent?.childExits.get(id) ?? 0} times`);
     return;
   }
-  // A parent that is not there at all is found by `checkPresence`.
+  // `checkPresence` finds a parent that is missing.
   if (parent === undefined) return;
   if (link === undefined || child.state.parent !== parent.id) {
     ledger.violate('orphan', `${id} is a child of ${child.state.parent ?? 'nobody'} that ${parent.id} does not know`);

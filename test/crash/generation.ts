@@ -1,7 +1,7 @@
 /**
- * A generation: life after life over one directory, each with its own plan and its own end, and after each the checks; then a
- * life that finishes, and the whole store read anew. The next victim is started while one lives, so that loading its modules
- * costs no time between two lives.
+ * A generation: life after life over one directory, each with its own plan and end, and checks after each. Then one
+ * life finishes, and the whole store is read again. The next victim starts while the current one lives, so that loading
+ * its modules costs no time between two lives.
  */
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -16,33 +16,33 @@ import { CALL_FILE, type CallLine, type Plan, randomFrom, TOOL_FILE, type ToolLi
 import { LineReader } from './side-file.ts';
 import { type Reading, StoreFacts } from './store-facts.ts';
 
-/** What one generation is to be. */
+/** The parameters of one generation. */
 export interface GenerationOptions {
   readonly number: number;
   readonly seed: number;
-  /** Processes to kill; lives that end otherwise are not counted. */
+  /** Processes to kill; lives that end otherwise do not count. */
   readonly kills: number;
   readonly durability: Durability;
-  /** Session threads the store is made for. */
+  /** The number of session threads that the store has. */
   readonly shards: number;
-  /** Enrichers watch its sessions, in all its lives: what a session is told of them is part of its requests. */
+  /** Whether enrichers run for its sessions, in all its lives: their effects are part of the sessions' requests. */
   readonly isEnriched: boolean;
-  /** Made by it, for store and side files. */
+  /** The generation creates it, for store and side files. */
   readonly directory: string;
   /** The victim's compiled script. */
   readonly script: string;
   /** Called after each life with one line. */
   readonly progress?: (text: string) => void;
-  /** Looked at before each life: another generation found too much. */
+  /** Checked before each life: another generation may have found too many violations. */
   readonly isOver: () => boolean;
 }
 
 /** How lives ended. */
 export interface Ends {
   kills: number;
-  /** Of these: between the start of `open` and the flush of what recovery wrote, with interrupted sessions in the store. */
+  /** Kills between the start of `open` and the flush of the recovery, with interrupted sessions in the store. */
   killsInRecovery: number;
-  /** By the runtime's `close`, or because all was finished. */
+  /** By the runtime's `close`, or because everything was finished. */
   closes: number;
   /** By SIGTERM, in good order. */
   terms: number;
@@ -52,7 +52,7 @@ export interface Ends {
   stops: number;
 }
 
-/** What happened. */
+/** The result of one generation. */
 export interface GenerationReport {
   readonly ends: Ends;
   readonly sessions: number;
@@ -65,22 +65,22 @@ export interface GenerationReport {
   readonly violations: readonly Violation[];
 }
 
-/** Violations after which it stops: the rest would be the same story again. */
+/** Violations after which the generation stops: more would repeat the same story. */
 const VIOLATIONS_MAX = 20;
-/** Acknowledged keys and told answers that each life goes back to. */
+/** Acknowledged keys and reported answers that each life repeats. */
 const REPEATS = 8;
-/** Milliseconds an open takes, as long as none was seen: on threads of its own, and on one. */
+/** Assumed milliseconds of an open before one was measured: with worker threads, and on one thread. */
 const OPEN_MS = { threads: 300, inline: 80 };
 const FLOOD_SESSIONS = 350;
-/** Lives without threads of their own: they open in a quarter of the time. */
+/** Share of lives without worker threads: they open in a quarter of the time. */
 const INLINE_SHARE = 0.45;
 
-/** No end yet. */
+/** A count of zero for each kind of end. */
 export function noEnds(): Ends {
   return { kills: 0, killsInRecovery: 0, closes: 0, terms: 0, cuts: 0, stops: 0 };
 }
 
-/** Lives it; resolves with what was found. Rejects when a victim cannot live at all. */
+/** Runs the generation; resolves with its findings. Rejects if a victim cannot run at all. */
 export async function runGeneration(options: GenerationOptions): Promise<GenerationReport> {
   return new Generation(options).run();
 }
@@ -144,7 +144,7 @@ class Generation {
   }
 
   async #live(life: Life, mode: Plan['mode']): Promise<void> {
-    // A store is made by its first life, with as many session threads as it is to have.
+    // The first life creates the store with its final number of session threads.
     const isInline = this.#reading !== undefined && this.#reading.shards > 0 && this.#random() < INLINE_SHARE;
     const openMs = this.#openMs[isInline ? 'inline' : 'threads'];
     const { kills, killsInRecovery } = this.#ends;
@@ -208,7 +208,7 @@ class Generation {
     };
   }
 
-  /** Some of a list, the newest rather than the oldest. */
+  /** A sample of a list that prefers newer elements. */
   #some<T>(list: readonly T[]): readonly T[] {
     const recent = list.slice(-10 * REPEATS);
     return Array.from(
@@ -217,7 +217,7 @@ class Generation {
     ).filter((each) => each !== undefined);
   }
 
-  /** A little before the newest event told, so that what is told again can be compared. */
+  /** A number a little before the newest reported event, so that repeated reports can be compared. */
   #toldUpTo(session: string): number {
     const told = this.#ledger.events.get(session);
     if (told === undefined) return 0;
@@ -226,7 +226,7 @@ class Generation {
     return Math.max(0, last - 10);
   }
 
-  /** A process that is stopped still owns its directory. */
+  /** A stopped process still owns its directory. */
   async #tryLock(): Promise<void> {
     try {
       await (await acquireStoreLock(join(this.#options.directory, 'store'))).release();

@@ -1,6 +1,6 @@
 /**
- * Goal: the crash loop's checks of histories can fail. Method: what was told, against a session folded from records that say so,
- * or say otherwise.
+ * Goal: the crash loop's checks of histories can fail. Method: reports are compared with a session folded from records
+ * that agree or disagree.
  */
 import { describe, expect, test } from 'vitest';
 import type { SessionRecord } from '../../src/session/state/records.ts';
@@ -32,15 +32,15 @@ function note(type: 'noting' | 'noted', text: string | null): Line {
   return { type, uid: 'n1-1', session: 's', text };
 }
 
-describe('what was told of histories', () => {
-  test('T2: an acknowledged note is there, with its whole text', () => {
+describe('reports about histories', () => {
+  test('T2: an acknowledged note is in the history, with its whole text', () => {
     const stories = told(note('noting', 'note n1-1'), note('noted', 'note n1-1'));
     expect(stories.contradictions(stored(ADDED))).toEqual([]);
     expect(stories.contradictions(stored())).toHaveLength(1);
     expect(stories.contradictions(stored(ADDED, REMOVED))).toHaveLength(1);
   });
 
-  test('T2: a note that was not acknowledged may be there or not, and be nothing else', () => {
+  test('T2: a note that was not acknowledged may be there or not, but nothing else', () => {
     const stories = told(note('noting', 'note n1-1'));
     expect(stories.contradictions(stored(ADDED))).toEqual([]);
     expect(stories.contradictions(stored())).toEqual([]);
@@ -54,7 +54,7 @@ describe('what was told of histories', () => {
     expect(stories.contradictions(stored(ADDED))).toHaveLength(1);
   });
 
-  test('T2: an acknowledged fork and an acknowledged task are there', () => {
+  test('T2: an acknowledged fork and an acknowledged task exist', () => {
     const fork = told({ type: 'forked', session: 's', fork: 's:fork-1', digest: 'x' });
     expect(fork.contradictions(stored())).toHaveLength(1);
     const task = told({ type: 'tasked', session: 's', task: 1 });

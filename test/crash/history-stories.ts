@@ -1,8 +1,11 @@
-/** What was told of histories: notes in them, forks of them, tasks begun in them. */
+/** Reports about histories: their notes, their forks, and the tasks begun in them. */
 import type { Line } from './protocol.ts';
 import type { SessionFacts } from './session-facts.ts';
 
-/** A note as its writer was told. `texts`: what it may be; null: it is not there. More than one after an order that was not acknowledged. */
+/**
+ * A note as it was reported to its writer. `texts` are its possible texts; null means that it is absent. There is more
+ * than one after an order that was not acknowledged.
+ */
 export interface NoteStory {
   readonly session: string;
   texts: readonly (string | null)[];
@@ -12,10 +15,10 @@ export interface NoteStory {
 export class HistoryStories {
   readonly notes: Map<string, NoteStory> = new Map();
   readonly forks: Map<string, { readonly session: string; readonly digest: string }> = new Map();
-  /** The highest task that was acknowledged, by session. */
+  /** The highest acknowledged task, by session. */
   readonly tasks: Map<string, number> = new Map();
 
-  /** Takes a line of a victim; what is not about a history is passed over. */
+  /** Takes a line of a victim; ignores lines that are not about a history. */
   hear(line: Line): void {
     switch (line.type) {
       case 'noting': {
@@ -37,7 +40,7 @@ export class HistoryStories {
     }
   }
 
-  /** What the store says otherwise than was told. */
+  /** Differences between the store and the reports. */
   contradictions(sessions: ReadonlyMap<string, SessionFacts>): readonly string[] {
     const found: string[] = [];
     for (const [uid, { session, texts }] of this.notes) {

@@ -1,14 +1,15 @@
 /**
- * What the victims told, over all lives: the other half of every check. It also finds what contradicts itself without a look
- * at the store: an answer told twice and differently, a key with two receipts, acceptances out of order.
+ * The reports of the victims over all lives: the other half of every check. It also finds contradictions among the
+ * reports themselves: an answer with two contents, a key with two receipts, acceptances out of order.
  */
 import { HistoryStories } from './history-stories.ts';
 import type { CallLine, Line, Outcome, SentMessage, SpawnWish, ToolLine } from './protocol.ts';
 import { SessionStories } from './session-stories.ts';
 
 /**
- * What is wrong, in the words of the invariants: I1 lost, duplicated, reordered; I2 changed; I3 illegal; I4 repeated; I5 lost,
- * duplicated; I6 orphan, unbalanced; I7 stuck. `torn`: a turn that is there in part. `redone`: work after an orderly end.
+ * Kinds of violation, in the words of the invariants. I1: lost, duplicated, reordered. I2: changed. I3: illegal. I4:
+ * repeated. I5: lost, duplicated. I6: orphan, unbalanced. I7: stuck. `torn`: a transition that is stored in part.
+ * `redone`: work after an orderly end.
  */
 export type ViolationKind =
   | 'lost'
@@ -30,7 +31,7 @@ export interface Violation {
   readonly what: string;
 }
 
-/** A message with what its sender was told. */
+/** A message with the reports to its sender. */
 export interface MessageStory {
   readonly message: SentMessage;
   /** Highest acknowledged id of its session when it was sent. */
@@ -39,20 +40,20 @@ export interface MessageStory {
   isRefused?: true;
 }
 
-/** A spawn with what its spawner was told. */
+/** A spawn with the reports to its caller. */
 export interface SpawnStory {
   readonly wish: SpawnWish;
   child?: string;
 }
 
-/** An answer as its sender was told. */
+/** An answer as it was reported to its sender. */
 export interface AnswerStory {
   readonly session: string;
   readonly pendingId: number;
   readonly outcome: Outcome;
 }
 
-/** How much was told: acknowledged messages and spawns, answers, events; and how much ran. */
+/** Numbers of reports (acknowledged messages and spawns, answers, events) and of runs. */
 export interface Counts {
   acknowledged: number;
   spawned: number;
@@ -69,17 +70,17 @@ export interface Counts {
   probes: number;
 }
 
-/** Nothing counted yet. */
+/** Counts of zero. */
 export function noCounts(): Counts {
   const told = { acknowledged: 0, spawned: 0, answers: 0, events: 0, recalled: 0, deleted: 0, edits: 0, forks: 0 };
   return { ...told, modelCalls: 0, museCalls: 0, toolRuns: 0, probes: 0 };
 }
 
-/** All starts of one tool call, and what it says happened. */
+/** All starts of one tool call, and the effects it reported. */
 export interface ToolStory {
   readonly tool: string;
   readonly starts: number[];
-  /** Lives in which its probe was asked. */
+  /** Lives in which its probe was called. */
   readonly asks: number[];
   ends: number;
 }
@@ -177,7 +178,7 @@ export class Ledger {
     for (const line of lines) {
       for (const text of line.illegal)
         this.violate('illegal', `request of ${line.session} in life ${line.life}: ${text}`);
-      // Begun anew after a kill as often as it takes: nobody was told of it.
+      // An enricher's call begins again after each kill: no caller received its result.
       if (line.isEnricher === true) {
         this.counts.museCalls += 1;
         continue;
@@ -196,7 +197,7 @@ export class Ledger {
     if (story.pendingId !== undefined && story.pendingId !== pendingId) {
       this.violate('duplicated', `${uid} of ${session} has two receipts: ${story.pendingId} and ${pendingId}`);
     }
-    // A key that was acknowledged is known: accepted anew, it would be the same message twice.
+    // An acknowledged key is known: accepted again, it would be a duplicate message.
     if (story.pendingId !== undefined && !duplicate)
       this.violate('duplicated', `${uid} of ${session} was accepted again`);
     if (story.pendingId === undefined) {

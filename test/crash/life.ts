@@ -1,5 +1,5 @@
 /**
- * One life of a victim, seen from outside: a process that is started ahead of its turn, given a plan, listened to, and sent
+ * One life of a victim, seen from outside. The process starts ahead of time, gets a plan, is listened to, and is sent
  * signals until it is gone.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -8,26 +8,26 @@ import { join } from 'node:path';
 import { CLOSE_DEADLINE_MS } from '../../src/base/bounds.ts';
 import { CUT_SHORT_CODE, LIFE_VARIABLE, type Line, type Plan, SIDE_VARIABLE } from './protocol.ts';
 
-/** Milliseconds a victim that nobody kills may take to do what it was told. */
+/** Milliseconds within which a victim without a kill must finish its plan. */
 const LIFE_MS_MAX = 120_000;
-/** Milliseconds its close may take: the deadline of the runtime and as much again, before a thread of it is ended by force. */
+/** Milliseconds its close may take: twice the runtime's deadline, after which one of its threads is ended by force. */
 const CLOSE_MS_MAX = 2 * CLOSE_DEADLINE_MS;
-/** Milliseconds a victim that hangs has to write down where each of its threads stands. */
+/** Milliseconds in which a hanging victim must write down where each of its threads stands. */
 const REPORT_MS = 10_000;
 
-/** Processes that are not gone: none outlives this one, stopped ones least of all. */
+/** Processes that still run. None may outlive this process, least of all a stopped one. */
 const living = new Set<ChildProcess>();
 process.on('exit', () => {
   for (const each of living) each.kill('SIGKILL');
 });
 
-/** One signal, so long after the moment before. */
+/** One signal, sent this long after the previous moment. */
 export interface SignalStep {
   readonly signal: 'SIGKILL' | 'SIGTERM' | 'SIGSTOP' | 'SIGCONT';
   readonly delayMs: number;
 }
 
-/** What is done to a victim: signals one after the other, from the `times`-th line of a type on. */
+/** Signals sent to a victim one after another, starting at the `times`-th line of a type. */
 export interface Assault {
   readonly after: 'opening' | 'opened' | 'recovered' | 'acknowledged' | 'closing';
   readonly times: number;
@@ -37,20 +37,20 @@ export interface Assault {
 /** How a life ended: `cut` is its own exit at a second SIGTERM. */
 export interface LifeEnd {
   readonly how: 'killed' | 'cut' | 'closed';
-  /** The types of lines that were told at least once. */
+  /** The types of lines that were written at least once. */
   readonly told: ReadonlySet<Line['type']>;
   readonly signals: readonly SignalStep['signal'][];
-  /** From `opening` to `opened`, ms; undefined when it did not get there. */
+  /** From `opening` to `opened`, ms; undefined if it did not open. */
   readonly openMs: number | undefined;
 }
 
-/** What a life is told to do, and who listens. */
+/** The orders for a life, and its listeners. */
 export interface LifeOrders {
   readonly plan: Plan;
-  /** Missing: it ends by itself. */
+  /** Missing: the life ends by itself. */
   readonly assault: Assault | undefined;
   readonly hear: (line: Line) => void;
-  /** Called while the process is stopped; it is continued when this resolves and the time has passed. */
+  /** Called while the process is stopped. The process continues after this resolves and the time has passed. */
   readonly stopped: () => Promise<void>;
 }
 
@@ -65,7 +65,7 @@ export class Life {
   #errors = '';
   #isOverdue = false;
 
-  /** Starts the process of `script`. `sideDirectory`: where tools and provider tell what ran. */
+  /** Starts the process of `script`. `sideDirectory`: where tools and provider write what ran. */
   constructor(number: number, script: string, sideDirectory: string) {
     this.number = number;
     const report = `hang-of-life-${number}.json`;
@@ -81,11 +81,11 @@ export class Life {
     this.#process.stderr?.setEncoding('utf8').on('data', (text: string) => {
       this.#errors = (this.#errors + text).slice(-4_000);
     });
-    // A victim that dies before it is told its plan says why on its own stderr.
+    // A victim that dies before it gets its plan says why on its own stderr.
     this.#process.stdin?.on('error', () => undefined);
   }
 
-  /** Lives the plan; resolves when the process is gone. Rejects when it ended otherwise than it was to. */
+  /** Runs the plan; resolves when the process is gone. Rejects if it ended in another way than planned. */
   async live({ plan, assault, hear, stopped }: LifeOrders): Promise<LifeEnd> {
     const told = new Set<Line['type']>();
     const times = new Map<Line['type'], number>();
@@ -114,13 +114,13 @@ export class Life {
     return { how: this.#how(told), told, signals: this.#signals, openMs };
   }
 
-  /** For a life that is not needed any more. */
+  /** Ends a life that is no longer needed. */
   async discard(): Promise<void> {
     this.#process.kill('SIGKILL');
     await this.#closed;
   }
 
-  /** It hangs. Node's report has the JavaScript stack of every thread, unless one is stuck in native code. */
+  /** The victim hangs. Node's report has the JavaScript stack of every thread, unless one is stuck in native code. */
   #giveUp(): void {
     if (this.#isOverdue) return;
     this.#isOverdue = true;

@@ -1,7 +1,7 @@
 /**
- * `npm run crash -- --kills 200 --seed 1`: kills a process that works on a real store, again and again, and checks after each
- * kill that nothing it promised is broken. Exit code 1 and the kept directory when something is. A kill does not test power
- * loss: what the kernel was handed survives it.
+ * `npm run crash -- --kills 200 --seed 1`: kills a process that works on a real store, again and again. After each kill
+ * it checks that every promise was kept. On a violation it exits with 1 and keeps the directory. A kill does not test
+ * power loss: the kernel keeps what it was handed.
  */
 import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
@@ -21,7 +21,7 @@ if (![kills, lanes].every((each) => Number.isInteger(each) && each > 0) || !Numb
   console.error('usage: npm run crash -- [--kills <number>] [--seed <number>] [--lanes <number>] [--verbose]');
   process.exit(2);
 }
-// With this process go its victims, which only an orderly exit takes along.
+// Only an orderly exit of this process ends its victims too.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130));
 const report = await runCrashLoop({
   kills,

@@ -1,11 +1,11 @@
 /**
- * What the crash loop and its victims say to each other: one plan in, JSON lines out, each written with a synchronous write
- * as soon as the fact is known. A line that is whole was told; one that the kill cut off was not.
+ * The protocol between the crash loop and its victims: one plan in, JSON lines out. Each line is one synchronous write
+ * as soon as its fact is known. A whole line counts as reported; one that the kill cut off does not.
  */
 import { createHash } from 'node:crypto';
 import type { Durability } from '../../src/journal/journal.ts';
 
-/** A message of the workload. Its content follows from `uid`, so that it can be sent again by another process. */
+/** A message of the workload. Its content follows from `uid`, so that another process can send it again. */
 export interface SentMessage {
   readonly uid: string;
   readonly session: string;
@@ -13,7 +13,7 @@ export interface SentMessage {
   readonly deliver?: Delivery;
 }
 
-/** A child of the workload, spawned by program. Its task follows from `uid`. */
+/** A child of the workload, spawned by the embedder. Its task follows from `uid`. */
 export interface SpawnWish {
   readonly uid: string;
   readonly session: string;
@@ -21,42 +21,42 @@ export interface SpawnWish {
   readonly replies: 'mailbox' | 'handle';
 }
 
-/** Delivery policies the workload mixes; undefined is `ride`. */
+/** Delivery policies in the workload; undefined is `ride`. */
 export type Delivery = 'steer' | 'turn' | 'interrupt' | 'merge' | 'latest' | 'reject';
 
-/** What one life of the victim is to do. */
+/** The plan of one life of the victim. */
 export interface Plan {
   readonly directory: string;
   readonly life: number;
   readonly seed: number;
   readonly durability: Durability;
   readonly threads: { readonly sessions: number; readonly models: number };
-  /** Tools and provider as values on the host thread, else by URL on threads of their own. */
+  /** Tools and provider are values on the host thread; otherwise modules with their own threads, given by URL. */
   readonly isInline: boolean;
-  /** `finish`: sends nothing new, waits until nothing runs, tells every state and closes. */
+  /** `finish`: sends nothing new, waits until nothing runs, reports every state and closes. */
   readonly mode: 'work' | 'finish';
   /** Closes the runtime this long after it is open, ms. */
   readonly closeAfterMs?: number;
-  /** Short timeouts, for a life that is stopped for a multiple of them; else the defaults. */
+  /** Short timeouts, for a life that is stopped for a multiple of them; otherwise the defaults. */
   readonly timeouts?: { readonly toolMs: number; readonly modelMs: number };
-  /** Enrichers watch its sessions, and no agent is compressed of itself. */
+  /** Enrichers run for its sessions, and no agent compresses automatically. */
   readonly isEnriched: boolean;
-  /** Sends one message to each of so many sessions, more than a session thread holds in memory. */
+  /** Sends one message to each of this many sessions: more than a session thread holds in memory. */
   readonly flood: number;
-  /** Deletions that were asked for and never acknowledged: asked for again. */
+  /** Deletions that were requested and never acknowledged: requested again. */
   readonly remove: readonly string[];
   /** Sessions to resume in a finishing life: they may be paused. */
   readonly resume: readonly string[];
   /** Keyed messages to send again: those never acknowledged, and some that were. */
   readonly resend: readonly SentMessage[];
   readonly respawn: readonly SpawnWish[];
-  /** Receipts whose answer was told before: asked again. */
+  /** Receipts whose answer was reported before: asked for again. */
   readonly ask: readonly { readonly session: string; readonly pendingId: number }[];
-  /** Sessions to watch, each from a number on that overlaps what was told. */
+  /** Sessions to watch, each from a number that overlaps earlier reports. */
   readonly watch: readonly { readonly session: string; readonly after: number }[];
 }
 
-/** How a message, or a child, ended, as its sender was told. */
+/** How a message or a child ended, as reported to its sender. */
 export interface Outcome {
   readonly kind: 'text' | 'cancelled' | 'dropped' | 'failed';
   readonly text: string;
@@ -79,24 +79,24 @@ export type Line =
   | { readonly type: 'reply'; readonly child: string; readonly outcome: Outcome }
   | { readonly type: 'interrupted'; readonly session: string }
   | { readonly type: 'recalled'; readonly session: string; readonly pendingId: number; readonly won: boolean }
-  /** Told before it is asked for, and when it is acknowledged. */
+  /** Reported before the request, and after its acknowledgement. */
   | { readonly type: 'pausing' | 'paused' | 'resuming' | 'resumed'; readonly session: string }
   | { readonly type: 'deleting' | 'deleted'; readonly session: string }
-  /** A note of the history, told before it is asked for and when it is acknowledged; null: it is taken out. */
+  /** A note of the history, reported before the request and after its acknowledgement; null: it is removed. */
   | {
       readonly type: 'noting' | 'noted';
       readonly uid: string;
       readonly session: string;
       readonly text: string | null;
     }
-  /** An acknowledged fork with a digest of the history it begins with. */
+  /** An acknowledged fork with a digest of its initial history. */
   | { readonly type: 'forked'; readonly session: string; readonly fork: string; readonly digest: string }
   | { readonly type: 'tasked'; readonly session: string; readonly task: number }
   | { readonly type: 'event'; readonly session: string; readonly seq: number; readonly digest: string }
   | { readonly type: 'state'; readonly session: string; readonly state: string; readonly why: string }
   | { readonly type: 'trouble'; readonly what: string };
 
-/** One run of a tool, told by the tool itself: `ended` when its outside effect has happened, `asked` by its probe. */
+/** One run of a tool, written by the tool: `ended` after its outside effect has happened, `asked` by its probe. */
 export interface ToolLine {
   readonly type: 'started' | 'ended' | 'asked';
   readonly tool: string;
@@ -104,28 +104,28 @@ export interface ToolLine {
   readonly life: number;
 }
 
-/** One model call, told by the provider before it answers. */
+/** One model call, written by the provider before it answers. */
 export interface CallLine {
   readonly life: number;
   readonly session: string;
-  /** Of the request's messages. */
+  /** Digest of the request's messages. */
   readonly digest: string;
-  /** Of the whole request. */
+  /** Digest of the whole request. */
   readonly whole: string;
   /** Fatal violations of the Messages API's rules. */
   readonly illegal: readonly string[];
-  /** Made for an enricher, not for a half-step. */
+  /** The call is for an enricher, not for a half-step. */
   readonly isEnricher?: true;
 }
 
-/** Names of the enrichers' models, by which their calls are known. */
+/** Names of the enrichers' models, which identify their calls. */
 export const MELETE = 'melete';
 export const MNEME = 'mneme';
 
-/** Environment variables that tell tools and provider, on whatever thread, where to write and in which life. */
+/** Environment variables with the directory to write to and the life, for tools and provider on any thread. */
 export const SIDE_VARIABLE = 'TROUPE_CRASH_SIDE';
 export const LIFE_VARIABLE = 'TROUPE_CRASH_LIFE';
-/** How a victim exits that is told to stop a second time while it closes. */
+/** Exit code of a victim that is ordered to stop a second time while it closes. */
 export const CUT_SHORT_CODE = 143;
 /** Files beside the store. */
 export const TOOL_FILE = 'tools.jsonl';
@@ -136,23 +136,23 @@ export function digestOf(text: string): string {
   return createHash('sha256').update(text).digest('hex').slice(0, 12);
 }
 
-/** A number below `below` that follows from a digest; `salt` gives independent ones. */
+/** A number below `below` that depends on a digest; `salt` gives independent ones. */
 export function numberOf(digest: string, below: number, salt = ''): number {
   return createHash('sha256').update(digest).update(salt).digest().readUInt32BE(0) % below;
 }
 
-/** Ids of sessions that are made to be deleted begin with this. */
+/** Prefix of the ids of sessions that are created to be deleted. */
 export const MORTAL = 'mortal-';
 
-/** This session, or one of its ancestors, may be deleted at any time. */
+/** True if this session, or one of its ancestors, may be deleted at any time. */
 export function isMortal(session: string): boolean {
   return session.startsWith(MORTAL);
 }
 
-/** Sessions whose histories are worked on begin with this. */
+/** Prefix of the ids of sessions whose histories are edited. */
 export const EDITED = 'edited-';
 
-/** The uid of a note in a text of the history; undefined: it is none. */
+/** The uid of a note in a text of the history; undefined if the text is no note. */
 export function noteIn(text: string): string | undefined {
   return /^note (n\d+-\d+)\b/.exec(text)?.[1];
 }
@@ -170,7 +170,7 @@ const OPERATIONS: readonly string[] = [
   'pure spawn',
 ];
 
-/** The content of a message: its uid, and the calls it asks the model for. */
+/** The content of a message: its uid, and the calls that the model shall make. */
 export function contentOf(uid: string): string {
   return `${uid} ${OPERATIONS[numberOf(uid, OPERATIONS.length)] ?? ''}`.trim();
 }
@@ -180,12 +180,12 @@ export function uidsIn(text: string): readonly string[] {
   return text.match(/\bm\d+-\d+\b/g) ?? [];
 }
 
-/** The one result a tool has for a key. */
+/** The only result that a tool has for a key. */
 export function resultOf(tool: string, key: string): string {
   return `result of ${tool} for ${key}`;
 }
 
-/** Mulberry32: numbers in [0, 1) that follow from a seed. */
+/** Mulberry32: numbers in [0, 1) that depend on a seed. */
 export function randomFrom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

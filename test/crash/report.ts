@@ -1,4 +1,4 @@
-/** The crash loop's findings as a person reads them. */
+/** The crash loop's findings as text for a person. */
 import type { CrashReport } from './crash-loop.ts';
 import type { ViolationKind } from './ledger.ts';
 

@@ -1,6 +1,6 @@
 /**
- * What ran, and how often: model calls and tool runs of all lives against what the store says was finished. Knows which life
- * first left an answer or a result behind, so that a repetition in a later one is found.
+ * Compares model calls and tool runs of all lives with what the store says was finished. It knows which life first
+ * stored an answer or a result, so that it finds a repetition in a later life.
  */
 import type { Ledger, ToolStory } from './ledger.ts';
 import type { SessionFacts } from './session-facts.ts';
@@ -8,27 +8,27 @@ import type { Reading } from './store-facts.ts';
 
 type Sessions = ReadonlyMap<string, SessionFacts>;
 
-/** A life as the checks look back on it. */
+/** A past life, as the checks see it. */
 export interface PastLife {
   readonly number: number;
-  /** Killed, or ended by itself in the middle of its work. */
+  /** It was killed, or ended by itself in the middle of its work. */
   readonly wasKilled: boolean;
-  /** Set where timeouts were short and the process was stopped for longer: a call may have run out of time. */
+  /** Set if timeouts were short and the process was stopped for longer: a call may have timed out. */
   readonly toolTimeoutMs?: number;
   /** A claim is durable before its model call. */
   readonly isStrict?: boolean;
-  /** Enrichers watched its sessions. */
+  /** Enrichers ran for its sessions. */
   readonly isEnriched?: boolean;
 }
 
 /** See the head of the file. Findings go to the ledger. */
 export class RunChecker {
   readonly #ledger: Ledger;
-  /** Lives whose last claims need not be in the log. */
+  /** Lives whose last claims may be missing from the log. */
   readonly #mayLoseClaims = new Set<number>();
-  /** Lives in which a call may have run out of time, and then was made again. */
+  /** Lives in which a call may have timed out and been made again. */
   readonly #timedOut = new Set<number>();
-  /** Recoveries of each session when the last life ended in good order; undefined: it did not. */
+  /** Recoveries of each session when the last life ended in good order; undefined if it did not. */
   #recoveriesAtRest: ReadonlyMap<string, number> | undefined;
   /** The life after which a half-step's answer was first found durable, by session. */
   readonly #answeredIn = new Map<string, Map<number, number>>();
@@ -41,9 +41,9 @@ export class RunChecker {
     this.#ledger = ledger;
   }
 
-  /** Checks what ran in one life, when its process is gone. */
+  /** Checks the runs of one life after its process is gone. */
   check({ changed, sessions }: Reading, life: PastLife): void {
-    // A claim need not be durable before its call, but in `strict`: elsewhere it may be lost with the process.
+    // Only `strict` makes a claim durable before its call: otherwise it may be lost with the process.
     if (life.wasKilled && life.isStrict !== true) this.#mayLoseClaims.add(life.number);
     if (life.toolTimeoutMs !== undefined) this.#timedOut.add(life.number);
     this.#checkModelCalls(sessions);
@@ -52,7 +52,10 @@ export class RunChecker {
     for (const id of changed) this.#noteDone(sessions.get(id), life.number);
   }
 
-  /** Every request is the log's own, none is asked again once its answer is durable, and one asked again has the same bytes. */
+  /**
+   * Every request comes from the log. None is repeated after its answer is durable, and a repeated one has the same
+   * bytes.
+   */
   #checkModelCalls(sessions: Sessions): void {
     for (const [session, calls] of this.#ledger.calls) {
       if (this.#ledger.sessions.mayBeGone(session)) continue;
@@ -62,7 +65,7 @@ export class RunChecker {
         if (call === undefined) break;
         const halfStep = facts?.requests.get(call.digest);
         if (halfStep === undefined) {
-          // Lost with the process, and all that followed from it; or deleted with its session.
+          // Lost with the process, together with all that followed from it; or deleted with its session.
           const wasLost =
             this.#mayLoseClaims.has(call.life) &&
             !calls.slice(index).some((later) => later.life === call.life && facts?.requests.has(later.digest) === true);
@@ -102,7 +105,7 @@ export class RunChecker {
       if (!story.starts.includes(life)) continue;
       this.#checkToolRun(key, story, life);
       const session = key.slice(0, key.lastIndexOf('#'));
-      // As a claim, the intent of a `pure` call need not be durable before it runs.
+      // Like a claim, the intent of a `pure` call may be not yet durable when it runs.
       const mayBeLost = story.tool === 'pure' && this.#mayLoseClaims.has(life);
       if (sessions.get(session)?.calls.has(key) !== true && !mayBeLost && !this.#ledger.sessions.mayBeGone(session))
         this.#ledger.violate('failed', `${story.tool} ran for ${key}, a call the log does not have`);
@@ -126,7 +129,7 @@ export class RunChecker {
       );
   }
 
-  /** F13: who closes in good order leaves nothing for the next start to recover. */
+  /** F13: an orderly close leaves nothing for the next start to recover. */
   #checkRest(sessions: Sessions, isOrderly: boolean): void {
     for (const [session, recoveries] of this.#recoveriesAtRest ?? []) {
       const now = sessions.get(session)?.recoveries ?? 0;
@@ -136,7 +139,7 @@ export class RunChecker {
     if (!isOrderly) return;
     const atRest = new Map<string, number>();
     for (const { id, state, recoveries } of sessions.values()) {
-      // A retry that waits for its time is nothing that runs.
+      // A retry that waits for its time is not running work.
       if (state.current?.retryAt !== undefined) continue;
       if (state.state === 'awaiting' || state.openCalls.size > 0)
         this.#ledger.violate(

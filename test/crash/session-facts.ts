@@ -1,6 +1,6 @@
 /**
- * What a session's log says, gathered turn by turn with the fold that the runtime itself uses: fates of messages, requests
- * as they must have been sent, calls and their results, words between child and parent. Facts only; `checks.ts` judges.
+ * Facts of a session's log, gathered transition by transition with the runtime's own fold. They are the fates of
+ * messages, the requests as sent, calls and their results, and words between child and parent. `checks.ts` judges them.
  */
 
 import { textOf } from '../../src/base/messages.ts';
@@ -19,24 +19,24 @@ import { digestOf, noteIn, uidsIn } from './protocol.ts';
 
 const RENDERING: RenderOptions = { timestamps: false, deliveriesAsText: false };
 
-/** A tool call of the log with what became of it. */
+/** A tool call of the log with its outcome. */
 export interface CallFact {
   readonly tool: string;
   readonly results: { readonly content: string; readonly success: boolean }[];
 }
 
-/** Everything the checks look at of one session. */
+/** Everything that the checks read of one session. */
 export interface SessionFacts {
   readonly id: string;
   readonly state: SessionState;
-  /** Accepted entries by id, as often as a record accepts one. */
+  /** Accepted entries by id, one for each record that accepts it. */
   readonly accepted: Map<number, Entry[]>;
-  /** What took an entry out of the mailbox, as often as a record does. */
+  /** The causes that took an entry out of the mailbox, one for each record. */
   readonly fates: Map<number, string[]>;
   /** Promoted entries in order of promotion. */
   readonly promoted: number[];
   readonly settled: Map<number, ReceiptState>;
-  /** How often a uid stands in a user message of the log. */
+  /** How often a uid occurs in a user message of the log. */
   readonly logged: Map<string, number>;
   /** Ids accepted under a key. */
   readonly keys: Map<string, number[]>;
@@ -45,9 +45,9 @@ export interface SessionFacts {
   /** Half-steps by the digest of the request's messages. */
   readonly requests: Map<string, number>;
   readonly responded: Set<number>;
-  /** What the session told its parent, in order. */
+  /** The session's words to its parent, in order. */
   readonly said: string[];
-  /** What each child told, by nickname, in order. */
+  /** The words received from each child, by nickname, in order. */
   readonly heard: Map<string, string[]>;
   readonly spawned: Map<string, { readonly name: string; readonly replies: string; readonly key: string | undefined }>;
   readonly childExits: Map<string, number>;
@@ -55,41 +55,41 @@ export interface SessionFacts {
   readonly failures: string[];
   /** Digests of durable events; index 0 is event 1. */
   readonly events: string[];
-  /** Notes of the history that are there, by uid: their whole texts. */
+  /** Notes now in the history, by uid: their whole texts. */
   readonly notes: Map<string, string>;
-  /** Of a fork: a digest of the history it begins with. */
+  /** For a fork: a digest of its initial history. */
   begins: string | undefined;
   /** Half-steps that began while the session was paused. */
   readonly claimedPaused: number[];
-  /** `session.recovered` events: how often it was found at work that was lost. */
+  /** `session.recovered` events: how often it was found with lost work. */
   recoveries: number;
-  /** What enrichers did. */
+  /** The traces of enrichers. */
   readonly enrichers: EnricherFacts;
-  /** Why the request would be refused, were it sent as the log stands. */
+  /** Why a request from the log as it stands would be refused. */
   readonly illegal: readonly string[];
 }
 
 type Gathered = Omit<SessionFacts, 'illegal'>;
 
-/** Folds a session's turns. Throws where the runtime would call the log corrupt. */
+/** Folds a session's transitions. Throws where the runtime would call the log corrupt. */
 export function gatherFacts(id: string, turns: Iterable<TransitionRecords>): SessionFacts {
   const gatherer = new FactsGatherer(id);
   for (const turn of turns) gatherer.turn(turn);
   return gatherer.facts();
 }
 
-/** The messages of the request as the state stands; every agent of the workload has tools. */
+/** The messages of the request for this state; every agent of the workload has tools. */
 function requestMessages(state: SessionState): ReturnType<typeof renderSession> {
   return renderSession(state, RENDERING);
 }
 
-/** The messages that the half-step under way was sent with. */
+/** The messages that the current half-step was sent with. */
 function sentMessages(state: SessionState): ReturnType<typeof renderSession> {
   const compaction = state.current?.compaction;
   return compaction === undefined ? requestMessages(state) : compactionMessages(state, compaction, RENDERING);
 }
 
-/** Folds a session's log as it grows: each turn once, over all lives. */
+/** Folds a session's log as it grows: each transition once, over all lives. */
 export class FactsGatherer {
   readonly #facts: Gathered;
   readonly #callKeys = new Map<string, string>();
@@ -128,12 +128,12 @@ export class FactsGatherer {
     };
   }
 
-  /** Gives a session that is a fork what it begins with, before its first turn. */
+  /** Gives a fork its initial history before its first transition. */
   plant(plant: (state: SessionState) => void): void {
     plant(this.#facts.state);
   }
 
-  /** Takes the next turn. Throws where the runtime would call the log corrupt. */
+  /** Takes the next transition. Throws where the runtime would call the log corrupt. */
   turn({ at, records }: TransitionRecords): void {
     const { state } = this.#facts;
     let claims = false;
@@ -150,7 +150,7 @@ export class FactsGatherer {
     }
   }
 
-  /** The facts as the log stands now. Lists and maps are shared with those given before and after. */
+  /** The facts of the log so far. Lists and maps are shared with earlier and later results. */
   facts(): SessionFacts {
     const { state } = this.#facts;
     const messages = requestMessages(state);
@@ -160,7 +160,7 @@ export class FactsGatherer {
       messages,
       tools: [{ name: 'any', description: '', input_schema: { type: 'object' } }],
     };
-    // An idle session's log ends with the model's words: legal once a user speaks, so one does.
+    // An idle session's log ends with the model's words. It is legal once a user speaks, so one is added.
     const isOpen = messages.at(-1)?.role !== 'user';
     const illegal = fatalOf(
       checkRequest(isOpen ? { ...body, messages: [...messages, { role: 'user', content: 'go on' }] } : body),
@@ -223,7 +223,7 @@ export class FactsGatherer {
     }
   }
 
-  /** Before it is applied: what leaves is there still. */
+  /** Runs before `apply`: the removed messages are still there. */
   #noteEdit({ removed = [], updated = [], added = [] }: Extract<SessionRecord, { type: 'edited' }>): void {
     const { notes, state } = this.#facts;
     for (const { seq, content } of state.messages) {
@@ -254,7 +254,7 @@ export class FactsGatherer {
       for (const uid of uidsIn(textOf(message.content)))
         this.#facts.logged.set(uid, (this.#facts.logged.get(uid) ?? 0) + 1);
     }
-    // A delivery is a pair of its own making, not a call of the model.
+    // A delivery is a pair that the runtime made, not a call of the model.
     if (message.type !== 'tool_call' || message.toolUseId === undefined || message.source !== undefined) return;
     const key = `${this.#facts.id}#${message.seq}`;
     this.#callKeys.set(message.toolUseId, key);

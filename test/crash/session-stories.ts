@@ -1,19 +1,19 @@
-/** What was told of whole sessions: which are paused, which are deleted, and which of these nobody can know. */
+/** Reports about whole sessions: which are paused, which are deleted, and which of these are unknown. */
 import type { Line } from './protocol.ts';
 
-/** Whether a session is paused, as its owner was told; `unknown` after an order that was not acknowledged. */
+/** Whether a session is paused, as reported to its owner; `unknown` after an order that was not acknowledged. */
 export type PauseStory = 'paused' | 'running' | 'unknown';
 
 /** See the head of the file. */
 export class SessionStories {
   readonly pauses: Map<string, PauseStory> = new Map();
-  /** Deletions asked for; true: acknowledged. Deleted sessions never come back. */
+  /** Requested deletions; true: acknowledged. Deleted sessions never come back. */
   readonly deletions: Map<string, boolean> = new Map();
-  /** Entries withdrawn, or found too late to be, by receipt: `<session>/<pending id>`. */
+  /** Entries that were recalled, or whose recall came too late, by receipt: `<session>/<pending id>`. */
   readonly recalls: Map<string, { readonly session: string; readonly pendingId: number; readonly won: boolean }> =
     new Map();
 
-  /** Takes a line of a victim; what is not about a whole session is passed over. */
+  /** Takes a line of a victim; ignores lines that are not about a whole session. */
   hear(line: Line): void {
     switch (line.type) {
       case 'pausing':
@@ -45,17 +45,17 @@ export class SessionStories {
     return [...this.pauses].filter(([, story]) => story !== 'running').map(([session]) => session);
   }
 
-  /** Deletions that were asked for and not acknowledged. */
+  /** Deletions that were requested and not acknowledged. */
   get unacknowledged(): readonly string[] {
     return [...this.deletions].filter(([, isTold]) => !isTold).map(([session]) => session);
   }
 
-  /** The session, or one it descends from, was to be deleted: it need not be there. */
+  /** The deletion of the session, or of an ancestor, was requested: it may be missing. */
   mayBeGone(session: string): boolean {
     return lineageOf(session).some((each) => this.deletions.has(each));
   }
 
-  /** The session, or one it descends from, is deleted: it must not be there. */
+  /** The session, or an ancestor, is deleted: it must be missing. */
   isGone(session: string): boolean {
     return lineageOf(session).some((each) => this.deletions.get(each) === true);
   }

@@ -1,12 +1,12 @@
 /**
- * Files of JSON lines that outlive a kill. Each line is one append; one that a kill cut off, between two pages of the file, is no
- * line: whoever wrote it died before what it tells of began.
+ * Files of JSON lines that outlive a kill. Each line is one append. A kill may cut a line off between two pages of the
+ * file; such a line does not count, because its writer died before the reported action began.
  */
 import { appendFileSync, closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { join } from 'node:path';
 import { LIFE_VARIABLE, SIDE_VARIABLE } from './protocol.ts';
 
-/** The life this process is, as its environment says. */
+/** The number of this process's life, from its environment. */
 export function currentLife(): number {
   return Number(process.env[LIFE_VARIABLE] ?? 0);
 }
@@ -16,12 +16,12 @@ export function sidePath(file: string): string {
   return join(process.env[SIDE_VARIABLE] ?? '.', file);
 }
 
-/** Appends one line, in the kernel's hands when this returns. It begins on a line of its own, whatever was cut off before. */
+/** Appends one line; the kernel has it when this returns. It begins a new line, whatever was cut off before. */
 export function appendLine(path: string, line: unknown): void {
   appendFileSync(path, `\n${JSON.stringify(line)}\n`);
 }
 
-/** Reads a growing file of lines; each call of `next` gives what came since the last. */
+/** Reads a growing file of lines; each call of `next` returns the lines since the last call. */
 export class LineReader<T> {
   readonly #path: string;
   #offset = 0;
@@ -58,7 +58,7 @@ export class LineReader<T> {
   }
 }
 
-/** The line's value; nothing for an empty one, and for one that was cut off. */
+/** The value of a line; none if the line is empty or was cut off. */
 function parsed<T>(line: string): readonly T[] {
   if (!line.startsWith('{') || !line.endsWith('}')) return [];
   return [JSON.parse(line) as T];

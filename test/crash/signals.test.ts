@@ -1,7 +1,7 @@
 /**
- * Goal: a service that is told to stop stops in good order, one that is told twice at once, and one that is frozen for longer
- * than all of its timeouts goes on as if it had not been. Method: real processes and real signals, with a tool and a model that
- * wait until the test lets them go on.
+ * Goal: a service that is ordered to stop stops in good order; a second order stops it at once. One that is frozen for
+ * longer than all of its timeouts continues as if nothing had happened. Method: real processes and real signals, with a
+ * tool and a model that wait until the test releases them.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -20,7 +20,7 @@ import type { SignalLine, SignalPlan, StoryEvent } from './fixtures/signal-victi
 import { CUT_SHORT_CODE } from './protocol.ts';
 
 const LONG_MS = 60_000;
-/** Processes start slowly on a machine that is busy. */
+/** Processes start slowly on a busy machine. */
 const TEST_MS_MAX = 120_000;
 const CALM = { deadlineMs: LONG_MS, toolTimeoutMs: LONG_MS, modelTimeoutMs: LONG_MS };
 
@@ -40,7 +40,7 @@ afterEach(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-/** A process of the fixture, with the lines it says in their order. */
+/** A process of the fixture, with its lines in order. */
 class Victim {
   readonly process: ChildProcess;
   readonly #lines = queue<SignalLine>();
@@ -64,7 +64,7 @@ class Victim {
     this.process.stdin?.write(`${command}\n`);
   }
 
-  /** The next line of a type; those before it are heard too. */
+  /** The next line of a type; the lines before it are kept too. */
   async hear<T extends SignalLine['type']>(type: T): Promise<Extract<SignalLine, { type: T }>> {
     for (;;) {
       const line = await this.#lines.take();
@@ -73,7 +73,7 @@ class Victim {
     }
   }
 
-  /** Types of a session's durable events, and how often the tool was started and the model called in this life. */
+  /** A session's durable events, in short form. */
   async story(session: string): Promise<readonly StoryEvent[]> {
     this.tell(`tell ${session}`);
     return (await this.hear('story')).events;
@@ -105,7 +105,7 @@ function countOf(events: readonly StoryEvent[], type: string): number {
   return events.filter((event) => event.type === type).length;
 }
 
-/** What a process finds that is started after another, when all has come to rest. */
+/** Starts another process and reports what it finds once everything is at rest. */
 async function restart(session: string): Promise<{ readonly victim: Victim; readonly events: readonly StoryEvent[] }> {
   const victim = await opened();
   victim.tell('drain');
@@ -141,7 +141,7 @@ describe.skipIf(process.platform === 'win32')('F13: SIGTERM', { timeout: TEST_MS
     expect(countOf(events, 'session.recovered')).toBe(0);
     expect(countOf(events, 'tool.finished')).toBe(1);
     expect(victim.count('started', 's')).toBe(0);
-    // The half-step that the tool's result leads to, and no other.
+    // The half-step that the tool's result causes, and no other.
     expect(victim.count('called', 's')).toBe(1);
     expect(events.at(-1)).toMatchObject({ type: 'turn.finished' });
   });
@@ -160,7 +160,7 @@ describe.skipIf(process.platform === 'win32')('F13: SIGTERM', { timeout: TEST_MS
     expect(events.filter(({ content }) => content === 'answered').length).toBe(1);
   });
 
-  test('F13: what does not end by the deadline is parked: exit with 0, and the next start goes on with it', async () => {
+  test('F13: work that outlasts the deadline stays open: exit with 0, and the next start resumes it', async () => {
     const first = await opened({ ...CALM, deadlineMs: 1 });
     first.tell('send s hold');
     await first.hear('started');
@@ -197,7 +197,7 @@ describe.skipIf(process.platform === 'win32')('F14: SIGSTOP', { timeout: TEST_MS
     victim.tell('send m slowly');
     await victim.hear('called');
     victim.process.kill('SIGSTOP');
-    // Not a guess at how long something takes: the time that passes is the fault.
+    // This wait is not a guess at a duration: the time that passes is the fault itself.
     await wait(4 * timeouts.modelTimeoutMs);
     await expect(acquireStoreLock(directory)).rejects.toMatchObject({
       name: 'StoreLockedError',
@@ -205,7 +205,7 @@ describe.skipIf(process.platform === 'win32')('F14: SIGSTOP', { timeout: TEST_MS
     });
     victim.process.kill('SIGCONT');
 
-    // The model is asked again, once; what the tool says after its time is nobody's.
+    // The model is called again, once; the tool's late result is dropped.
     while (victim.count('called', 'm') < 2) await victim.hear('called');
     victim.tell('go');
     victim.tell('drain');

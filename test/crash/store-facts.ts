@@ -1,6 +1,6 @@
 /**
- * The store of the victim between two lives: opened as the next life will open it, and what is new in the log folded onto what
- * was read before. At the end everything is read anew, and must be the same.
+ * The victim's store between two lives. It is opened as the next life will open it, and new log entries are folded onto
+ * the earlier reading. At the end everything is read again and must be the same.
  */
 import type { Journal } from '../../src/journal/journal.ts';
 import { openJournal } from '../../src/journal/open-journal.ts';
@@ -10,14 +10,14 @@ import { plantFork } from '../../src/runtime/reading/fork-reader.ts';
 import { decodeTransition } from '../../src/session/state/records.ts';
 import { FactsGatherer, type SessionFacts } from './session-facts.ts';
 
-/** What one reading found. */
+/** The result of one reading. */
 export interface Reading {
-  /** Session threads the store was made for; 0: there is no store yet. */
+  /** Session threads of the store; 0: there is no store yet. */
   readonly shards: number;
-  /** Sessions whose logs grew since the reading before. */
+  /** Sessions whose logs grew since the last reading. */
   readonly changed: ReadonlySet<string>;
   readonly sessions: ReadonlyMap<string, SessionFacts>;
-  /** What cannot be read, or was read otherwise before. */
+  /** Problems: log entries that cannot be read, or that read differently before. */
   readonly torn: readonly string[];
   /** Checkpoints found since the first reading. */
   readonly checkpoints: number;
@@ -29,7 +29,7 @@ interface Known {
   facts: SessionFacts;
 }
 
-/** What is known of one shard. */
+/** The facts of one shard. */
 interface ShardFacts {
   readonly sessions: Map<string, Known>;
   position: number;
@@ -46,7 +46,7 @@ export class StoreFacts {
     this.#directory = directory;
   }
 
-  /** Reads what is new; with `all`, everything anew. No process may have the store open. */
+  /** Reads new entries; with `all`, reads everything again. No process may have the store open. */
   async read(all: boolean): Promise<Reading> {
     const changed = new Set<string>();
     const torn: string[] = [];
@@ -72,7 +72,7 @@ export class StoreFacts {
 }
 
 function readShard(journal: Journal, shard: ShardFacts, changed: Set<string>, torn: string[]): void {
-  // What was deleted is not in the tail any more: it is forgotten by its name, which may stand for another session since.
+  // A deleted session is no longer in the tail. It is forgotten by its name, which another session may have by now.
   for (const [id, { key }] of shard.sessions) if (journal.keyOf(id) !== key) shard.sessions.delete(id);
   const broken = new Set<SessionKey>();
   for (const entry of journal.tail(shard.position)) {
@@ -88,7 +88,7 @@ function readShard(journal: Journal, shard: ShardFacts, changed: Set<string>, to
       if (known === undefined) gatherer.plant((state) => plantFork(journal, entry.key, state, turn));
       gatherer.turn(turn);
       changed.add(id);
-      // The facts are taken once all turns are in: see below.
+      // The facts are taken after all transitions are in: see below.
       if (!shard.sessions.has(id)) shard.sessions.set(id, { key: entry.key, gatherer, facts: gatherer.facts() });
     } catch (error) {
       broken.add(entry.key);
@@ -101,7 +101,7 @@ function readShard(journal: Journal, shard: ShardFacts, changed: Set<string>, to
   }
 }
 
-/** What was read piece by piece, between lives, is what the store says in the end. */
+/** Readings between lives, put together, must equal the final reading. */
 function compare(before: ShardFacts, now: ShardFacts, torn: string[]): void {
   for (const [id, { facts }] of before.sessions) {
     const again = now.sessions.get(id)?.facts;

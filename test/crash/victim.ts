@@ -1,6 +1,6 @@
 /**
- * What a victim does with its life: conversations that send, spawn, steer, interrupt, recall, pause and delete until the end
- * comes from outside, or until it is told to close.
+ * The work of a victim: conversations that send, spawn, steer, interrupt, recall, pause and delete. It ends from
+ * outside, or when its plan says close.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import { open } from '../../src/runtime/handles/open.ts';
@@ -22,13 +22,13 @@ import {
 } from './protocol.ts';
 
 const CONVERSATIONS = 6;
-/** Answers one conversation waits for at once, at most. */
+/** Most answers that one conversation waits for at once. */
 const OUTSTANDING_MAX = 3;
 /** Messages of a flood that wait for their acknowledgement at once. */
 const FLOOD_BATCH = 50;
 const FINISH_MS_MAX = 60_000;
 const LIFE_MS = 600_000;
-/** Sessions that live through all lives, on every session thread. */
+/** Sessions that exist through all lives, on every session thread. */
 const LONG: readonly string[] = ['long-0', 'long-1', 'long-2', 'long-3'];
 const DELIVERIES: readonly (Delivery | undefined)[] = [
   ...[undefined, undefined, undefined, undefined, undefined, 'steer', 'steer'],
@@ -57,7 +57,7 @@ export class Victim {
     const actions = new Actions(runtime);
     this.#actions = actions;
     say({ type: 'opened' });
-    // Answered behind the flush of what the recovery wrote.
+    // Answered after the flush of the recovery's records.
     await Promise.all(LONG.map((session) => runtime.sessions.get(session))).catch(() => undefined);
     if (this.#closing !== undefined) return this.#closing;
     say({ type: 'recovered' });
@@ -77,7 +77,7 @@ export class Victim {
     await this.close();
   }
 
-  /** Closes what is open, once; also while it is being opened. */
+  /** Closes the runtime, once; also while it is being opened. */
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
@@ -125,7 +125,7 @@ export class Victim {
     return this.#closing !== undefined;
   }
 
-  /** What an earlier life was not told, or was told and may ask again. */
+  /** Repeats requests whose outcome an earlier life never received, and some whose outcome it did receive. */
   async #repeat(actions: Actions): Promise<void> {
     const { resend, respawn, ask, remove } = this.#plan;
     await Promise.all([
@@ -163,7 +163,9 @@ export class Victim {
     return step;
   }
 
-  /** One session of its own: messages wait while it is paused, some are recalled, the rest is answered when it goes on. */
+  /**
+   * A separate session: messages wait while it is paused, some are recalled, the others are answered after it resumes.
+   */
   async #pauseAndGoOn(actions: Actions): Promise<void> {
     const session = `hold-${Math.floor(this.#random() * 2)}`;
     while (!this.#isClosing) {
@@ -178,7 +180,7 @@ export class Victim {
     }
   }
 
-  /** Sessions that are deleted, at work, with their children; or one of their children alone. */
+  /** Sessions that are deleted at work with their children, or lose one of their children alone. */
   async #makeAndDelete(actions: Actions): Promise<void> {
     for (let number = 1; !this.#isClosing; number += 1) {
       const session = `${MORTAL}${this.#plan.life}-${number}`;
@@ -191,10 +193,10 @@ export class Victim {
     }
   }
 
-  /** Sessions whose histories are changed, forked, wound back and compressed while they answer. */
+  /** Sessions whose histories are edited, forked, undone and compressed while they answer. */
   async #workOnHistories(actions: Actions): Promise<void> {
     const fresh = `${EDITED}${this.#plan.life}-0`;
-    // Only what is there can be forked. All at once: most lives are over before one by one would be.
+    // Only an existing session can be forked. All at once: one by one would outlast most lives.
     await Promise.all([
       actions.seed(fresh, [this.#noteUid(), this.#noteUid(), this.#noteUid()]),
       actions.note(`${EDITED}0`, this.#noteUid(), 0),
@@ -203,7 +205,7 @@ export class Victim {
     for (const session of [`${EDITED}0`, `${EDITED}1`, fresh]) void this.#workOn(session, actions);
   }
 
-  /** One hand: nobody else touches these histories, so that what it was told is how they are. */
+  /** A single writer: no other code edits these histories, so its reports say how they are. */
   async #workOn(first: string, actions: Actions): Promise<void> {
     const sessions = [first];
     while (!this.#isClosing) {
@@ -215,7 +217,7 @@ export class Victim {
         if (fork !== undefined && sessions.length < 8) sessions.push(fork);
       } else if (chance < 0.7) {
         const how = (['start', 'undo', 'switch', 'compress'] as const)[Math.floor(this.#random() * 4)];
-        // A session is compressed or remembers, one or the other.
+        // A session either compresses or remembers.
         if (how !== undefined && !(how === 'compress' && this.#plan.isEnriched)) await actions.move(session, how);
       } else {
         const step = await actions.send(this.#message(session, { hasKey: true }));
@@ -273,5 +275,5 @@ export class Victim {
   }
 }
 
-/** Of this file, as it runs: the fixtures stand beside it in the same form. */
+/** The ending of this file as it runs: the fixtures beside it have the same one. */
 const ENDING = import.meta.url.slice(-3);

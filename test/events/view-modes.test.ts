@@ -1,4 +1,7 @@
-/** Goal: each cell of the rendering table (contract §10.5), by itself; and that the modes are nested. Method: one row, five columns. */
+/**
+ * Goal: each cell of the rendering table (contract §10.5), one by one, and the nesting of the modes. Method: one row,
+ * five columns.
+ */
 import { describe, expect, test } from 'vitest';
 import type { Message, MessageType, Pending, PendingType } from '../../src/base/messages.ts';
 import type { SessionEvent } from '../../src/events/event.ts';
@@ -276,20 +279,20 @@ test('F140: basic is a part of verbose, verbose of debug, and debug is everythin
   expect(verbose).toEqual(expect.arrayContaining([...basic]));
   expect(basic.length).toBeLessThan(verbose.length);
   expect(verbose.length).toBeLessThan(debug.length);
-  // What is numbered is told in every mode, or a reader would take its absence for a loss.
+  // Every mode shows numbered events: a reader would take a missing one for a loss.
   for (const each of shown)
     for (const [index, event] of events.entries()) if (event.seq !== undefined) expect(each[index]).toBeDefined();
 });
 
 describe('shorter texts', () => {
-  test('first lines: all of a short text, dots behind a longer one', () => {
+  test('first lines: all of a short text, dots after a longer one', () => {
     expect(firstLines('a\nb', 3)).toBe('a\nb');
     expect(firstLines('a\nb\nc', 3)).toBe('a\nb\nc');
     expect(firstLines('a\nb\nc\nd', 3)).toBe('a\nb\nc\n...');
     expect(firstLines('', 3)).toBe('');
   });
 
-  test('cut in the middle: head and tail stay, no character is halved', () => {
+  test('cut in the middle: head and tail stay, no character is split', () => {
     expect(cutMiddle('x'.repeat(MIDDLE_CHARACTERS_MAX))).toHaveLength(MIDDLE_CHARACTERS_MAX);
     for (const before of ['', 'a']) {
       const cut = cutMiddle(`${before}${'😀'.repeat(600)}`);

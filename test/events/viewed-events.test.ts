@@ -1,6 +1,6 @@
 /**
- * Goal: an event of `basic` or `verbose` holds raw content nowhere but in `rendered` (F021). Method: one sample of every kind of event,
- * a marker in each of its texts, and a member that no table knows.
+ * Goal: an event of `basic` or `verbose` holds raw content only in `rendered` (F021). Method: one sample of every kind
+ * of event, with a marker in each of its texts and a member that no table knows.
  */
 import { describe, expect, test } from 'vitest';
 import type { Message, Pending } from '../../src/base/messages.ts';
@@ -75,7 +75,7 @@ type BodyOf<Type extends Kind, Body = EventBody> = Body extends { readonly type:
     : never
   : never;
 
-/** A sample of each kind with all its members, and what is left of it in basic and in verbose; null: it is left out. */
+/** A sample of each kind with all its members, and the members left in basic and in verbose; null: it is left out. */
 const SAMPLES: {
   readonly [Type in Kind]: {
     readonly raw: BodyOf<Type>;
@@ -239,7 +239,7 @@ const eventOf = (type: string, body: object): SessionEvent =>
   ({ session: 's', at: AT, seq: 1, type, ...body }) as unknown as SessionEvent;
 
 describe.each(Object.entries(SAMPLES))('F021: %s', (type, { raw, ...shown }) => {
-  test.each(SHORT_MODES)('in %s it carries its ids and its cell, and nothing that is not named', (mode) => {
+  test.each(SHORT_MODES)('in %s it carries its ids, its cell and only named members', (mode) => {
     const event = eventOf(type, { ...raw, unheardOf: MARKER });
     const seen = viewEvent(event, mode);
     const expected = shown[mode];

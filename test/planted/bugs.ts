@@ -1,5 +1,5 @@
 /**
- * The planted bugs: each is a mistake a programmer might make in this code, and one that the simulator must find. Data only;
+ * The planted bugs: mistakes a programmer might make in this code, all of which the simulator must find. Data only;
  * `register.mjs` puts one of them in place while its file is loaded.
  */
 import { enricherBugs } from './enricher-bugs.ts';
@@ -9,7 +9,7 @@ import type { PlantedBug } from './planted-bug.ts';
 import { sessionBugs } from './session-bugs.ts';
 import { storeBugs } from './store-bugs.ts';
 
-/** All of them, in the order they are reported. */
+/** All of them, in the order of the report. */
 export const plantedBugs: readonly PlantedBug[] = [
   ...storeBugs,
   ...sessionBugs,

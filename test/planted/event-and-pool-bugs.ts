@@ -1,4 +1,4 @@
-/** Planted bugs of what lies around the sessions: readers, lines between threads, models and tools. */
+/** Planted bugs around the sessions: readers, queues between threads, models and tools. */
 import type { PlantedBug } from './planted-bug.ts';
 
 const LINK = 'src/runtime/host/shard-link.ts';
@@ -14,35 +14,35 @@ export const eventAndPoolBugs: readonly PlantedBug[] = [
   },
   {
     name: 'reader-begins-too-early',
-    what: 'a reader is told again the event after which it asked',
+    what: 'a reader receives the event at its cursor again',
     file: 'src/events/reading/subscriber.ts',
     find: 'options.after !== undefined ? options.after + 1 : undefined;',
     replace: 'options.after !== undefined ? Math.max(1, options.after) : undefined;',
   },
   {
     name: 'live-event-read-twice',
-    what: 'an event that came live while the log was read is read again',
+    what: 'an event that was published during a read of the log is read twice',
     file: 'src/events/reading/subscriber.ts',
     find: 'const isStale = seq === undefined ? after !== UNKNOWN && after < next - 1 : seq < next;',
     replace: 'const isStale = seq === undefined ? after !== UNKNOWN && after < next - 1 : seq < next - 1;',
   },
   {
     name: 'watches-lost-with-the-thread',
-    what: 'a new session thread is not told who is being read',
+    what: 'a new session thread is not notified which sessions have readers',
     file: LINK,
     find: 'await this.#repeatWatches(incarnation.endpoint);',
     replace: '',
   },
   {
     name: 'unkeyed-request-repeated',
-    what: 'a request without a key is asked again of the thread that replaces a dead one',
+    what: 'a request without a key is repeated to the thread that replaces a dead one',
     file: LINK,
     find: 'if (!repeatable) throw unknownOutcome(cause);',
     replace: 'if (!repeatable) return;',
   },
   {
     name: 'answer-to-every-receipt',
-    what: "an answer is told to all who wait for one of the session's receipts",
+    what: 'an answer is sent to every waiting caller of the session, whatever its receipt',
     file: 'src/runtime/shard/shard-waiters.ts',
     find: '(each) => each.pendingId === pendingId);',
     replace: '(each) => each.pendingId <= pendingId);',
@@ -56,14 +56,14 @@ export const eventAndPoolBugs: readonly PlantedBug[] = [
   },
   {
     name: 'window-closes',
-    what: 'refusals take the last call from the window, and nothing leaves any more',
+    what: 'refusals shrink the window of calls to zero, and no call leaves any more',
     file: 'src/models/governor/call-window.ts',
     find: 'this.#size = Math.max(1, this.#size - GOVERNOR_WINDOW_CUT);',
     replace: 'this.#size -= GOVERNOR_WINDOW_CUT;',
   },
   {
     name: 'mirror-survives-its-thread',
-    what: 'what a dead model thread held is still taken for held',
+    what: 'the contexts of a dead model thread still count as held',
     file: 'src/models/pools/threaded-pool.ts',
     find: `    lane.thread = undefined;
     lane.index.clear();`,
@@ -85,14 +85,14 @@ export const eventAndPoolBugs: readonly PlantedBug[] = [
   },
   {
     name: 'dead-tool-thread-keeps-its-place',
-    what: 'the place of a tool thread that died is never given again',
+    what: 'the slot of a dead tool thread is never used again',
     file: 'src/tools/threads/runs.ts',
     find: '      this.#failed(batch, error);\n    }',
     replace: '      this.#failed(batch, error);\n      return;\n    }',
   },
   {
     name: 'lost-word-leaves-its-call-open',
-    what: 'a call whose outcome its thread told in vain is passed over when the next one ends',
+    what: 'a call whose outcome was lost is passed over when the next one ends',
     file: 'src/tools/threads/runs.ts',
     find: 'while (batch.head < at) this.#lost(batch);',
     replace: '',
@@ -106,14 +106,14 @@ export const eventAndPoolBugs: readonly PlantedBug[] = [
   },
   {
     name: 'approvals-never-expire',
-    what: 'no deadline is set for calls that wait for a person',
+    what: 'no deadline is set for calls that wait for an approval',
     file: 'src/runtime/shard/session-timers.ts',
     find: '    this.#settleApprovals(actor);',
     replace: '',
   },
   {
     name: 'lost-call-keeps-its-place',
-    what: 'a lost call is answered, and counts as running for ever',
+    what: 'a lost call is answered, but counts as running for ever',
     file: 'src/session/rules/healing.ts',
     find: "      { type: 'cancelTool', callId, reason: content },",
     replace: '',

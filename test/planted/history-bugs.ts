@@ -1,4 +1,4 @@
-/** Planted bugs of the conversation as such: branches, forks, compressions, suspended runs and approvals. */
+/** Planted bugs of conversations: branches, forks, compressions, suspended runs and approvals. */
 import type { PlantedBug } from './planted-bug.ts';
 
 /** See the head of the file. */
@@ -12,7 +12,7 @@ export const historyBugs: readonly PlantedBug[] = [
   },
   {
     name: 'undo-hides-nothing',
-    what: 'messages of tasks that were undone are shown all the same',
+    what: 'messages of undone tasks are still shown',
     file: 'src/session/history/branch.ts',
     find: 'if (task !== undefined && !chain.has(task)) return false;',
     replace: '',
@@ -40,7 +40,7 @@ export const historyBugs: readonly PlantedBug[] = [
   },
   {
     name: 'suspended-calls-run-at-once',
-    what: 'a run that stops at its step limit starts its calls all the same',
+    what: 'a run that stops at its step limit still starts its calls',
     file: 'src/session/decide/run-loop.ts',
     find: 'if (state.parent === undefined) return { records: stopped, effects: [WAKE] };',
     replace: `if (state.parent === undefined)
@@ -58,14 +58,14 @@ export const historyBugs: readonly PlantedBug[] = [
   },
   {
     name: 'eviction-keeps-thoughts',
-    what: 'what was thought before messages left the window is sent on, about a conversation that is sent no more',
+    what: 'thoughts from before messages left the window are still sent, though their context is not',
     file: 'src/session/apply/eviction.ts',
     find: '  fold.openEpoch();',
     replace: '  const { thoughtFloor } = state;\n  fold.openEpoch();\n  state.thoughtFloor = thoughtFloor;',
   },
   {
     name: 'other-agent-after-a-crash',
-    what: 'a call that a crash took along is made again in its epoch, though its agent is another one now',
+    what: 'a call lost in a crash is made again in its epoch, though the agent has changed',
     file: 'src/session/decide/recovery.ts',
     find: "if (fingerprint !== '' && state.fingerprint !== fingerprint) records.push",
     replace: "if (fingerprint === '') records.push",

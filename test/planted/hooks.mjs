@@ -1,4 +1,4 @@
-/** Load hook before the TypeScript loader: one file has another source, that with the planted bug. */
+/** Load hook before the TypeScript loader: it replaces the source of one file by the one with the planted bug. */
 let planted = { url: '', code: '' };
 
 export function initialize(data) {

@@ -1,7 +1,7 @@
 /**
- * Runs simulation seeds until the first violation, from several starting points, with whatever bug `register.mjs` planted.
- * A program of its own, as a bug is planted while a process loads. Arguments: `--starts <a,b,c>`, and `--seeds <n>` from each
- * of them at most. Prints one `HuntReport` as JSON.
+ * Runs simulation seeds until the first violation, from several starting points, with the bug that `register.mjs`
+ * planted. A separate program, because a bug is planted while a process loads. Arguments: `--starts <a,b,c>`, and
+ * `--seeds <n>` from each of them at most. Prints one `HuntReport` as JSON.
  */
 import { parseArgs } from 'node:util';
 import { simulate } from '../../src/testing/simulation/simulate.ts';
@@ -24,5 +24,5 @@ const hunts: Hunt[] = [];
 for (const start of values.starts.split(',').map(Number)) hunts.push(await hunt(start, Number(values.seeds)));
 const mark: unknown = Reflect.get(globalThis, Symbol.for(PLANTED_MARK));
 const report: HuntReport = { planted: typeof mark === 'string' ? mark : null, hunts };
-// What a planted bug left open must not keep the process.
+// Handles that a planted bug left open must not keep the process alive.
 process.stdout.write(`${JSON.stringify(report)}\n`, () => process.exit(0));

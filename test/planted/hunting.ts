@@ -1,8 +1,8 @@
-/** Hunts in child processes: a bug is planted while a process loads its code, so each hunt has one of its own. */
+/** Hunts in child processes. A bug is planted while a process loads its code, so each hunt has a separate process. */
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
-/** What one starting point led to. */
+/** The result from one starting point. */
 export interface Hunt {
   readonly start: number;
   /** The seed of the first violation; null: none of the seeds had one. */
@@ -11,26 +11,26 @@ export interface Hunt {
   readonly what: string | null;
 }
 
-/** What a hunting process says at its end. */
+/** The report of a hunting process when it ends. */
 export interface HuntReport {
   /** The bug that its code really had; null: none. */
   readonly planted: string | null;
   readonly hunts: readonly Hunt[];
 }
 
-/** What to hunt for, and where. */
+/** The bug to hunt for, and the seeds to try. */
 export interface HuntPlan {
-  /** Missing: the code as it is. */
+  /** Missing: the unchanged code. */
   readonly bug?: string;
   readonly starts: readonly number[];
   /** Seeds from each start, at most. */
   readonly seeds: number;
 }
 
-/** A hunt that takes longer has met a bug that makes the simulator itself go on for ever. */
+/** A longer hunt means that the bug makes the simulator itself run for ever. */
 const HUNT_MS = 20 * 60_000;
 
-/** Runs one process. Rejects when it does not come to its end, or its code has another bug than the one asked for. */
+/** Runs one process. Rejects when it does not finish, or when its code has a different bug. */
 export async function huntOnce({ bug, starts, seeds }: HuntPlan): Promise<readonly Hunt[]> {
   const { TROUPE_PLANTED: _outer, ...environment } = process.env;
   const path = (name: string): string => fileURLToPath(new URL(name, import.meta.url));

@@ -1,6 +1,6 @@
-/** What a planted bug is, and how it is put into a source text. The product knows nothing of this. */
+/** The form of a planted bug, and how it is put into a source text. The product does not know about it. */
 
-/** One mistake a programmer might make: where, and what stands there instead. */
+/** One mistake a programmer might make: its place and its text. */
 export interface PlantedBug {
   /** Kebab-case; the value of `TROUPE_PLANTED`. */
   readonly name: string;
@@ -8,16 +8,16 @@ export interface PlantedBug {
   readonly what: string;
   /** The file, from the root of the package. */
   readonly file: string;
-  /** Text that stands in the file exactly once. */
+  /** Text that occurs in the file exactly once. */
   readonly find: string;
-  /** What stands there in its place. */
+  /** The text that replaces it. */
   readonly replace: string;
 }
 
-/** Name of the global a planted module sets when it is loaded: the hunt looks whether its bug is really there. */
+/** Name of the global that a planted module sets when it is loaded. The hunt checks by it that its bug is in place. */
 export const PLANTED_MARK = 'troupe.planted';
 
-/** The source with the bug in it. Throws an `Error` when its text is not found exactly once, or changes nothing. */
+/** The source with the bug in it. Throws an `Error` when its text does not occur exactly once, or changes nothing. */
 export function plant(source: string, bug: PlantedBug): string {
   const places = source.split(bug.find).length - 1;
   if (places !== 1) throw new Error(`planted bug ${bug.name}: its text stands ${places} times in ${bug.file}`);

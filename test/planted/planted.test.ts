@@ -1,11 +1,11 @@
-/** The planted bugs are where their list says, and the simulator finds them. `npm run planted` hunts for all of them. */
+/** The planted bugs fit the source, and the simulator finds them. `npm run planted` hunts for all of them. */
 import { readFile } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
 import { plantedBugs } from './bugs.ts';
 import { huntOnce } from './hunting.ts';
 import { type PlantedBug, plant } from './planted-bug.ts';
 
-/** Bugs of five kinds, each with a seed that meets it. */
+/** Bugs of five kinds, each with a seed that finds it. */
 const CHOSEN: readonly (readonly [string, number])[] = [
   ['acknowledge-before-flush', 1],
   ['once-tool-runs-again', 1],
@@ -21,21 +21,21 @@ function sourceOf(bug: PlantedBug): Promise<string> {
 }
 
 describe('planted bugs', () => {
-  it('T12: there are at least 30, each with a name of its own', () => {
+  it('T12: there are at least 30, each with a different name', () => {
     const names = plantedBugs.map(({ name }) => name);
     expect(new Set(names).size).toBe(names.length);
     expect(names.length).toBeGreaterThanOrEqual(30);
     for (const name of names) expect(name).toMatch(/^[a-z]+(-[a-z]+)*$/);
   });
 
-  it.each(plantedBugs.map((bug) => [bug.name, bug] as const))('T12: %s has one place in the source', async (_, bug) => {
+  it.each(plantedBugs.map((bug) => [bug.name, bug] as const))('T12: %s occurs once in the source', async (_, bug) => {
     const source = await sourceOf(bug);
     const planted = plant(source, bug);
     expect(planted).not.toBe(source);
     expect(planted.split(bug.find).length - 1).toBe(bug.replace.split(bug.find).length - 1);
   });
 
-  it('T12: a bug whose text is gone, or stands twice, is refused', () => {
+  it('T12: a bug whose text is missing or occurs twice is refused', () => {
     const bug = { name: 'none', what: '', file: 'none.ts', find: 'one', replace: 'two' };
     expect(() => plant('three', bug)).toThrow('stands 0 times');
     expect(() => plant('one and one', bug)).toThrow('stands 2 times');
@@ -56,6 +56,6 @@ describe('planted bugs', () => {
     const seeds = [...new Set(found)];
     const hunts = await huntOnce({ starts: seeds, seeds: 1 });
     expect(hunts.map(({ seed, what }) => ({ seed, what }))).toEqual(seeds.map(() => ({ seed: null, what: null })));
-    // Half a minute on two free cores. On a busy machine it took more than the usual two minutes.
+    // This takes half a minute on two free cores, and more than the usual two minutes on a busy machine.
   }, 600_000);
 });

@@ -1,6 +1,6 @@
 /**
- * `TROUPE_PLANTED=<name> node --import <this file> program.ts` runs the program with one bug of `bugs.ts` planted; without
- * the variable it is the plain TypeScript loader. Fails before the program starts when the bug does not fit the source.
+ * `TROUPE_PLANTED=<name> node --import <this file> program.ts` runs the program with one bug of `bugs.ts`. Without the
+ * variable it is the plain TypeScript loader. Fails before the program starts if the bug does not fit the source.
  */
 import { readFile } from 'node:fs/promises';
 import { register } from 'node:module';

@@ -1,18 +1,18 @@
 /**
- * `npm run planted`: for each planted bug, how many simulation seeds it takes to find it. Several starting points a bug, two
- * processes at once. Options: `--bug <name>`, `--starts <n>`, `--seeds <n>` from each start at most, `--json`. Exits 1 when
- * a bug was not found from every start.
+ * `npm run planted`: for each planted bug, how many simulation seeds it takes to find it. Each bug has several starting
+ * points, and two processes run at once. Options: `--bug <name>`, `--starts <n>`, `--seeds <n>` from each start at
+ * most, `--json`. Exits 1 if a bug was not found from every start.
  */
 import { parseArgs } from 'node:util';
 import { bugNamed, plantedBugs } from './bugs.ts';
 import { type Hunt, huntOnce } from './hunting.ts';
 import type { PlantedBug } from './planted-bug.ts';
 
-/** Seeds between two starting points: more than are run from one. */
+/** Seeds between two starting points: more than are run from one of them. */
 const START_STEP = 100_000;
 /** Processes at once. */
 const PROCESSES = 2;
-/** Times a hunt begins again behind seeds that fail without the bug too. */
+/** Times a hunt starts again after seeds that fail without the bug too. */
 const FALSE_ALARMS_MAX = 5;
 
 interface Finding {
@@ -20,7 +20,7 @@ interface Finding {
   readonly hunts: readonly Hunt[];
 }
 
-/** From each start until the first violation that the build without the bug does not have. */
+/** Hunts from each start until the first violation that the code without the bug does not have. */
 async function findBug(bug: PlantedBug, starts: readonly number[], seeds: number): Promise<Finding> {
   const hunts: Hunt[] = [];
   for (const hunt of await huntOnce({ bug: bug.name, starts, seeds })) hunts.push(hunt);
@@ -43,7 +43,7 @@ async function findBug(bug: PlantedBug, starts: readonly number[], seeds: number
   throw new Error(`too many seeds fail without ${bug.name}: the build is to blame`);
 }
 
-/** Seeds run until the bug was found; undefined where it was not. */
+/** Seeds run until the bug was found; undefined if it was not. */
 function seedsOf({ start, seed }: Hunt): number | undefined {
   return seed === null ? undefined : seed - start + 1;
 }
@@ -54,7 +54,7 @@ function median(numbers: readonly number[]): number | undefined {
 }
 
 function medianOf({ hunts }: Finding): number | undefined {
-  // A start from which it was not found counts as worse than all others.
+  // A start without a find counts as worse than all others.
   const value = median(hunts.map((hunt) => seedsOf(hunt) ?? Number.POSITIVE_INFINITY));
   return value === Number.POSITIVE_INFINITY ? undefined : value;
 }
@@ -74,7 +74,7 @@ const { values } = parseArgs({
   options: {
     bug: { type: 'string' },
     starts: { type: 'string', default: '5' },
-    // As many as one run of `.ci/run` simulates: a bug that needs more would pass it.
+    // The number of seeds that one run of `.ci/run` simulates: a bug that needs more would pass it.
     seeds: { type: 'string', default: '2000' },
     json: { type: 'boolean', default: false },
   },

@@ -1,4 +1,4 @@
-/** Planted bugs of the journal and of what waits for it: when something is durable, and who may be told. */
+/** Planted bugs of the journal and of what waits for it: when data is durable, and when it may be published. */
 import type { PlantedBug } from './planted-bug.ts';
 
 const TRANSITIONS = 'src/runtime/shard/transitions.ts';
@@ -11,7 +11,7 @@ const CHECKPOINTER = 'src/runtime/shard/checkpointer.ts';
 export const storeBugs: readonly PlantedBug[] = [
   {
     name: 'result-not-synced',
-    what: 'the whole of a shortened result is named by the log before it is synced',
+    what: 'the log names the whole text of a shortened result before that is synced',
     file: 'actors/result-store.ts',
     find: "if (this.#isSynced) yield { kind: 'syncFile', path: part };",
     replace: '',
@@ -33,7 +33,7 @@ export const storeBugs: readonly PlantedBug[] = [
   },
   {
     name: 'answer-before-flush',
-    what: 'whoever waits for an answer is told before the answer is flushed',
+    what: 'a waiting caller gets its answer before the answer is flushed',
     file: TRANSITIONS,
     find: 'const hasNothing = late.length === 0',
     replace: `this.#waiters.settled(outbox.settled ?? []);
@@ -41,7 +41,7 @@ export const storeBugs: readonly PlantedBug[] = [
   },
   {
     name: 'events-before-flush',
-    what: 'readers are told events before what they tell of is flushed',
+    what: 'events are published before their transition is flushed',
     file: TRANSITIONS,
     find: 'const hasNothing = late.length === 0',
     replace: `this.#parts.host.events((outbox.events ?? []).splice(0));
@@ -49,14 +49,14 @@ export const storeBugs: readonly PlantedBug[] = [
   },
   {
     name: 'tool-before-flush',
-    what: 'a tool starts with the turn, not behind the flush of the answer that asks for it',
+    what: 'a tool starts with the transition, not after the flush of the answer that asks for it',
     file: 'src/runtime/shard/session-work.ts',
     find: 'if (!this.#mayRunAhead(actor, effect)) return false;',
     replace: '',
   },
   {
     name: 'read-before-flush',
-    what: 'a read answers with what is appended and not yet flushed',
+    what: 'a read returns data that is appended and not yet flushed',
     file: TRANSITIONS,
     find: 'if (this.#commits.isEmpty) work();',
     replace: 'if (this.#commits.isEmpty || this.#life.refusal() === undefined) work();',
@@ -70,7 +70,7 @@ export const storeBugs: readonly PlantedBug[] = [
   },
   {
     name: 'waiters-released-before-write',
-    what: 'who waits for a flush resumes when the write starts',
+    what: 'a wait for a flush ends when the write starts',
     file: GATE,
     find: `    try {
       await this.#port.write(slot.batch);`,
@@ -80,21 +80,21 @@ export const storeBugs: readonly PlantedBug[] = [
   },
   {
     name: 'late-items-ride-earlier-flush',
-    what: 'what was added during a flush is released with it',
+    what: 'items added during a flush are released with it',
     file: 'src/runtime/shard/commit-queue.ts',
     find: 'this.#released.push(...items);',
     replace: 'this.#released.push(...items, ...this.#waiting.splice(0));',
   },
   {
     name: 'late-items-never-refused',
-    what: 'what was added during a flush that failed is never told so',
+    what: 'items added during a failed flush are never refused',
     file: 'src/runtime/shard/commit-queue.ts',
     find: 'for (const item of [...items, ...late]) item.refuse(error);',
     replace: 'for (const item of items) item.refuse(error);',
   },
   {
     name: 'refused-write-half-applied',
-    what: 'after a refused write only its own batch is dropped; those behind it are written later',
+    what: 'after a refused write only its own batch is dropped; later batches are still written',
     file: GATE,
     find: `    this.#queue = [{ batch: this.#port.create(), waiter: undefined }];
     this.#state = 'refused';`,
@@ -121,7 +121,7 @@ export const storeBugs: readonly PlantedBug[] = [
   },
   {
     name: 'store-recovery-resumes-nobody',
-    what: 'when the store takes writes again, the sessions it interrupted are not resumed',
+    what: 'when the store accepts writes again, the sessions it interrupted are not resumed',
     file: LIFE,
     find: `    this.resumeInterrupted();
     this.#waiters.askAgain();`,
@@ -129,14 +129,14 @@ export const storeBugs: readonly PlantedBug[] = [
   },
   {
     name: 'read-misses-the-tail',
-    what: 'after an open, a session is read from the last checkpoint of its place only',
+    what: 'after an open, the last row of a session is taken from the last checkpoint only',
     file: JOURNAL,
     find: 'const last = this.#lastRows().get(key)?.row ?? this.#engine.lastRowOf(key);',
     replace: 'const last = this.#touched?.get(key)?.row ?? this.#engine.lastRowOf(key);',
   },
   {
     name: 'session-key-given-twice',
-    what: 'the next free key is not written: after an open it is given again',
+    what: 'the next free key is not written: after an open it is used again',
     file: JOURNAL,
     find: 'batch.nextKey = this.#nextKey;',
     replace: '',
@@ -151,21 +151,21 @@ export const storeBugs: readonly PlantedBug[] = [
   },
   {
     name: 'checkpoint-index-too-high',
-    what: 'a checkpoint claims to know the places of a row that is not there yet',
+    what: 'a checkpoint claims to know the positions of a row that does not exist yet',
     file: JOURNAL,
     find: 'indexedRow: this.#nextRow - 1',
     replace: 'indexedRow: this.#nextRow',
   },
   {
     name: 'checkpoint-position-too-high',
-    what: 'a checkpoint covers turns that come after it: their sessions are not looked for at the next open',
+    what: 'a checkpoint covers later transitions: their sessions are not looked for at the next open',
     file: CHECKPOINTER,
     find: 'this.#journal.checkpoint(heads, this.#position, outdated);',
     replace: 'this.#journal.checkpoint(heads, this.#position * 2, outdated);',
   },
   {
     name: 'snapshot-newer-than-its-position',
-    what: 'a snapshot names the position before its last turn: that turn is folded twice',
+    what: 'a snapshot names the position before its last transition: that transition is folded twice',
     file: CHECKPOINTER,
     find: 'actor.snapshot = { address, position: actor.position };',
     replace: 'actor.snapshot = { address, position: actor.position - 1 };',
@@ -200,7 +200,7 @@ export const storeBugs: readonly PlantedBug[] = [
   },
   {
     name: 'family-in-two-appends',
-    what: "a child's part of a turn and its parent's are appended one after the other",
+    what: 'the records of a child and of its parent in one transition are appended separately',
     file: TRANSITIONS,
     find: 'const position = this.#parts.journal.append(entries);',
     replace: `const position = this.#parts.journal.append(entries.slice(0, 1));
@@ -208,7 +208,7 @@ export const storeBugs: readonly PlantedBug[] = [
   },
   {
     name: 'fence-ignored',
-    what: 'a write that was under way when another opened the store still goes in',
+    what: 'a write in flight when another process opened the store still succeeds',
     file: 'src/journal/memory-journal.ts',
     find: `      this.#checkFence();
       this.#putRows(batch);`,

@@ -21,7 +21,7 @@ async function fakeModel(script: Script): Promise<StrictFake> {
 
 const providerOf = (fake: StrictFake) => anthropic({ apiKey: 'test', baseURL: fake.url });
 
-/** Moves time until `isMet`; what comes over the wire takes real time in between. */
+/** Moves time until `isMet`; transfers over the wire take real time in between. */
 async function advanceUntil(clock: ManualClock, isMet: () => boolean | Promise<boolean>): Promise<void> {
   await eventually(async () => {
     if (await isMet()) return true;
@@ -32,7 +32,7 @@ async function advanceUntil(clock: ManualClock, isMet: () => boolean | Promise<b
 
 test('the hello of the readme runs', async () => {
   const topics = ['locks', 'pages'];
-  // The model takes longer than the program needs to get to its loop.
+  // The model takes longer than the program needs to reach its loop.
   const isRead = deferred();
   const fake = await fakeModel(async (request: ModelRequest) => {
     if (request.system?.includes('sub-agent') === true) return 'Looked into it.';
@@ -135,7 +135,7 @@ describe.each(MATRIX)('over the wire, sessions: $sessions, models: $models', (th
   });
 });
 
-describe('retries, on a clock that is moved by hand', () => {
+describe('retries, on a manual clock', () => {
   async function session(script: Script): Promise<{
     readonly fake: StrictFake;
     readonly clock: ManualClock;
@@ -206,7 +206,7 @@ describe('retries, on a clock that is moved by hand', () => {
   });
 });
 
-/** Without cache marks, and without the one difference they make: a text with a mark is a block. */
+/** Removes cache marks and their only side effect: a text with a mark is a block. */
 function withoutMarks(value: unknown): unknown {
   return JSON.parse(JSON.stringify(value), (key, item: unknown) => {
     if (key === 'cache_control') return undefined;

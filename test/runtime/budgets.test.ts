@@ -1,4 +1,4 @@
-/** Goal: `spawn({ budget })` holds for a child and all below it, is told as a limit, and survives a restart. */
+/** Goal: `spawn({ budget })` binds a child and all its descendants, is reported as a limit, and survives a restart. */
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { BUDGET_TOKENS_MAX } from '../../src/base/bounds.ts';
@@ -21,7 +21,7 @@ function used(runtime: Runtime, id: string): Promise<unknown> {
 }
 
 describe.each(MATRIX)('budgets, sessions: $sessions, models: $models', (threads) => {
-  test('a child ends as a limit before the call that would begin beyond its budget, and its parent is told', async () => {
+  test('a child ends with a limit before a call beyond its budget, and its parent is notified', async () => {
     const provider = scripted((_request, { session }) => (session === 'p' ? 'I see.' : looking));
     const runtime = await kit.open({ threads, agents, provider });
     const parent = runtime.session('p');
@@ -32,13 +32,13 @@ describe.each(MATRIX)('budgets, sessions: $sessions, models: $models', (threads)
     expect(await used(runtime, 'p:1')).toEqual({ tokens: 250, used: 300 });
     expect((await log(child)).filter((line) => line.startsWith('tool_response')).length).toBe(3);
     expect((await log(parent)).join()).toContain('300 of the 250 tokens of its budget are used');
-    // Nothing begins any more: neither by its own user nor by a child of its own.
+    // No call begins any more, neither for its own user nor for one of its children.
     expect((await failure(child.ask('go on'))).cause).toMatchObject({ data: { limit: 'budget' } });
-    // A sibling and the parent are under no budget.
+    // A sibling and the parent have no budget.
     expect(await used(runtime, 'p')).toBeUndefined();
   });
 
-  test('a child that stays within it is not touched', async () => {
+  test('a child that stays within its budget is not affected', async () => {
     const provider = scripted((_request, { session, call }) =>
       session === 'p:1' && call === 0 ? looking : { text: 'ok', usage },
     );
@@ -49,7 +49,7 @@ describe.each(MATRIX)('budgets, sessions: $sessions, models: $models', (threads)
     expect(await used(runtime, 'p')).toBeUndefined();
   });
 
-  test('what is spawned below draws on the same budget; a part of it may be set aside for one', async () => {
+  test('descendants draw on the same budget; a part of it may be set aside for one of them', async () => {
     const provider = scripted((_request, { session, call }) => {
       if (session === 'p:1') return { text: 'waiting', usage };
       return session === 'p:1:1' || call > 0 ? looking : { text: 'ok', usage };
@@ -75,7 +75,7 @@ describe.each(MATRIX)('budgets, sessions: $sessions, models: $models', (threads)
   });
 });
 
-test('a restart in the middle neither forgets what was used nor counts it twice', async () => {
+test('a restart in the middle neither forgets used tokens nor counts them twice', async () => {
   const directory = await kit.directory();
   const model = gatedModel();
   const limits = { depth: 3 };
@@ -85,7 +85,7 @@ test('a restart in the middle neither forgets what was used nor counts it twice'
   await child.reply();
   await child.spawn({ task: 'look', replies: 'handle' });
   (await model.next()).answer(looking);
-  // The second call of the grandchild is out when the process ends.
+  // The second call of the grandchild is in flight when the process ends.
   await model.next();
   expect(await used(first, 'p:1')).toEqual({ tokens: 350, used: 200 });
   const crashed = await kit.crashed(directory);
@@ -103,7 +103,7 @@ test('a restart in the middle neither forgets what was used nor counts it twice'
   }
 });
 
-test('the budget is a part of what a spawn key stands for', async () => {
+test('a spawn key with another budget is refused', async () => {
   const runtime = await kit.open({ agents, provider: scripted(() => 'ok') });
   const parent = runtime.session('p');
   const child = await parent.spawn({ task: 'look', budget: 500 }, { key: 'k' });
@@ -113,7 +113,7 @@ test('the budget is a part of what a spawn key stands for', async () => {
   });
 });
 
-test('a budget that is none is refused by name, and nothing is spawned', async () => {
+test('an invalid budget is refused by name, and no child is spawned', async () => {
   const runtime = await kit.open({ agents, provider: scripted([]) });
   const parent = runtime.session('p');
   for (const budget of [0, -1, 1.5, Number.NaN, Number.POSITIVE_INFINITY, BUDGET_TOKENS_MAX + 1, '5', null]) {

@@ -1,7 +1,8 @@
 /**
- * Content of every kind, right and wrong, by every door: what is taken leaves a session that completes a plain turn, and the model
- * refuses no request; what is not is refused with a typed error. Method: seeded chance, strict fake over the wire. The number of
- * messages is `TROUPE_FUZZ_MESSAGES` (3,000 without it), the seed `TROUPE_FUZZ_SEED`.
+ * Content of every kind, valid and invalid, through every method that takes content. Accepted content leaves a session
+ * that completes a plain turn, and the model refuses no request. Refused content gives a typed error. Method: seeded
+ * random choices, strict fake over the wire. The number of messages is `TROUPE_FUZZ_MESSAGES` (3,000 without it), the
+ * seed `TROUPE_FUZZ_SEED`.
  */
 import { expect, test } from 'vitest';
 import { z } from 'zod';
@@ -14,7 +15,7 @@ import { runtimeKit } from '../support/runtime-kit.ts';
 
 const kit = runtimeKit();
 const MESSAGES = Number(process.env['TROUPE_FUZZ_MESSAGES'] ?? 3_000);
-/** Messages of one session: so many that marks, thoughts and calls add up. */
+/** Messages of one session: enough for marks, thoughts and calls to accumulate. */
 const SESSION_MESSAGES = 20;
 const SEED = Number(process.env['TROUPE_FUZZ_SEED'] ?? 11);
 
@@ -47,7 +48,7 @@ const SOURCES: readonly unknown[] = [
   'source',
   undefined,
 ];
-/** The model calls its tool when it is told this. */
+/** The model calls its tool when a message says this. */
 const USE_TOOL = 'Use the tool.';
 const TEXTS: readonly unknown[] = ['words', 'x'.repeat(20_000), '', ' \n', '\ud800 half', 7, null, undefined];
 
@@ -173,7 +174,7 @@ class Fuzz {
 }
 
 test(
-  'any content by any door is refused, or leaves a session that completes a plain turn',
+  'any content through any method is refused, or leaves a session that completes a plain turn',
   async () => {
     const fuzz = new Fuzz();
     const { random } = fuzz;

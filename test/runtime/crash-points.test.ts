@@ -1,6 +1,6 @@
 /**
- * Goal: a crash at any write leaves a store from which the same work comes to the same end (A10). Method: run a scenario once,
- * copying the store before each write; then open each copy and let it end.
+ * Goal: a crash at any write leaves a store from which the same work ends the same (A10). Method: run a scenario once,
+ * copying the store before each write; then open each copy and let it finish.
  */
 import { expect, test } from 'vitest';
 import { z } from 'zod';
@@ -12,7 +12,7 @@ import { OUTCOME_UNKNOWN } from '../../src/session/rules/tool-texts.ts';
 import { scripted } from '../../src/testing/scripted.ts';
 import { copyStore, openShard, type TestShard } from '../support/shard-kit.ts';
 
-/** Answers by what the conversation says, so that a call that is made again is answered the same. */
+/** The answer depends on the conversation, so that a repeated call gets the same answer. */
 function reply(request: ModelRequest, session: string): Reply {
   const said = JSON.stringify(request.messages);
   if (session === 'p:1') {
@@ -60,7 +60,7 @@ function scenario(store: MemoryStore, onWrite?: () => void) {
 const SEND = { session: 'p', agent: 'a', content: 'Go', key: 'k', fingerprint: 'f' };
 
 async function end(shard: TestShard): Promise<unknown> {
-  // Sent again with its key, as a client does that was not told: accepted once.
+  // Sent again with its key, like a client that received no answer: accepted once.
   await shard.call('session.send', SEND);
   await shard.call('runtime.drain', { id: 0 });
   const messages = async (session: string): Promise<readonly unknown[]> =>
@@ -92,7 +92,7 @@ test('A10, F029, F04: a crash at any write comes to the same end; calls keep the
   }
 });
 
-/** What runs at the same time may end in another order after a crash: the reply may ride with the round or come behind it. */
+/** Parallel work may end in another order after a crash: the reply may ride with the round or come after it. */
 function sorted(ended: unknown): unknown {
   const { parent, ...rest } = ended as { readonly parent: readonly string[] };
   return { ...rest, parent: parent.filter((line) => line !== 'agent_message:waiting').sort() };
@@ -100,7 +100,7 @@ function sorted(ended: unknown): unknown {
 
 const MNEME = 'claude-haiku-4-5';
 
-/** Turns that a small window cannot hold; each is sent again after the crash, and counts once. */
+/** Turns that exceed a small window; each is sent again after the crash, and counts once. */
 async function talk(shard: TestShard): Promise<unknown> {
   for (let turn = 0; turn < 5; turn += 1) {
     const content = `${turn} ${'x'.repeat(400)}`;
@@ -115,7 +115,7 @@ async function talk(shard: TestShard): Promise<unknown> {
   };
 }
 
-test('A10, R14: a crash at any write of a conversation that is summed up comes to the same end, and request', async () => {
+test('A10, R14: a crash at any write of a summarised conversation ends the same, and request', async () => {
   const open = (store: MemoryStore, onWrite?: () => void): TestShard =>
     openShard({
       store,

@@ -1,5 +1,6 @@
-// Goal: odd bytes, odd values, odd callbacks and an odd clock reach a log and a terminal as plain text, or an error that says
-// what; and break nothing. Method: the public API, real threads where a boundary is crossed, the command line in place.
+// Goal: odd bytes, values, callbacks and clocks break nothing. They reach a log and a terminal as plain text, or as an
+// error that names them. Method: the public API, real threads where a boundary is crossed, and the command line in
+// process.
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { wellFormed } from '../../src/base/json.ts';
@@ -105,7 +106,7 @@ describe.each(MATRIX)('results of host tools, sessions: $sessions, models: $mode
 const EVIL = 'a\u001b[31mred\u001b[0m\u0000 \ud800 \u001b]0;title\u0007 \u009b2J \u202egnp.exe \u001bP+q\u001b\\ end';
 
 describe('F57: text', () => {
-  test('F57: lone surrogates, NUL and bytes that are no UTF-8 are well-formed in the log and in the request', async () => {
+  test('F57: lone surrogates, NUL and invalid UTF-8 become well-formed text in log and request', async () => {
     const bytes = saying('bytes', () => Uint8Array.of(0x61, 0xff, 0xc3, 0x28, 0x00, 0x62));
     const text = saying('text', () => EVIL);
     const requests: string[] = [];
@@ -129,7 +130,7 @@ describe('F57: text', () => {
     }
   });
 
-  test('F57: what the command line prints steers no terminal, as text and as JSON, which parses to the same values', async () => {
+  test('F57: printed output controls no terminal, as text and as JSON, which parses to the same values', async () => {
     const directory = await kit.directory();
     const runtime = await kit.open({
       directory,
@@ -169,7 +170,7 @@ describe('F57: text', () => {
   });
 });
 
-/** A clock whose wall jumps by hand while its monotonic time goes on. */
+/** A clock whose wall time jumps by hand while its monotonic time continues. */
 function jumpingClock(): ManualClock & { jump(ms: number): void } {
   const steady = manualClock();
   let offset = 0;
@@ -208,7 +209,7 @@ describe('F59: the clock', () => {
       clock.jump(jumpMs);
       const state = async () => (await session.state()).state;
       const retries = async () => types(await history(session)).filter((type) => type === 'llm.retry').length;
-      // The first wait is about a second by monotonic time, whatever the wall says.
+      // The first wait is about a second of monotonic time, whatever the wall clock says.
       await clock.advance(400);
       expect([await state(), await retries()]).toEqual(['awaiting', 1]);
       await clock.advance(2_000);
@@ -224,7 +225,7 @@ describe('F59: the clock', () => {
       expect(events.map(({ seq }) => seq)).toEqual(events.map((_event, at) => at + 1));
       const seqs = (await session.messages()).map(({ seq }) => seq);
       expect(seqs).toEqual(seqs.map((_seq, at) => at + 1));
-      // What jumped is only what is shown.
+      // The jump affects only the published times.
       const times = events.map(({ at }) => at);
       expect(times.some((at, n) => n > 0 && Math.abs(at - (times[n - 1] ?? 0)) >= HOUR_MS - 20_000)).toBe(true);
     },
@@ -240,13 +241,13 @@ describe('F59: the clock', () => {
     clock.jump(-HOUR_MS);
     const second = await kit.open({ directory, clock, provider: scripted(['Late.']) });
     const again = await second.session('s').receipt(receipt.id);
-    // By the wall it is due in an hour and a second; by any other reckoning, soon. It must not wait for ever.
+    // By the wall clock it is due in an hour and a second, by monotonic time soon. It must not wait for ever.
     await clock.advance(HOUR_MS + 5_000);
     expect(await again.answer()).toBe('Late.');
   });
 });
 
-describe('F65: callbacks that misbehave', () => {
+describe('F65: misbehaving callbacks', () => {
   const boom = (): never => {
     throw new Error('boom');
   };

@@ -1,9 +1,10 @@
 /**
- * Goal: a conversation without an end. Both enrichers on, a small budget: every request is legal and within the budget, and begins
- * with the one before it until something is summed up; summaries come as often as the budget says; memory stays flat; what was
- * pinned is before the model to the end, and what was said at the beginning comes back when it is asked for.
+ * Goal: a conversation without an end. Both enrichers are on and the budget is small. Every request is legal, within
+ * the budget, and extends the one before it until a summary is made. Summaries come as often as the budget requires.
+ * Memory stays flat. Pinned text stays before the model to the end, and the first messages come back when they are
+ * asked for.
  *
- * `TROUPE_ENDLESS_TURNS` (default 400) sets its length; `TROUPE_ENDLESS_REPORT=1` prints what was measured.
+ * `TROUPE_ENDLESS_TURNS` (default 400) sets its length; `TROUPE_ENDLESS_REPORT=1` prints the measurements.
  */
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
@@ -23,7 +24,7 @@ const kit = runtimeKit();
 const TURNS = Number(process.env['TROUPE_ENDLESS_TURNS'] ?? 400);
 const FACT_TURN = 10;
 const RECALL_TURN = TURNS - Math.ceil(TURNS / 50);
-/** Where memory is measured first: everything has its size by then. */
+/** The turn of the first memory measurement: everything has its full size by then. */
 const SETTLED_TURN = Math.floor(TURNS / 5);
 const TURN_MS = 200;
 
@@ -42,18 +43,18 @@ const CODE = 'The code of the door is 4711-0815.';
 
 const LOOK = tool({ name: 'look', description: 'Looks.', input: { type: 'object' }, effect: 'pure', run: () => 'x' });
 
-/** A text of exactly so many tokens that begins with these words. */
+/** A text of exactly `SAID` tokens that begins with these words. */
 function padded(text: string): string {
   return text.padEnd(SAID * 4, '.');
 }
 
-/** What was seen of the main requests; none of them is kept but the last. */
+/** Observations of the main requests; only the last request is kept. */
 interface Watch {
   requests: number;
-  /** Tokens of the largest, and of the largest window. */
+  /** Tokens of the largest request, and of the largest window. */
   largest: number;
   largestWindow: number;
-  /** Requests that do not begin with the one before. */
+  /** Requests that do not extend the one before. */
   breaks: number;
   last: { readonly system: string; readonly messages: readonly string[] } | undefined;
   lastText: string;
@@ -76,7 +77,7 @@ function look(watch: Watch, request: ModelRequest): void {
   if (watch.lastText.includes('from_mneme') && watch.lastText.includes(FACT)) watch.recalled = true;
 }
 
-/** Tokens of a request's messages, and those of its window: all but what stands before it. */
+/** Tokens of a request's messages, and those of its window: without the blocks before the window. */
 function tokensOf({ messages }: ModelRequest): { readonly all: number; readonly window: number } {
   let all = 0;
   let before = 0;
@@ -90,7 +91,7 @@ function tokensOf({ messages }: ModelRequest): { readonly all: number; readonly 
   return { all, window: all - before };
 }
 
-/** The goals with what is pinned to them, and the line above a window that begins with an answer. */
+/** The goals with their pins, and the line above a window that begins with an answer. */
 function isBefore(block: ContentBlock): boolean {
   if (block.type === 'text') return block.text === OPENING_TEXT;
   const id = String(Reflect.get(block, block.type === 'tool_use' ? 'id' : 'tool_use_id'));
@@ -109,7 +110,7 @@ function estimate(text: string): number {
 const use = (name: string, input: Readonly<Record<string, unknown>>): ScriptedToolUse => ({ name, input });
 const call = (...toolUse: readonly ScriptedToolUse[]): Reply => ({ toolUse });
 
-/** The goal is set in the first turn, and worded anew when something is to be recalled. */
+/** The goal is set in the first turn, and reworded when something is to be recalled. */
 function melete(request: ModelRequest): Reply {
   if (request.messages.length > 1) return 'ready';
   const text = JSON.stringify(request.messages);
@@ -127,7 +128,7 @@ function recall(request: ModelRequest): Reply {
   return call(use('surface_memory', { message_id: found[1], why: 'the keeper is asked for' }));
 }
 
-/** What it read last is saved; the code is pinned on its way out. */
+/** Saves the last text it read; pins the code when it leaves the window. */
 function mneme(request: ModelRequest): Reply {
   if (request.messages.length > 1) return 'done';
   const text = JSON.stringify(request.messages);
@@ -140,7 +141,7 @@ function mneme(request: ModelRequest): Reply {
   return call(use('attach_messages_to_goals', { message_ids: [Number(code[1])], goal_ids: [1] }), save);
 }
 
-/** Summaries of messages that a window of this budget needs for so many turns of equal messages. */
+/** Summaries of messages that a window of this budget needs for this many turns of equal messages. */
 function summariesFor(turns: number): number {
   let window = 0;
   let summaries = 0;
@@ -191,7 +192,7 @@ test(
       directory: await kit.directory(),
       durability: 'os',
       provider,
-      // With a tool, so that deliveries are sent as the pairs they are.
+      // The agent has a tool, so that deliveries are sent as pairs.
       agents: [agent({ name: 'main', system: 'Be brief.', tools: [LOOK] })],
       enrichers: { melete: { model: MELETE }, mneme: { model: MNEME } },
       settings: { llm: { tokenBudget: BUDGET }, mneme: { l2SnapshotThreshold: L2_THRESHOLD } },
@@ -201,7 +202,7 @@ test(
     for (let turn = 1; turn <= TURNS; turn += 1) {
       const words = turn === FACT_TURN ? FACT : turn === FACT_TURN + 1 ? CODE : 'and so on';
       await session.ask(padded(`Turn ${turn}: ${words}`));
-      // The last with the index that the search has made by then.
+      // The last measurement includes the index that the search has made by then.
       if (turn === SETTLED_TURN || turn === RECALL_TURN - 1 || turn === TURNS) heap.push(heapBytes());
       if (turn === RECALL_TURN) expect(watch.recalled).toBe(true);
       else if (turn < RECALL_TURN) expect(watch.recalled).toBe(false);
@@ -218,10 +219,10 @@ test(
     expect(watch.requests).toBe(TURNS);
     expect(watch.largestWindow).toBeLessThanOrEqual(WINDOW);
     expect(watch.largest).toBeLessThanOrEqual(BUDGET);
-    // The goal's entries, what is recalled and its answer move a border here and there.
+    // The goal's entries, the recalled text and its answer move some boundaries.
     expect(Math.abs(evictions - summariesFor(TURNS))).toBeLessThanOrEqual(2);
     expect(events.some(({ type }) => type === 'turn.failed')).toBe(false);
-    // Each break has a summary behind it: of messages, or of snapshots.
+    // Each break is caused by a summary: of messages, or of snapshots.
     expect(watch.breaks).toBeLessThanOrEqual(evictions + Math.ceil(evictions / L2_THRESHOLD));
     expect(watch.last?.system).toContain('## Long-term Memory');
     expect(watch.lastText).toContain(CODE);

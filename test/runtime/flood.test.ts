@@ -1,5 +1,5 @@
-// Goal: too much of anything is refused by name, keeps nobody else waiting, and leaves nothing behind when it is over.
-// Method: the public API; floods of messages, children and readers against small bounds, counted to the last one.
+// Goal: too much of anything is refused by name, delays no other caller, and leaves nothing behind. Method: the public
+// API; floods of messages, children and readers against small bounds, counted to the last one.
 import { readdirSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
@@ -39,9 +39,9 @@ describe.each(MATRIX)('F63: a flood of messages, sessions: $sessions, models: $m
     expect(accepted).toHaveLength(mailbox);
     expect(refused).toHaveLength(sends - mailbox);
     for (const error of refused) expect(error).toBeInstanceOf(MailboxFullError);
-    // The flood weighs 5 MB; the bound is far above what noise there is and far below a copy of it kept per send.
+    // The flood weighs 5 MB. The bound is far above normal variation and far below one copy of the flood for each send.
     expect(process.memoryUsage().rss - before).toBeLessThan(200 * 1024 * 1024);
-    // Control does not stand in the queue.
+    // An interrupt does not wait in the queue.
     const gone = failure(first.answer());
     expect(await session.interrupt()).toBe(true);
     expect(await gone).toMatchObject({ code: 'cancelled' });
@@ -51,7 +51,7 @@ describe.each(MATRIX)('F63: a flood of messages, sessions: $sessions, models: $m
     const last = pending.find(({ content }) => String(content).startsWith(`m${mailbox - 1} `));
     expect(await session.recall(last?.id ?? 0)).toBe(true);
     expect(await recalled.status()).toMatchObject({ status: 'dropped' });
-    // Whatever was accepted is in the log, in the mailbox, or dropped with a reason: never two of them, never none.
+    // Every accepted message is in exactly one place: in the log, in the mailbox, or dropped with a reason.
     const inLog = (await session.messages()).filter(({ type }) => type === 'user_message').length;
     const inMailbox = (await session.pending()).length;
     expect(inLog + inMailbox + 1).toBe(accepted.length + 1);
@@ -73,7 +73,7 @@ describe('F60: children', () => {
       agents: [boss],
       limits: { depth: 3, children: 6 },
       settings: { subagents: { maxActive: 4 } },
-      // Every session that can spawns as much as an answer may ask for, and again.
+      // Every session that can spawn spawns as many as an answer may ask for, repeatedly.
       provider: scripted(async (request, { call }) => {
         const canSpawn = request.tools?.some(({ name }) => name === 'spawn_subagent') === true;
         if (canSpawn && call < 2) return { toolUse: spawns(128) };
@@ -128,7 +128,7 @@ describe('F60: children', () => {
   });
 });
 
-describe('F61, F62: kin that dies', () => {
+describe('F61, F62: families that lose members', () => {
   test('F62: a parent deleted with children at work leaves no orphan, now or after a restart', async () => {
     const directory = await kit.directory();
     const model = gatedModel();
@@ -255,11 +255,11 @@ test('I8: after faults of every kind and close, threads, files, timers and liste
     await runtime.close();
     await reading;
   };
-  // What is loaded and kept for good is there after the first run.
+  // Everything that is loaded and kept for good is there after the first run.
   await run();
   const base = { files: files(), threads: threads(), listeners: listeners(), resources: resources() };
   await run();
-  // A thread that has ended is still shown until the system has taken it away.
+  // A thread that has ended is still listed until the system removes it.
   await expect.poll(threads).toBeLessThanOrEqual(base.threads);
   await expect.poll(files).toBeLessThanOrEqual(base.files);
   expect(listeners()).toBe(base.listeners);

@@ -1,5 +1,5 @@
-// Goal: what many sessions on one provider key feel of each other, through the public API: rates, the pause after a 429, the
-// circuit, credentials that were refused.
+// Goal: how sessions on one provider key affect each other, through the public API: rates, the pause after a 429, the
+// circuit, refused credentials.
 import type { Logger } from 'pino';
 import { afterEach, describe, expect, test } from 'vitest';
 import { agent, anthropic, ConfigError, type OpenOptions, type Runtime } from '../../src/index.ts';
@@ -30,7 +30,7 @@ function lines(): { readonly logger: Logger; readonly kept: string[] } {
   return { logger: logger as unknown as Logger, kept };
 }
 
-/** A model that answers as `reply` says at that moment, and counts what reached it. */
+/** A model that answers with the current value of `reply`, and counts its calls. */
 function switchedModel(reply: () => string | ReplyError): {
   readonly provider: ModelProvider;
   readonly calls: string[];
@@ -98,7 +98,7 @@ describe('F20: rates', () => {
     await runtime.drain();
   });
 
-  test('F20: several session threads share the rates: together they keep them', async () => {
+  test('F20: several session threads keep the rates together', async () => {
     const fake = await strictFake({ script: () => 'ok' });
     fakes.push(fake);
     const runtime = await kit.open({
@@ -113,7 +113,7 @@ describe('F20: rates', () => {
 });
 
 describe('F20: one 429 for all', () => {
-  test('F20: a session that was told nothing does not call before the other may', async () => {
+  test('F20: a session without a refusal of its own waits for the pause after a 429 too', async () => {
     const clock = manualClock();
     const model = gatedModel();
     const runtime = await kit.open({ provider: model.provider, clock, random: () => 0 });
@@ -138,7 +138,7 @@ describe('F20: one 429 for all', () => {
     expect(types(await history(runtime.session('b')))).not.toContain('llm.retry');
   });
 
-  test('F20: a thousand sessions that waited leave one, two, four … at a time, and none asks twice', async () => {
+  test('F20: a thousand waiting sessions leave one, two, four … at a time, and each calls once', async () => {
     const clock = manualClock();
     const model = gatedModel();
     const { logger, kept } = lines();
@@ -154,7 +154,7 @@ describe('F20: one 429 for all', () => {
     for (let answered = 1; answered < 1_001; answered = model.calls.length) {
       const expected = Math.min(2 ** waves.length, 1_001 - answered);
       await eventually(() => model.calls.length >= answered + expected);
-      // A moment for those that should not come.
+      // A moment for calls that should not come.
       await clock.advance(0);
       const wave = model.calls.slice(answered);
       waves.push(wave.length);
@@ -211,7 +211,7 @@ test('F20: explain names the governor while it holds a call back, and why', asyn
   await runtime.drain();
 });
 
-test('F21: the circuit opens for all after failures in a row, one call tries it, and an answer closes it', async () => {
+test('F21: the circuit opens for all after failures in a row, one call probes it, an answer closes it', async () => {
   const clock = manualClock();
   let isDown = true;
   const { provider, calls } = switchedModel(() => (isDown ? refusedBy(503) : 'ok'));
@@ -222,13 +222,13 @@ test('F21: the circuit opens for all after failures in a row, one call tries it,
   expect(calls).toHaveLength(12);
   const isCircuit = (line: string): boolean => line.startsWith('warn') && line.includes('does not answer');
   expect(kept.filter(isCircuit)).toHaveLength(1);
-  // Half a second, and half of that by chance: with none, the shortest.
+  // The pause is half a second plus a random half of that; here the random part is zero.
   await runtime.session('late').send('Hi');
   await clock.advance(499);
   expect(calls).toHaveLength(12);
   await clock.advance(1);
   expect(calls.slice(12)).toEqual(['late']);
-  // Its one failure opens it again, for twice as long; the others, due after a second of their own, wait too.
+  // One failure opens it again, for twice as long. The others, due after their own second, wait too.
   expect(kept.filter(isCircuit)).toHaveLength(2);
   isDown = false;
   await clock.advance(999);
@@ -338,7 +338,7 @@ describe.each(MATRIX)('refused for all, sessions: $sessions, models: $models', (
     expect(await Promise.all([...receipts, again].map((receipt) => receipt.answer()))).toEqual(Array(4).fill('ok'));
   });
 
-  test('F39, F13: a stopped session can be interrupted, and keeps no close waiting', async () => {
+  test('F39, F13: a blocked session can be interrupted, and delays no close', async () => {
     const { fake, runtime } = await refusing(401);
     await failure(runtime.session('first').ask('Hi'));
     await runtime.session('one').send('Hi');

@@ -1,4 +1,7 @@
-/** Goal: Melete prepares the turns of users' messages through the public API; without it nothing of it is seen, whatever it does the turn comes. */
+/**
+ * Goal: Melete prepares the turns of users' messages through the public API. Without it no trace of it is visible, and
+ * no failure of it keeps a turn from starting.
+ */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -24,7 +27,10 @@ const enrichers = { melete: { model: MELETE } };
 const call = (name: string, input: Readonly<Record<string, unknown>> = {}): Reply => ({ toolUse: { name, input } });
 const READY = call('everything_is_ready');
 
-/** The main model says `ok` and its turn; Melete plays `enricher` each time it is asked, and ends with words. */
+/**
+ * The main model says `ok` and its turn. Melete makes the replies of `enricher` each time it is asked, and ends with
+ * text.
+ */
 function model(enricher: readonly Reply[], seen: ModelRequest[] = []): ReplyFunction {
   const steps = new Map<string, number>();
   return (request, { session }) => {
@@ -96,11 +102,11 @@ describe.each(MATRIX)('threads %o', (threads) => {
     expect(first?.max_tokens).toBe(4_096);
     expect(JSON.stringify(first?.messages)).toContain('User (pending): bake me a bread');
     for (const part of ['(unnamed)', 'baking: about baking', 'plan: about plan']) expect(first?.system).toContain(part);
-    // A workflow is read to make goals of its steps.
+    // The model reads a workflow to turn its steps into goals.
     expect(JSON.stringify(last?.messages)).toContain('Think first.');
   });
 
-  test('what it cost is the session’s, and its calls are counted', async () => {
+  test('a preparation’s usage counts for its session, and its calls are counted', async () => {
     const runtime = await kit.open({ threads, provider: scripted(model([READY])), enrichers });
     const session = runtime.session('s');
     await session.ask('hello');
@@ -125,7 +131,7 @@ describe.each(MATRIX)('threads %o', (threads) => {
     expect(rest).toEqual(['user_message:hello', 'agent_message:ok']);
   });
 
-  test('refused credentials take the path of a half-step: the turn fails, the queue stops until somebody goes on', async () => {
+  test('refused credentials act as in a half-step: the turn fails, and the queue waits for resume', async () => {
     let isRefused = true;
     const provider = scripted((request: ModelRequest) =>
       request.model === MELETE && isRefused ? { error: { status: 401 } } : 'ok',
@@ -165,14 +171,14 @@ describe.each(MATRIX)('threads %o', (threads) => {
     expect((await log(session)).filter((line) => line === 'tool_response:Knead.')).toHaveLength(1);
     expect(await session.state()).toMatchObject({ skills: ['baking'], workflow: 'build' });
     expect(JSON.stringify(seen.at(-1)?.messages)).toContain('Unknown skill: frying');
-    // What stands in the window is not offered again.
+    // Skills and workflows that are in the window are not offered again.
     await session.ask('more');
     expect(seen.at(-1)?.system).not.toContain('baking: about');
     expect(seen.at(-1)?.system).toContain('Active skills: baking');
   });
 });
 
-describe('while a turn is prepared', () => {
+describe('during a preparation', () => {
   async function preparing(more: OpenOptions = {}) {
     const gate = gatedModel();
     const runtime = await kit.open({ provider: gate.provider, enrichers, ...more });
@@ -196,7 +202,7 @@ describe('while a turn is prepared', () => {
     expect(isEnricher(turn)).toBe(false);
     turn.answer('one');
     expect(await receipt.answer()).toBe('one');
-    // The next turn is prepared like the one before.
+    // The next turn is prepared in the same way.
     const next = await gate.next();
     expect(isEnricher(next)).toBe(true);
     expect(JSON.stringify(next.request.messages)).toContain('User (pending): second');
@@ -218,7 +224,7 @@ describe('while a turn is prepared', () => {
     expect(await again.answer()).toBe('ok');
   });
 
-  test('R27: recalled, its run ends; what it did rides the next turn', async () => {
+  test('R27: recalled, its run ends; what it did joins the next turn', async () => {
     const { gate, session, receipt, enricher } = await preparing();
     enricher.answer(call('set_goal', { description: 'a loaf' }));
     const more = await gate.next();
@@ -237,7 +243,7 @@ describe('while a turn is prepared', () => {
     ]);
   });
 
-  test('a message that interrupts goes first, and the other is prepared anew', async () => {
+  test('a message that interrupts goes first, and the other is prepared again', async () => {
     const { gate, session, receipt } = await preparing();
     const urgent = await session.send('now', { deliver: 'interrupt' });
     (await gate.next()).answer('done');
@@ -250,7 +256,7 @@ describe('while a turn is prepared', () => {
     expect(await receipt.answer()).toBe('calm');
   });
 
-  test('a message that takes its place is prepared in its place', async () => {
+  test('a message that replaces another is prepared in its place', async () => {
     const gate = gatedModel();
     const runtime = await kit.open({ provider: gate.provider, enrichers });
     const session = runtime.session('s');
@@ -278,7 +284,7 @@ describe('while a turn is prepared', () => {
     expect(await receipt.answer()).toBe('ok');
   });
 
-  test('A10: after a crash it begins anew, with the goals that were set before', async () => {
+  test('A10: after a crash the preparation begins again, with the goals set before', async () => {
     const directory = await kit.directory();
     const gate = gatedModel();
     const first = await kit.open({ directory, provider: gate.provider, enrichers });
@@ -296,7 +302,7 @@ describe('while a turn is prepared', () => {
     expect((await log(again.session('s'))).slice(-2)).toEqual(['user_message:first', 'agent_message:ok']);
   });
 
-  test('A10: opened again without it, the turn comes as it is', async () => {
+  test('A10: opened again without Melete, the turn starts without a preparation', async () => {
     const directory = await kit.directory();
     const gate = gatedModel();
     const first = await kit.open({ directory, provider: gate.provider, enrichers });
@@ -307,7 +313,7 @@ describe('while a turn is prepared', () => {
     expect(await log(again.session('s'))).toEqual(['user_message:first', 'agent_message:ok']);
   });
 
-  test('a close does not wait for it; it begins anew at the next open', async () => {
+  test('a close does not wait for a preparation; it begins again at the next open', async () => {
     const directory = await kit.directory();
     const gate = gatedModel();
     const first = await kit.open({ directory, provider: gate.provider, enrichers });
@@ -319,7 +325,7 @@ describe('while a turn is prepared', () => {
     expect(await log(again.session('s'))).toEqual(['user_message:first', 'agent_message:ok']);
   });
 
-  test('a deleted session takes its run along', async () => {
+  test('a deleted session ends its run', async () => {
     const { gate, runtime, session, enricher } = await preparing();
     expect(await session.delete()).toBe(true);
     enricher.answer(call('set_goal', { description: 'too late' }));
@@ -329,7 +335,7 @@ describe('while a turn is prepared', () => {
   });
 });
 
-test('every request of both models is one the API takes', async () => {
+test('every request of both models is legal for the API', async () => {
   const enricher = [call('set_goal', { description: 'a loaf' }), call('set_goal', { description: ' ' }), READY];
   let step = 0;
   const script = (request: ModelRequest): Reply => {
@@ -360,7 +366,7 @@ test('F124: a sub-agent’s task, and what its parent is told, go straight to th
   expect(seen).toEqual([]);
 });
 
-test('A9: enrichers are checked at the door: unknown keys and what is no model are named', async () => {
+test('A9: enrichers are checked at open: unknown keys and invalid models are named', async () => {
   const open = (given: unknown) => failure(kit.open({ enrichers: given } as OpenOptions));
   expect((await open({ clio: { model: 'm' } })).message).toContain('enrichers.clio');
   expect((await open({ melete: { model: ' ' } })).message).toContain('enrichers.melete.model');
@@ -373,7 +379,7 @@ test('A9: enrichers are checked at the door: unknown keys and what is no model a
   expect(both.message).toContain('enrichers.mneme');
 });
 
-test('A9: of a flooded mailbox and of a huge call Melete is shown a part', async () => {
+test('A9: Melete is shown a part of a flooded mailbox and of a huge call', async () => {
   const seen: ModelRequest[] = [];
   const runtime = await kit.open({ provider: scripted(model([READY], seen)), enrichers });
   const session = runtime.session('s');

@@ -1,4 +1,4 @@
-/** What the memory of a session thread is bounded by: contents that wait, conversations at work, a session that is too large. */
+/** The bounds of a session thread's memory: waiting contents, working conversations, a session that is too large. */
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
@@ -15,7 +15,7 @@ const kit = runtimeKit();
 const echo = scripted({ rules: [], otherwise: 'ok' });
 const MEGABYTE = 1024 * 1024;
 
-/** Text that no compression makes small: the store has to carry it. */
+/** Text that does not compress: the store has to hold all of it. */
 function noise(bytes: number, seed: number): string {
   let state = seed;
   let text = '';
@@ -26,7 +26,7 @@ function noise(bytes: number, seed: number): string {
   return text.slice(0, bytes);
 }
 
-describe('what waits in mailboxes', () => {
+describe('contents that wait in mailboxes', () => {
   test('limits.mailboxBytes refuses what does not fit, typed; nothing acknowledged is lost, over a restart too', async () => {
     const directory = await kit.directory();
     const options = { provider: echo, limits: { mailboxBytes: 3 * MEGABYTE }, threads: { sessions: 1, models: 1 } };
@@ -64,7 +64,7 @@ describe('what waits in mailboxes', () => {
     await b.send('x'.repeat(200));
   });
 
-  test('thousands of large sends that nobody waits for one by one do not all leave at once', async () => {
+  test('thousands of large concurrent sends do not all leave at once', async () => {
     const runtime = await kit.open({
       directory: await kit.directory(),
       provider: echo,
@@ -74,14 +74,14 @@ describe('what waits in mailboxes', () => {
     const session = runtime.session('s');
     await session.pause();
     const text = noise(MEGABYTE, 7);
-    // Sixty-four megabytes of a text that the host has once.
+    // Sixty-four megabytes of a text that the host holds once.
     const receipts = await Promise.all(Array.from({ length: 64 }, (_, n) => session.send(text, { key: `k${n}` })));
     expect(receipts.map(({ id }) => id)).toEqual(Array.from({ length: 64 }, (_, n) => `s/1.${n + 1}`));
     expect((await session.state()).mailbox).toBe(64);
   });
 });
 
-describe('conversations at work', () => {
+describe('working conversations', () => {
   test('limits.liveBytes: beyond it sessions wait for a place, and explain says so', async () => {
     const model = gatedModel();
     const runtime = await kit.open({ provider: model.provider, limits: { liveBytes: 10_000 } });
@@ -96,7 +96,7 @@ describe('conversations at work', () => {
     expect(await log(runtime.session('small'))).toEqual(['user_message:hello', 'agent_message:hi']);
   });
 
-  test('what a crash interrupted is resumed as far as there is room, and all of it comes to its end', async () => {
+  test('interrupted sessions resume as far as there is room, and all of them finish', async () => {
     const directory = await kit.directory();
     const first = gatedModel();
     const runtime = await kit.open({ directory, provider: first.provider });
@@ -108,7 +108,7 @@ describe('conversations at work', () => {
     const again = await kit.open({ directory: crashed, provider: second.provider, limits: { liveBytes: 10_000 } });
     const call = await second.next();
     const other = await second.next();
-    // Lists are right though four of them are not in memory.
+    // Lists are right although four of them are not in memory.
     expect((await again.sessions.list({ state: 'awaiting' })).map(({ id }) => id)).toEqual(ids);
     expect(again.metrics().sessionsLive).toBe(2);
     expect(second.calls).toHaveLength(2);
@@ -139,24 +139,24 @@ describe('a session that is larger than its thread', () => {
     return runtime;
   }
 
-  test('the thread dies of it twice; then it is blocked with the reason, and the others go on', async () => {
+  test('the thread dies of it twice; then it is blocked with the reason, and the others continue', async () => {
     const directory = await kit.directory();
     const whole = await open(directory, { provider: echo, threads: { sessions: 1, models: 1, tools: 1 } });
     await whole.session('small').ask('hello');
     const large = whole.session('large');
-    // Two bytes a character in memory: more than a hundred megabytes.
+    // A character takes two bytes in memory: the text takes more than a hundred megabytes.
     const text = `${noise(4 * MEGABYTE - 256, 3)}é`;
     for (let n = 0; n < 14; n += 1) await large.history.append({ role: 'user', content: `${n}${text}` });
     await whole.close();
     const runtime = await openSmall(directory, 64);
-    // Asked of a thread that dies of it, then of the next one, then of one that leaves the session alone.
+    // The request goes to a thread that dies of it, then to the next one, then to one that leaves the session alone.
     expect((await runtime.session('large').state()).blocked).toMatchObject({ code: 'out_of_memory' });
     expect(await runtime.session('large').explain()).toMatchObject({ reason: 'blocked' });
     expect(await failure(runtime.session('large').send('more'))).toMatchObject({ code: 'out_of_memory' });
     expect(await runtime.session('small').ask('still there?')).toBe('ok');
     expect(runtime.metrics().restarts).toBe(2);
     await runtime.close();
-    // With more memory it is as it was.
+    // With more memory it works as before.
     const again = await open(directory, { provider: echo, threads: { sessions: 1, models: 1, tools: 1 } });
     runtimes.push(again);
     expect((await again.session('large').messages()).length).toBe(14);

@@ -1,4 +1,7 @@
-/** Goal: Mneme sums up what leaves the window through the public API: nothing is lost unsummarised, every request is within the budget. */
+/**
+ * Goal: Mneme summarises messages that leave the window, through the public API. No message is lost without a summary,
+ * and every request is within the budget.
+ */
 import { describe, expect, test } from 'vitest';
 import { agent, type OpenOptions } from '../../src/index.ts';
 import type { ModelRequest } from '../../src/models/provider.ts';
@@ -19,7 +22,7 @@ const SAVED: Reply = { toolUse: { name: 'save_snapshot', input: { text: 'They sp
 /** A text of so many tokens. */
 const words = (tokens: number, letter = 'x'): string => letter.repeat(tokens * 4);
 
-/** The main model answers with a hundred tokens; Mneme plays `enricher`, or saves and stops. */
+/** The main model answers with a hundred tokens; Mneme makes the replies of `enricher`, or saves and stops. */
 function model(
   seen: { readonly main: ModelRequest[]; readonly enricher: ModelRequest[] },
   enricher?: ReplyFunction,
@@ -61,13 +64,13 @@ describe.each(MATRIX)('threads %o', (threads) => {
     await runtime.drain();
     expect(seen.main).toHaveLength(12);
     for (const request of seen.main) expect(tokensOf(request)).toBeLessThanOrEqual(WINDOW);
-    // 330 tokens leave at a time: three messages, so that the window begins with an answer, or a question, in turn.
+    // 330 tokens leave at a time: three messages, so that the window begins with an answer and with a question in turn.
     const below = (await history(session)).flatMap((event) => (event.type === 'eviction' ? [event.below] : []));
     expect(below.length).toBeGreaterThanOrEqual(4);
     expect(below).toEqual([...below].sort((a, b) => a - b));
     expect(seen.main.at(-1)?.system).toContain('## Recent Memory\n\nThey spoke at length.');
     expect(seen.main[0]?.system).not.toContain('Memory\n\n');
-    // The system prompt changes with what is remembered, and with nothing else.
+    // The system prompt changes with the memory, and with nothing else.
     let changes = 0;
     for (const [index, { system }] of seen.main.entries())
       if (index > 0 && system !== seen.main[index - 1]?.system) changes += 1;
@@ -117,7 +120,7 @@ describe.each(MATRIX)('threads %o', (threads) => {
     ]);
   });
 
-  test('words that are pinned stay before the model when their message has left', async () => {
+  test('pinned words stay before the model after their message has left', async () => {
     const seen = nothingSeen();
     const pin: Reply = { toolUse: { name: 'attach_messages_to_goals', input: { message_ids: [3], goal_ids: [1] } } };
     const runtime = await open({
@@ -136,7 +139,7 @@ describe.each(MATRIX)('threads %o', (threads) => {
     expect(second).toContain('Pinned 1 message-goal links');
   });
 
-  test('the phase is told while a turn waits, and an interrupt ends that turn alone', async () => {
+  test('the phase is published while a turn waits, and an interrupt ends that turn alone', async () => {
     const gated = gatedModel();
     const runtime = await open({ provider: gated.provider });
     const session = runtime.session('s');
@@ -159,7 +162,7 @@ describe.each(MATRIX)('threads %o', (threads) => {
     expect(gated.calls.filter(({ request }) => request.model !== MNEME)).toHaveLength(4);
   });
 
-  test('Δ24: one that says nothing has failed: three attempts, a word in the log, and the turn comes', async () => {
+  test('Δ24: an empty summary has failed: three attempts, a message in the log, and the turn starts', async () => {
     const seen = nothingSeen();
     const runtime = await open({ provider: scripted(model(seen, () => 'I would rather not.')) });
     const session = runtime.session('s');
@@ -218,7 +221,7 @@ test('F119: a sub-agent whose traces were summed up is hidden, and shown again w
   expect(events[shown]).toMatchObject({ children: [{ id: child.id, name: 'ada' }] });
 });
 
-test('a crash while it is written: it is written anew, once, and the turn that waited comes', async () => {
+test('a crash during a summary: it is made again, once, and the waiting turn starts', async () => {
   const directory = await kit.directory();
   const gated = gatedModel();
   const first = await kit.open({ directory, enrichers, settings, provider: gated.provider });
@@ -241,7 +244,7 @@ test('a crash while it is written: it is written anew, once, and the turn that w
   expect(String(seen.main[0]?.system)).toContain('They spoke at length.');
 });
 
-test('opened without it, a session goes on, and what is remembered is still shown', async () => {
+test('opened without Mneme, a session continues, and its memory is still shown', async () => {
   const directory = await kit.directory();
   const seen = nothingSeen();
   const first = await kit.open({ directory, enrichers, settings, provider: scripted(model(seen)) });
@@ -255,7 +258,7 @@ test('opened without it, a session goes on, and what is remembered is still show
   expect(later.main.at(-1)?.system).toMatch(/^## Recent Memory\n\nThey spoke at length\./u);
 });
 
-test('a fork remembers what its parent did', async () => {
+test('a fork has its parent’s memory', async () => {
   const seen = nothingSeen();
   const runtime = await kit.open({ enrichers, settings, provider: scripted(model(seen)) });
   const session = runtime.session('s');
@@ -267,7 +270,7 @@ test('a fork remembers what its parent did', async () => {
   expect(await collect(fork.events({ until: (await fork.state()).seq, deltas: false }))).not.toEqual([]);
 });
 
-test('a session is summed up in one way: an agent that is compressed of itself is refused', async () => {
+test('a session is summarised in one way: an agent with automatic compression is refused', async () => {
   const agents = [agent({ name: 'main', compression: true })];
   const refused = await failure(kit.open({ enrichers, agents, provider: scripted(['x']) }));
   expect(refused.code).toBe('config');

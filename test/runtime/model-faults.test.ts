@@ -1,7 +1,7 @@
 /**
- * Goal: whatever a model server does, the user is told the truth, nothing half is kept, nothing loops for ever, and the next request
- * is legal (F20 to F39). Method: the public API over the strict fake, which refuses what the real API refuses; a scripted provider
- * where the fault is in the answer itself; time moved by hand where retries wait.
+ * Goal: whatever a model server does, the user learns the truth and no partial answer is kept. Nothing loops for ever,
+ * and the next request is legal (F20 to F39). Method: the public API over the strict fake, which refuses what the real
+ * API refuses. A scripted provider is used if the fault is in the answer itself, and a manual clock if retries wait.
  */
 import { createServer } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -37,7 +37,7 @@ interface Stage {
   readonly session: Session;
 }
 
-/** A session whose model is the strict fake. Chance is 0 unless told otherwise. */
+/** A session whose model is the strict fake. The random part of waits is 0 by default. */
 async function stage(
   options: StrictFakeOptions | Script,
   more: OpenOptions & { readonly tools?: readonly Tool[] } = {},
@@ -53,7 +53,7 @@ async function stage(
   return { fake, clock, runtime, session: runtime.session('s') };
 }
 
-/** Waits for `isMet`; each wait before a retry is passed in one move. What goes over the wire takes real time, and no other. */
+/** Waits for `isMet`; each wait before a retry is passed in one move. Only transfers over the wire take real time. */
 async function pastRetries(clock: ManualClock, session: Session, isMet: () => boolean): Promise<void> {
   await eventually(async () => {
     if (isMet()) return true;
@@ -62,7 +62,7 @@ async function pastRetries(clock: ManualClock, session: Session, isMet: () => bo
   });
 }
 
-/** Sends, passes the waits, and gives the answer or the failure. */
+/** Sends, passes the waits, and returns the answer or the failure. */
 async function askInTime({ clock, session }: Stage, content = 'Hi'): Promise<string | Error> {
   const receipt = await session.send(content);
   let result: string | Error | undefined;
@@ -100,7 +100,7 @@ function counting(name = 'add'): { readonly add: Tool; readonly runs: unknown[] 
   return { add, runs };
 }
 
-/** A model by hand: what each call answers. The last answer is given again. */
+/** A model with fixed answers, one for each call. The last answer repeats. */
 function answering(...answers: readonly unknown[]): {
   readonly provider: ModelProvider;
   readonly requests: ModelRequest[];
@@ -131,8 +131,8 @@ async function responses(
   );
 }
 
-describe('F20, F21: a server that has enough', () => {
-  it('F20: retry-after is honoured and told, and a wait of weeks is a day', async () => {
+describe('F20, F21: an overloaded server', () => {
+  it('F20: retry-after is honoured and published, and a wait of weeks becomes a day', async () => {
     const s = await stage([
       { error: { status: 429, retryAfterMs: 30_000 } },
       { error: { status: 429, retryAfterMs: 3e9 } },
@@ -145,13 +145,13 @@ describe('F20, F21: a server that has enough', () => {
     ]);
   });
 
-  it('F20, F21: without it the waits grow, and chance adds up to 15 % of them', async () => {
+  it('F20, F21: without retry-after the waits grow, and a random part adds up to 15 % to them', async () => {
     const s = await stage(() => ({ error: { status: 500 } }), { random: () => 0.5 });
     expect(await askInTime(s)).toMatchObject({ code: 'turn_failed', cause: { code: 'model_overloaded', status: 500 } });
     expect((await retries(s.session)).map(([, waitMs]) => waitMs)).toEqual([1_075, 17_200, 87_075, 275_200]);
   });
 
-  it.each([500, 502, 503, 504, 529])('F21: status %i is waited out and told', async (status) => {
+  it.each([500, 502, 503, 504, 529])('F21: status %i is waited out and published', async (status) => {
     const s = await stage([{ error: { status } }, 'At last.']);
     expect(await askInTime(s)).toBe('At last.');
     expect(await retries(s.session)).toEqual([[1, 1_000, status]]);
@@ -159,8 +159,8 @@ describe('F20, F21: a server that has enough', () => {
   });
 });
 
-describe('F22, F23: a server that is not there', () => {
-  it('F22: a refused connection is tried five times, and its cause told', async () => {
+describe('F22, F23: an unreachable server', () => {
+  it('F22: a refused connection is tried five times, and its cause is reported', async () => {
     const server = createServer();
     await new Promise<void>((resolve) => {
       server.listen(0, '127.0.0.1', resolve);
@@ -188,7 +188,7 @@ describe('F22, F23: a server that is not there', () => {
     expect((await retries(s.session)).length).toBe(2);
   });
 
-  it('F23: a model that never answers is given up after timeouts.api, and asked again', async () => {
+  it('F23: a model that never answers is given up after timeouts.api, and called again', async () => {
     let calls = 0;
     const provider: ModelProvider = {
       name: 'silent once',
@@ -206,7 +206,7 @@ describe('F22, F23: a server that is not there', () => {
     expect(await retries(s.session)).toEqual([[1, 1_000, undefined]]);
   });
 
-  it('F23: a stream that falls silent is given up, and asked again', async () => {
+  it('F23: a stream that falls silent is given up, and the call is made again', async () => {
     const whole = RECORDED_STREAMS[0]?.text ?? '';
     const half = whole.slice(0, whole.indexOf('event: content_block_stop'));
     let calls = 0;
@@ -265,7 +265,7 @@ describe('F24, F25, F26: a stream that breaks', () => {
     await stop();
   });
 
-  it('F24: the tokens of a lost answer are told with the failure', async () => {
+  it('F24: the tokens of a lost answer are reported with the failure', async () => {
     const s = await stage({ script: [], faults: { rate: 1, kinds: ['disconnect'] } });
     expect(await askInTime(s)).toMatchObject({
       cause: { code: 'model_connection', data: { lostUsage: { input_tokens: 1, output_tokens: 1 } } },
@@ -304,7 +304,7 @@ describe('F24, F25, F26: a stream that breaks', () => {
   });
 });
 
-describe('F27 to F30: calls that cannot be run', () => {
+describe('F27 to F30: calls that cannot run', () => {
   it('F27: an input that breaks the schema is not run; the result names the path', async () => {
     const { add, runs } = counting();
     const input = { a: 1, deep: { b: ['x', 7] } };
@@ -331,7 +331,7 @@ describe('F27 to F30: calls that cannot be run', () => {
     expect(fake.violations).toEqual([]);
   });
 
-  it.each([[['a', 1]], ['text'], [3]])('F27: an input that is no object but %j is not run', async (input) => {
+  it.each([[['a', 1]], ['text'], [3]])('F27: an input that is %j and no object is not run', async (input) => {
     const { add, runs } = counting();
     const call = { type: 'tool_use', id: 'a', name: 'add', input };
     const { provider, requests } = answering({ ...DONE, content: [call], stop_reason: 'tool_use' }, DONE);
@@ -342,7 +342,7 @@ describe('F27 to F30: calls that cannot be run', () => {
     expect(requests[1]?.messages[1]?.content).toEqual([{ ...call, input: {} }]);
   });
 
-  it('F27: a model that never gets it right is stopped by toolRounds', async () => {
+  it('F27: a model that never sends a valid input is stopped by toolRounds', async () => {
     const { add, runs } = counting();
     const { session, fake } = await stage(() => ({ toolUse: { name: 'add', input: { a: 'one' } } }), {
       agents: [agent({ name: 'a', tools: [add], toolRounds: 4 })],
@@ -406,7 +406,7 @@ describe('F27 to F30: calls that cannot be run', () => {
   );
 });
 
-describe('F31 to F35: answers that are no answers', () => {
+describe('F31 to F35: unusual answers', () => {
   const search = { type: 'server_tool_use', id: 'srvtoolu_1', name: 'web_search', input: { query: 'x' } };
 
   it('F31: a paused turn goes on with its own words last, unchanged; its usage is summed; it is not told as done', async () => {
@@ -517,7 +517,7 @@ describe('F31 to F35: answers that are no answers', () => {
     expect(await retries(s.session)).toEqual([]);
   });
 
-  it('F35: explain shows the refused request without what was said; an edit of the history continues the session', async () => {
+  it('F35: explain shows a refused request without contents; an edit of the history resumes the session', async () => {
     const s = await stage((request) =>
       JSON.stringify(request.messages).includes('secret words')
         ? { error: { status: 400, message: 'messages.0: we do not like it' } }
@@ -540,7 +540,7 @@ describe('F31 to F35: answers that are no answers', () => {
     expect((await s.session.state()).blocked).toBeUndefined();
   });
 
-  it('F35: with settings.recovery.rollbackFailed the next message goes on by itself', async () => {
+  it('F35: with settings.recovery.rollbackFailed the next message continues without an edit', async () => {
     const s = await stage(
       (request) =>
         JSON.stringify(request.messages).includes('bad words')
@@ -555,7 +555,7 @@ describe('F31 to F35: answers that are no answers', () => {
 
 describe('F36 to F38: keys, models, counters', () => {
   it.each([401, 402, 403])(
-    'F36: status %i stops the sessions of the key, each told once of its own call, and resume goes on with all',
+    'F36: status %i stops the key’s sessions, each notified once of its own call; resume continues all',
     async (status) => {
       let isRefusing = true;
       const { runtime, fake } = await stage(() => (isRefusing ? { error: { status, message: 'no' } } : 'Welcome.'));
@@ -611,7 +611,7 @@ describe('F36 to F38: keys, models, counters', () => {
   });
 });
 
-describe('F39: a user who has enough', () => {
+describe('F39: interrupts by the user', () => {
   it('F39: an interrupt in mid stream reaches the request; nothing of the answer is kept; the next request is legal', async () => {
     const whole = RECORDED_STREAMS[0]?.text ?? '';
     const half = whole.slice(0, whole.indexOf('event: content_block_stop'));
@@ -669,7 +669,7 @@ describe('F39: a user who has enough', () => {
   });
 });
 
-it('F26: an event nobody knows in front of everything is no fault of the stream', async () => {
+it('F26: an unknown event before all others does not fail the stream', async () => {
   const text = event('weather', { sky: 'clear' }) + (RECORDED_STREAMS[0]?.text ?? '').replaceAll('\n', '\r\n');
   const provider = anthropic({ apiKey: 'sk-of-this-test', fetch: () => Promise.resolve(new Response(text)) });
   const { session } = await stage([], { provider });

@@ -1,4 +1,7 @@
-/** Goal: a sub-agent without a name gets one from Melete before its first half-step; whatever fails, it is agent-N and begins. */
+/**
+ * Goal: a sub-agent without a name gets one from Melete before its first half-step. If naming fails, its name is
+ * agent-N and it begins.
+ */
 import { describe, expect, test } from 'vitest';
 import { agent } from '../../src/index.ts';
 import type { ModelRequest } from '../../src/models/provider.ts';
@@ -17,7 +20,10 @@ const nickname = (given: string): Reply => call('assign_nickname', { nickname: g
 const isNaming = (request: ModelRequest): boolean =>
   request.tools?.some(({ name }) => name === 'assign_nickname') === true;
 
-/** The parent spawns in its first half-step and is content with what it hears then; a child says `done`; Melete plays `names`. */
+/**
+ * The parent spawns in its first half-step and then needs no more than the child's message. A child says `done`; Melete
+ * makes the replies of `names`.
+ */
 function model(names: readonly Reply[], seen: ModelRequest[] = []): ReplyFunction {
   const steps = new Map<string, number>();
   return (request, { session }) => {
@@ -79,7 +85,7 @@ describe.each(MATRIX)('threads %o', (threads) => {
     expect(await log(child)).toEqual(['user_message:read the proofs', 'agent_message:done']);
   });
 
-  test('a program has its child at once, and its name with its end', async () => {
+  test("an embedder has its child at once, and the child's name when it ends", async () => {
     const provider = scripted(model([nickname('scout')]));
     const runtime = await kit.open({ threads, provider, enrichers, agents });
     const child = await runtime.session('s').spawn({ task: 'look' });
@@ -107,7 +113,7 @@ test('F110, F111: a name that is taken, reserved or no name is refused, and anot
   }
 });
 
-test('a parent that has the only place there is hears the name, and then its child begins', async () => {
+test('with a limit of one session the parent learns the name, and then its child begins', async () => {
   const provider = scripted(model([nickname('scout')]));
   const runtime = await kit.open({ provider, enrichers, agents, limits: { liveSessions: 1 } });
   const session = runtime.session('s');
@@ -119,7 +125,7 @@ test('a parent that has the only place there is hears the name, and then its chi
   expect((await family.all()).map(({ reply }) => reply)).toEqual(['done', 'done', 'done']);
 });
 
-describe('while it is named', () => {
+describe('during naming', () => {
   const isChild = ({ session }: GatedCall): boolean => session.startsWith('s:1');
 
   async function naming(more: { readonly directory?: string } = {}) {
@@ -134,7 +140,7 @@ describe('while it is named', () => {
     return { gate, runtime, session, receipt, enricher };
   }
 
-  test('the call that spawned it waits for its name, and nothing else of it has begun', async () => {
+  test('the call that spawned it waits for its name, and no other part of it has begun', async () => {
     const { gate, session, receipt, enricher } = await naming();
     expect(await session.state()).toMatchObject({ state: 'executing' });
     expect(await (await session.child('s:1')).state()).toMatchObject({ state: 'idle', phase: 'preparing' });

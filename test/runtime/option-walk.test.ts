@@ -1,7 +1,7 @@
 /**
- * Goal: no option is accepted and ignored. Method: the keys of the schemas that check `open` and `agent` are walked. Each key has
- * a row with an effect that is seen here, or a row that names the test which shows it. A key without a row fails, a row without a
- * key fails, and so does a row whose test is not there. Spans layers: the pure core, the catalogue of agents, the runtime.
+ * Goal: no option is accepted and ignored. Method: the keys of the schemas that check `open` and `agent` are walked.
+ * Each key has a row that shows an effect here, or names the test that shows it. A key without a row fails, and so does
+ * a row without a key or with an unknown test. Spans layers: the pure core, the catalogue of agents, the runtime.
  */
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
@@ -46,7 +46,7 @@ function talk(machine: Machine, turns: number): Machine {
   return machine;
 }
 
-/** What a session remembers after its first summary: the tokens each level of memory may have. */
+/** The tokens that each level of a session's memory may have after its first summary. */
 function memoryBudgets(mneme: NonNullable<SettingsInput['mneme']>): unknown {
   const machine = startedSession({ tokenBudget: 900, settings: { mneme }, agent: MNEME });
   while (machine.state.memory?.summarising === undefined) talk(machine, 1);
@@ -72,7 +72,7 @@ async function enricherRequest(
   return { max_tokens: request.max_tokens, text: JSON.stringify(request.messages) };
 }
 
-/** What the model is told of a tool that answers with 400 characters, and of a child that does. */
+/** The model's request after a tool answered with 400 characters. */
 async function toolResult(settings: SettingsInput): Promise<string> {
   const model = gatedModel();
   const long = tool({ name: 'long', description: 'Long.', input: { type: 'object' }, run: () => 'z'.repeat(400) });
@@ -200,7 +200,7 @@ const settingRows: Readonly<Record<string, Row>> = {
   'repair.onInterrupt': shown('session/history/run-loop.test.ts', 'its calls are answered with placeholders'),
 };
 
-/** Sessions found for a word, best first: an old one that says it twice, a new one that says it once. */
+/** Sessions found for a word, best first: an old one that contains it twice, a new one that contains it once. */
 async function order(recencyDecay: number): Promise<readonly string[]> {
   const year = 365 * 24 * 3_600_000;
   let nowMs = Date.now() - 3 * year;
@@ -355,7 +355,7 @@ interface AnySchema {
   };
 }
 
-/** The keys a schema takes, nested ones with dots; a key that may be a value or an object counts as both. */
+/** The keys that a schema accepts, nested ones with dots; a key that may be a value or an object counts as both. */
 function keysOf(schema: z.ZodType): readonly string[] {
   const keys = new Set<string>();
   const visit = ({ def }: AnySchema, path: string): void => {

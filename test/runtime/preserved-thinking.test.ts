@@ -1,6 +1,6 @@
 /**
- * Models that bind a thought to everything that stood before it (R21): whatever changes what stands there, the next request is
- * taken. Each test lives a session over the wire against the strict fake, which remembers what each thought was about.
+ * Models that bind a thought to everything before it (R21): whatever changes there, the next request is accepted. Each
+ * test runs a session over the wire against the strict fake, which remembers the context of each thought.
  */
 import { afterEach, describe, expect, test } from 'vitest';
 import { z } from 'zod';
@@ -41,14 +41,14 @@ async function say(session: Session, text: string): Promise<string> {
   return (await session.send(text)).answer();
 }
 
-describe('an epoch that opens leaves the thoughts before it behind', () => {
+describe('a new epoch leaves the thoughts before it behind', () => {
   test('R21: an eviction', async () => {
     const fake = await fakeModel(() => THOUGHT);
     const runtime = await kit.open({ provider: providerOf(fake), agents: [thinker({ tokenBudget: 900 })] });
     const session = runtime.session('s');
     for (let turn = 0; turn < 10; turn += 1) expect(await say(session, words(60, turn))).toBe(THOUGHT.text);
     expect(refused(fake)).toEqual([]);
-    // Within an epoch they are kept: the model reads what it thought.
+    // Within an epoch they are kept: the model reads its earlier thoughts.
     expect(Math.max(...thoughts(fake))).toBeGreaterThan(1);
   });
 
@@ -74,7 +74,7 @@ describe('an epoch that opens leaves the thoughts before it behind', () => {
     expect(refused(fake)).toEqual([]);
   });
 
-  test('R21: a summary of what leaves', async () => {
+  test('R21: a summary of the messages that leave', async () => {
     const fake = await fakeModel((request: ModelRequest) =>
       request.model === 'claude-haiku-5-5' ? { text: 'They spoke of words.' } : THOUGHT,
     );
@@ -116,7 +116,7 @@ describe('an epoch that opens leaves the thoughts before it behind', () => {
     expect(refused(fake)).toEqual([]);
   });
 
-  test('R21: what a fork of an evicted conversation begins with', async () => {
+  test('R21: the initial history of a fork of an evicted conversation', async () => {
     const fake = await fakeModel(() => THOUGHT);
     const runtime = await kit.open({ provider: providerOf(fake), agents: [thinker({ tokenBudget: 900 })] });
     const session = runtime.session('s');
@@ -127,7 +127,7 @@ describe('an epoch that opens leaves the thoughts before it behind', () => {
     expect(refused(fake)).toEqual([]);
   });
 
-  test('R21: a message that is shown to one request and gone at the next', async () => {
+  test('R21: a message shown to one request and absent from the next', async () => {
     const fake = await fakeModel(() => THOUGHT);
     const runtime = await kit.open({ provider: providerOf(fake), agents: [thinker()] });
     const session = runtime.session('s');
@@ -153,7 +153,7 @@ describe('an epoch that opens leaves the thoughts before it behind', () => {
   });
 });
 
-describe('a store that is opened again with other settings', () => {
+describe('a store opened again with other settings', () => {
   const look = tool({ name: 'look', description: 'Looks.', input: z.object({}), run: () => 'seen' });
   const CHANGES: readonly { what: string; agents: () => Agent; settings?: OpenOptions['settings'] }[] = [
     { what: 'another tool', agents: () => thinker({ tools: [look] }) },
@@ -178,17 +178,17 @@ describe('a store that is opened again with other settings', () => {
     });
     for (let turn = 4; turn < 7; turn += 1) await say(second.session('s'), words(60, turn));
     await second.close();
-    // And back again: what was thought before the change stays where it is.
+    // Back to the first agent: thoughts from before the change stay behind.
     const third = await kit.open({ directory, provider: providerOf(fake), agents: [thinker()] });
     for (let turn = 7; turn < 9; turn += 1) await say(third.session('s'), words(60, turn));
     expect(refused(fake)).toEqual([]);
   });
 });
 
-describe('a request that is refused for its thoughts all the same', () => {
+describe('a request that is still refused for its thoughts', () => {
   const REFUSAL = 'messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to another model.';
 
-  test('R21, F35: it is sent again at once without them, an event says so, and the session goes on', async () => {
+  test('R21, F35: it is sent again at once without them, an event says so, and the session continues', async () => {
     const fake = await fakeModel((_request, { call }) =>
       call === 1 ? { error: { status: 400, message: REFUSAL } } : THOUGHT,
     );
@@ -207,7 +207,7 @@ describe('a request that is refused for its thoughts all the same', () => {
     expect(refused(fake)).toEqual([]);
   });
 
-  test('F35: one that is refused again without thoughts blocks the session; there is no loop', async () => {
+  test('F35: a request refused again without thoughts blocks the session; there is no loop', async () => {
     const fake = await fakeModel((_request, { call }) =>
       call === 1 || call === 2 ? { error: { status: 400, message: REFUSAL } } : THOUGHT,
     );

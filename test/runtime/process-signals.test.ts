@@ -72,7 +72,7 @@ describe.skipIf(process.platform === 'win32')('F13: a signal', () => {
     const model = gatedModel();
     const runtime = await kit.open({ directory, provider: model.provider });
     expect(types(await history(runtime.session('done')))).not.toContain('session.recovered');
-    // What was parked goes on: its call is made again, once.
+    // The open work resumes: its call is made again, once.
     (await model.next()).answer('Late.');
     await runtime.drain();
     expect((await runtime.session('parked').messages()).map(({ content }) => content)).toEqual(['Wait', 'Late.']);
@@ -93,7 +93,7 @@ describe.skipIf(process.platform === 'win32')('F13: a signal', () => {
     expect(await runtime.sessions.get('s')).toMatchObject({ id: 's' });
   });
 
-  test('F13: a second signal ends it at once, whatever it still waits for; nothing acknowledged is lost', async () => {
+  test('F13: a second signal ends it at once, whatever it awaits; no acknowledged message is lost', async () => {
     const directory = await kit.directory();
     const service = start('embedding-process.ts', directory, '3600000');
     await service.said('ready');
@@ -110,12 +110,12 @@ describe.skipIf(process.platform === 'win32')('F13: a signal', () => {
 
 describe('F14: a pause', () => {
   test.skipIf(process.platform === 'win32')(
-    'F14: a process stopped beyond all its timeouts: each call is over once, nothing is run or asked twice',
+    'F14: a process stopped beyond all its timeouts: each call ends once, none is run or asked twice',
     async () => {
       const paused = start('paused-process.ts');
       await paused.said('running');
       paused.child.kill('SIGSTOP');
-      // The pause itself is what is tested: longer than every timeout of the process.
+      // The pause itself is the tested fault: longer than every timeout of the process.
       await delay(1_500);
       paused.child.kill('SIGCONT');
       expect(await paused.ended).toEqual([0, null]);

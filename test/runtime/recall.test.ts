@@ -1,4 +1,7 @@
-/** Goal: where goals changed while a turn was prepared, what was said before is looked through, and rides that same turn. */
+/**
+ * Goal: after goals changed while a turn was prepared, earlier messages are searched, and the finds join that same
+ * turn.
+ */
 import { describe, expect, test } from 'vitest';
 import type { ModelRequest } from '../../src/models/provider.ts';
 import type { Reply, ReplyFunction } from '../../src/models/script/script.ts';
@@ -9,7 +12,7 @@ const kit = runtimeKit();
 
 const MELETE = 'claude-haiku-4-5';
 const MNEME = 'claude-sonnet-4-6';
-/** Most tests here are of what other sessions said. */
+/** Most tests here search other sessions. */
 const search = { scope: 'all' } as const;
 const enrichers = { melete: { model: MELETE }, mneme: { model: MNEME } };
 const call = (name: string, input: Readonly<Record<string, unknown>> = {}): Reply => ({ toolUse: { name, input } });
@@ -20,7 +23,10 @@ interface Enrichers {
   readonly recall: readonly Reply[];
 }
 
-/** The main model says `ok`; the enrichers play their lists in sessions named `work`, from the first on in each run. */
+/**
+ * The main model says `ok`. In sessions named `work` the enrichers make their listed replies, from the first in each
+ * run.
+ */
 function model(muses: Enrichers, seen: ModelRequest[] = []): ReplyFunction {
   const steps = new Map<string, number>();
   return (request, { session }) => {
@@ -148,7 +154,7 @@ test('Δ44, F103: what the model sees, or is about to, is not surfaced again; wh
   const memories = async (): Promise<number> =>
     (await session.messages()).filter(({ type, source }) => type === 'tool_call' && source?.type === 'recall').length;
   expect(await memories()).toBe(1);
-  // The next time it stands in the window: told beforehand, and refused.
+  // In the next turn it is in the window: the system prompt names it, and surfacing it is refused.
   await session.ask('two');
   expect(recalls(seen).at(-1)?.system).toContain('- message past#1');
   expect(await memories()).toBe(1);
@@ -166,7 +172,7 @@ test('a long memory is cut to recall.maxSnippetTokens', async () => {
   expect(await log(session)).toContain(`tool_response:message past#1 (session #past): ${'x'.repeat(20)}`);
 });
 
-test('A10: a crash while it recalls begins the recall anew, and Melete is not asked again', async () => {
+test('A10: a crash during a recall begins the recall again, and Melete is not called again', async () => {
   const directory = await kit.directory();
   const gate = gatedModel();
   const first = await kit.open({ directory, provider: gate.provider, enrichers, search });
@@ -216,7 +222,7 @@ test.each([
   ['by default', undefined],
   ['with its own tree', { scope: 'tree' as const }],
   ['where the scope function fails', { scope: () => Promise.reject(new Error('no directory of users')) }],
-])('one user\u2019s words do not reach another user\u2019s prompt through recall, %s', async (_name, scope) => {
+])('one user\\u2019s words do not reach another user\\u2019s prompt through recall, %s', async (_name, scope) => {
   const seen: ModelRequest[] = [];
   const main: ModelRequest[] = [];
   const muses = model(
@@ -237,7 +243,7 @@ test.each([
   const runtime = await kit.open({ provider, enrichers, ...(scope === undefined ? {} : { search: scope }) });
   await runtime.session('past').ask('My secret sourdough has rye');
   expect(await runtime.session('work').ask('bread please')).toBe('ok');
-  // The recall was tried to its end, and no request of this session has a word of the other's.
+  // The recall ran to its end, and no request of this session has a word of the other's.
   const asked = recalls(seen).filter((request) => JSON.stringify(request.messages).includes('surface_memory'));
   expect(asked.length).toBeGreaterThan(0);
   expect(JSON.stringify([...recalls(seen), ...(main.at(-1)?.messages ?? [])])).not.toContain('rye');

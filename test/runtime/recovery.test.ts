@@ -121,7 +121,7 @@ describe.each(MATRIX)('after a crash, sessions: $sessions, models: $models', (th
     ]);
   });
 
-  test('a session that is paused stays paused, one that is blocked stays blocked', async () => {
+  test('a paused session stays paused, a blocked one stays blocked', async () => {
     const directory = await kit.directory();
     const refusing = scripted([{ error: { status: 401, message: 'bad key' } }]);
     const first = await kit.open({ threads, directory, provider: refusing });
@@ -145,7 +145,7 @@ describe.each(MATRIX)('after a crash, sessions: $sessions, models: $models', (th
   });
 });
 
-test('a retry that waited waits for what is left', async () => {
+test('a waiting retry waits for the remaining time', async () => {
   const directory = await kit.directory();
   const model = gatedModel();
   const clock = manualClock();
@@ -180,7 +180,7 @@ test('settings.recovery.resumeAwaiting: false fails the lost call instead of mak
   expect(second.metrics().modelCalls).toBe(0);
 });
 
-test('many interrupted sessions go on by themselves, each once, also those that are sent something at once', async () => {
+test('many interrupted sessions resume by themselves, each once, also those sent a message at once', async () => {
   const directory = await kit.directory();
   const model = gatedModel();
   const first = await kit.open({ directory, provider: model.provider });
@@ -210,7 +210,7 @@ test('many interrupted sessions go on by themselves, each once, also those that 
   }
 });
 
-test('a second crash while sessions are being resumed loses none of them', async () => {
+test('a second crash while sessions resume loses none of them', async () => {
   const directory = await kit.directory();
   const model = gatedModel();
   const first = await kit.open({ directory, provider: model.provider });
@@ -229,7 +229,7 @@ test('a second crash while sessions are being resumed loses none of them', async
   expect(idle.length).toBe(200);
 });
 
-test('sessions.list right after a crash tells the states as they are', async () => {
+test('sessions.list right after a crash has the true states', async () => {
   const directory = await kit.directory();
   const model = gatedModel();
   const first = await kit.open({ directory, provider: model.provider });
@@ -289,7 +289,7 @@ function note(file: string) {
   });
 }
 
-/** A process that runs a turn whose first tool call ends and whose second does not, and says how far it is. */
+/** A process that runs a turn of two tool calls and reports its progress. The first call ends, the second does not. */
 function start(directory: string, notes: string) {
   const victim: ChildProcess = spawn(
     process.execPath,
@@ -315,7 +315,7 @@ interface Run {
   readonly key: string;
 }
 
-/** One tool of each effect, and one that ends at once; `run` is what the others do. */
+/** One tool of each effect, and one that ends at once; `run` is the body of the others. */
 function effectTools(run: (run: Run) => Promise<unknown>) {
   const runs: Run[] = [];
   const make = (name: string, effect: Effect, act: (run: Run) => unknown) =>
@@ -335,7 +335,7 @@ function effectTools(run: (run: Run) => Promise<unknown>) {
   return { tools, runs };
 }
 
-test('a tool that is out when its session is deleted is given up', async () => {
+test('a running tool is aborted when its session is deleted', async () => {
   const started = deferred<AbortSignal>();
   const hang = tool({
     name: 'hang',

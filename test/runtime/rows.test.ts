@@ -1,4 +1,4 @@
-/** Goal: rows that need the whole runtime, or a part of it that is absent. Method: the public API over scripted models. */
+/** Goal: rows that need the whole runtime, or the absence of a part. Method: the public API over scripted models. */
 import { readFileSync } from 'node:fs';
 import { afterEach, expect, it } from 'vitest';
 import { agent, type OpenOptions, open, type Runtime, type SessionEvent, tool } from '../../src/index.ts';
@@ -80,7 +80,7 @@ it('F064: 100 lines over the threshold become the first and last 10 lines and a 
 });
 
 it('F119: a child whose traces were evicted is hidden, and shown again with its next delivery', async () => {
-  // A small budget: a few long messages push everything before them out of the window.
+  // A small budget: a few long messages push all earlier ones out of the window.
   const reply = (request: ModelRequest, { session }: { readonly session: string }): string => {
     if (session.includes(':')) return `word ${request.messages.length}`;
     return JSON.stringify(request.messages.at(-1)).includes('call it') ? '@ada say it again' : 'noted';

@@ -25,7 +25,7 @@ const echo = scripted({ rules: [], otherwise: 'to {{text}}' });
 const toolsUrl = new URL('fixtures/tools.ts', import.meta.url);
 
 describe('a session thread that dies', () => {
-  test('L1: is replaced; its sessions go on, and receipts handed out before still resolve', async () => {
+  test('L1: is replaced; its sessions continue, and earlier receipts still resolve', async () => {
     const model = gatedModel();
     const runtime = await kit.open({ directory: await kit.directory(), threads, provider: model.provider });
     const session = runtime.session('s');
@@ -43,7 +43,7 @@ describe('a session thread that dies', () => {
     expect(runtime.metrics().restarts).toBe(1);
   });
 
-  test('L1: sends with a key that are under way are repeated, and accepted once each', async () => {
+  test('L1: sends with a key that are in flight are repeated, and accepted once each', async () => {
     const runtime = await kit.open({ directory: await kit.directory(), threads, provider: echo });
     const session = runtime.session('s');
     await session.ask('warm');
@@ -55,7 +55,7 @@ describe('a session thread that dies', () => {
     expect(texts.sort()).toEqual(Array.from({ length: 20 }, (_, n) => `user_message:m${n}`).sort());
   });
 
-  test('L1, L2: messages posted as bytes are repeated where they have a key', async () => {
+  test('L1, L2: messages posted as bytes are repeated if they have a key', async () => {
     const runtime = await kit.open({ directory: await kit.directory(), threads, provider: echo });
     const session = runtime.session('s');
     await session.ask('warm');
@@ -71,7 +71,7 @@ describe('a session thread that dies', () => {
     expect(texts.sort()).toEqual(Array.from({ length: 5 }, (_, n) => `user_message:m${n}`));
   });
 
-  test('L2: what is under way without a key rejects, retryable', async () => {
+  test('L2: a request in flight without a key rejects, retryable', async () => {
     const runtime = await kit.open({ directory: await kit.directory(), threads, provider: echo });
     const session = runtime.session('s');
     await session.ask('warm');
@@ -83,20 +83,20 @@ describe('a session thread that dies', () => {
     expect(await session.ask('now')).toBe('to now');
   });
 
-  test('R1: whoever asked is answered by the thread that takes over', async () => {
+  test('R1: waiting callers are answered by the thread that takes over', async () => {
     const model = gatedModel();
     const runtime = await kit.open({ directory: await kit.directory(), threads, provider: model.provider });
     const session = runtime.session('s');
     const answer = session.ask('Hi');
     await model.next();
-    // What is read is durable, and with it that the message was accepted.
+    // This read shows durable data: the acceptance of the message is durable with it.
     expect((await session.state()).state).toBe('awaiting');
     await killSessionThread(runtime, 0);
     (await model.next()).answer('still here');
     expect(await answer).toBe('still here');
   });
 
-  test('R1: who asks again with a key is told the answer of long ago', async () => {
+  test('R1: a repeated request with a key gets the earlier answer', async () => {
     const runtime = await kit.open({ directory: await kit.directory(), threads, provider: echo });
     const session = runtime.session('s');
     expect(await session.ask('Hi', { key: 'k' })).toBe('to Hi');
@@ -104,7 +104,7 @@ describe('a session thread that dies', () => {
     expect(await log(session)).toEqual(['user_message:Hi', 'agent_message:to Hi']);
   });
 
-  test('L3: that dies again and again is given up, and everything says so', async () => {
+  test('L3: one that dies again and again is given up, and every call says so', async () => {
     const runtime = await kit.open({ directory: await kit.directory(), threads, provider: echo });
     const reader = failure(collect(runtime.session('s').events()));
     for (let death = 0; death <= SHARD_RESTARTS.intensity; death += 1) {
@@ -117,7 +117,7 @@ describe('a session thread that dies', () => {
     await runtime.close();
   });
 
-  test('that held a store in memory is not replaced: everything rejects', async () => {
+  test('one that held a store in memory is not replaced: every call rejects', async () => {
     const runtime = await kit.open({ threads, provider: echo });
     const receipt = await runtime.session('s').send('Hi');
     await receipt.answer();
@@ -127,7 +127,7 @@ describe('a session thread that dies', () => {
     await runtime.close();
   });
 
-  test('readers of events go on: no gap, no duplicate, also for what the dead thread could not tell', async () => {
+  test('readers of events continue without gap or duplicate, also for events the dead thread never sent', async () => {
     const runtime = await kit.open({ directory: await kit.directory(), threads, provider: echo });
     const session = runtime.session('s');
     const last = 'turn-6';
@@ -146,7 +146,7 @@ describe('a session thread that dies', () => {
     expect((await other).length).toBe(3);
   });
 
-  test('what ran for it on the host is aborted', async () => {
+  test('its calls on the host are aborted', async () => {
     const signals = queue<AbortSignal>();
     const hang = tool({
       name: 'hang',
@@ -232,13 +232,13 @@ describe('providers', () => {
     });
   });
 
-  test('a URL of what is no provider rejects at open with ConfigError naming it', async () => {
+  test('a URL without a provider rejects at open with ConfigError naming it', async () => {
     const error = await failure(kit.open({ threads, provider: toolsUrl }));
     expect(error).toMatchObject({ name: 'ConfigError', code: 'config' });
     expect(error.message).toContain('tools.ts');
   });
 
-  test('a value runs on the host thread, whatever the session threads; its deltas arrive, its signal is aborted', async () => {
+  test('a value always runs on the host thread; its deltas arrive, its signal is aborted', async () => {
     const isWaiting = deferred<AbortSignal>();
     const provider: ModelProvider = {
       name: 'mine',
@@ -265,7 +265,7 @@ describe('providers', () => {
     expect((await session.state()).state).toBe('idle');
   });
 
-  test('a value that answers nonsense is asked again, as after any broken answer', async () => {
+  test('a value that answers nonsense is called again, as after any broken answer', async () => {
     const good = {
       content: [{ type: 'text', text: 'Sense.' }],
       stop_reason: 'end_turn',

@@ -61,7 +61,7 @@ test('F06, H2: what the last flush of a close is refused is refused to its sende
   await eventually(() => writes.length === 1);
   const closing = Promise.allSettled([shard.close()]);
   await clock.advance(1);
-  // Nothing more happens until the write does: the journal is closing and answers nothing any more.
+  // Nothing more happens until the write ends: the journal is closing and no longer answers.
   let turns = 0;
   await eventually(() => {
     turns += 1;
@@ -72,7 +72,7 @@ test('F06, H2: what the last flush of a close is refused is refused to its sende
   await closing;
 });
 
-test('H3: what ran when the disk filled goes on when it has space again, from the log', async () => {
+test('H3: work that ran when the disk filled resumes when there is space again, from the log', async () => {
   const model = gatedModel();
   const { shard, disk, clock } = shardWithDisk({ provider: model.provider });
   const accepted = await shard.call('session.send', send('Hi'));
@@ -140,7 +140,7 @@ test('resumed once, however often the device refuses: a running tool is not answ
   const { shard, disk, clock } = shardWithDisk({ provider, agents });
   await shard.call('session.send', send('Go'));
   await started.promise;
-  // A `pure` tool starts ahead of its intent's flush, which what is read waits for.
+  // A `pure` tool starts ahead of its intent's flush; this read waits for the flush.
   await shard.call('session.state', { session: 's' });
   disk.fault = full;
   await failure(shard.call('session.send', send('x', 'other')));
@@ -170,7 +170,7 @@ function lastSeq(shard: TestShard): number {
   return Math.max(...shard.events.map(({ seq }) => seq ?? 0));
 }
 
-test('A2: a child has not ended as long as its end is not written', async () => {
+test('A2: a child has not ended until its end is written', async () => {
   const model = gatedModel();
   const { shard, disk, clock } = shardWithDisk({ provider: model.provider });
   const item = { task: 'Help', replies: 'handle' as const };
@@ -187,7 +187,7 @@ test('A2: a child has not ended as long as its end is not written', async () => 
   expect(await ended).toMatchObject({ reason: 'completed', reply: 'written' });
 });
 
-test('the events of a session are told in their order, also where an interrupt reaches its children', async () => {
+test('the events of a session are published in order, also when an interrupt reaches its children', async () => {
   const model = gatedModel();
   const { shard } = shardWithDisk({ provider: model.provider });
   await shard.call('session.send', send('Hi'));

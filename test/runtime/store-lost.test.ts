@@ -1,4 +1,4 @@
-/** Goal: a store that is removed, replaced or cut short under its runtime takes nothing any more, and says why. */
+/** Goal: a store that is removed, replaced or cut short under its runtime accepts no more writes, and says why. */
 import { cp, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
@@ -10,7 +10,7 @@ import { eventually, failure, MATRIX, runtimeKit } from '../support/runtime-kit.
 const kit = runtimeKit();
 const provider = scripted(() => 'ok');
 
-/** How a store is lost, given its directory and a copy of it that was made before. */
+/** Ways to lose a store, given its directory and an earlier copy of it. */
 const LOSSES: readonly (readonly [string, RegExp, (store: string, copy: string) => Promise<void>])[] = [
   ['removed', /was removed/, (store) => rm(store, { recursive: true })],
   ['moved away', /was removed/, (store) => rename(store, `${store}.old`)],
@@ -44,7 +44,7 @@ for (const threads of MATRIX) {
         retryable: false,
         data: { reason: expect.stringMatching(reason) },
       });
-      // What was read before is read still: the files are open.
+      // Earlier data can still be read: the files are open.
       expect(await session.messages()).toHaveLength(2);
       expect(await failure(runtime.session('other').send('after'))).toBeInstanceOf(StoreLostError);
     },
@@ -67,7 +67,7 @@ test('a store that comes back under the same name stays lost until it is opened 
 });
 
 test.skipIf(process.platform === 'win32')(
-  'a data file that is cut short ends no process that looks before it reads',
+  'a data file that is cut short ends no process that checks before it reads',
   async () => {
     const store = join(await kit.directory(), 'store');
     const child = startChild(new URL('./fixtures/cut-store.ts', import.meta.url), [store]);

@@ -1,4 +1,4 @@
-/** Goal: what a store is made of is its owner's alone, and `open` says where it is not. */
+/** Goal: only its owner can read a store, and `open` reports wider rights. */
 import { chmod, readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pino } from 'pino';
@@ -20,7 +20,7 @@ const long = tool({
   run: () => 'many words\n'.repeat(20_000),
 });
 
-/** Every file and directory of a store with rights for others than its owner. */
+/** Every file and directory of a store that others than its owner have rights to. */
 async function wide(directory: string): Promise<readonly string[]> {
   const paths = ['', ...(await readdir(directory, { recursive: true }))];
   const found = await Promise.all(
@@ -59,7 +59,7 @@ describe.skipIf(process.platform === 'win32')('rights of a store', () => {
     expect(await wide(directory)).toEqual([]);
   });
 
-  test('each maker of a data directory makes it 0700, whichever comes first', async () => {
+  test('every way to create a data directory makes it 0700, whichever comes first', async () => {
     const parent = await kit.directory();
     const [lock, manifest, birth] = ['lock', 'manifest', 'birth'].map((name) => join(parent, name)) as [
       string,
@@ -73,7 +73,7 @@ describe.skipIf(process.platform === 'win32')('rights of a store', () => {
     for (const directory of [lock, manifest, birth]) expect(await wide(directory)).toEqual([]);
   });
 
-  test('open warns of a wider one, names it, and leaves it as it is', async () => {
+  test('open warns of a wider one, names it, and does not change it', async () => {
     const directory = join(await kit.directory(), 'store');
     const provider = scripted(() => 'ok');
     await (await kit.open({ directory, provider })).close();

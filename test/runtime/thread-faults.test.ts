@@ -1,5 +1,5 @@
-// Goal: whatever happens in a tool thread, a model thread or a session thread is told of its own call, and nothing else notices.
-// Method: the public API over real threads; outcomes and their order, never times.
+// Goal: a fault in a tool thread, a model thread or a session thread affects its own call and nothing else. Method: the
+// public API over real threads. Outcomes and their order are checked, never times.
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -32,7 +32,7 @@ function keeping(): { readonly logger: NonNullable<OpenOptions['logger']>; reado
   return { logger: logger as unknown as NonNullable<OpenOptions['logger']>, lines };
 }
 
-/** Which tool has a fault; most have it in `unhurried`. */
+/** The tool for each fault; most faults are in `unhurried`. */
 const TOOLS: ReadonlyMap<string, string> = new Map([
   ['memory', 'leaky'],
   ['spin', 'faulty'],
@@ -43,7 +43,7 @@ const callOf = (fault: string, n: number) => ({
   input: { fault },
   id: `c${n}`,
 });
-/** A model that asks for these calls at once, and says then that it is over. */
+/** A model that makes these calls at once, and then says that it is over. */
 const asking = (faults: readonly string[]) => scripted([{ toolUse: faults.map(callOf) }, 'Over.']);
 
 async function responses(session: Session): Promise<readonly Message[]> {
@@ -51,7 +51,7 @@ async function responses(session: Session): Promise<readonly Message[]> {
   return found.sort((a, b) => Number(a.toolUseId?.slice(1)) - Number(b.toolUseId?.slice(1)));
 }
 
-/** The same tools with time for what is large. */
+/** The same tools with enough time for large results. */
 const roomy = () => [agent({ name: 'a', tools: [new URL('fixtures/large-tools.ts', import.meta.url)] })];
 
 describe('tools', () => {
@@ -72,7 +72,7 @@ describe('tools', () => {
     ['F56', 'function', 'not serialisable at $.a.b: function'],
     ['F56', 'bigint', 'not serialisable at $.a[0].b: bigint'],
   ] as const;
-  // One runtime and one tool thread for all: a slot that did not come back would hold up everything behind it.
+  // One runtime and one tool thread for all: a slot that did not come back would block every later call.
   let runtime: Runtime;
   beforeAll(async () => {
     const calls = new Map(kinds.map(([, fault]) => [`s-${fault}`, ['good', fault, 'good'].map(callOf)]));
@@ -87,7 +87,7 @@ describe('tools', () => {
   afterAll(() => runtime.close({ deadlineMs: 0 }));
 
   test.each(kinds)(
-    '%s: %s is an error of its own call; the calls around it are not touched',
+    '%s: %s is an error of its own call; the calls around it are not affected',
     async (_row, fault, said) => {
       const session = runtime.session(`s-${fault}`);
       expect(await session.ask('Go')).toBe('Over.');
@@ -143,7 +143,7 @@ describe('tools', () => {
 
   test('F55, F06: a disk that takes no result leaves the call its short form, and says where the rest is not', async () => {
     const directory = await kit.directory();
-    // A file where the shelf's directory would be: every write of a result fails.
+    // A file in the place of the result store's directory: every write of a result fails.
     await writeFile(join(directory, 'results'), 'in the way');
     const runtime = await kit.open({
       directory,
@@ -160,7 +160,7 @@ describe('tools', () => {
   });
 
   test.each([0, 1])(
-    'a result that is lost while its thread lives is answered as lost, and the turn ends; %i session threads',
+    'a result lost while its thread lives is answered as lost, and the turn ends; %i session threads',
     async (sessions) => {
       const runtime = await kit.open({
         threads: { sessions, models: 0, tools: 1 },
@@ -178,9 +178,9 @@ describe('tools', () => {
     },
   );
 
-  test('T8: 100 faults over a pool of 4 with healthy calls in between: one outcome each, the pool whole at the end', async () => {
+  test('T8: 100 faults over a pool of 4 with healthy calls: one outcome each, the pool whole at the end', async () => {
     const quick = ['throwProxy', 'function', 'cycle', 'abort', 'thenThatThrows', 'hijack'];
-    // What costs a thread is rarer: a new one takes most of the time of this test.
+    // Faults that cost a thread are rarer: new threads take most of this test's time.
     const costly = ['exit', 'spin', 'exit', 'hang', 'strayThrow', 'exit', 'strayRejection', 'exit', 'spin', 'memory'];
     const faults = Array.from({ length: 100 }, (_unused, n) =>
       n % 8 === 0 ? (costly[(n / 8) % costly.length] ?? '') : (quick[n % quick.length] ?? ''),

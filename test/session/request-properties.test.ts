@@ -1,7 +1,7 @@
 /**
- * Goal: at every prefix of every log, crashes and children included, the session can be asked on legally, and within an epoch the
- * bytes of an answered request are the beginning of the next (A8, I3, I10). Method: random lives of one session; their logs folded
- * turn by turn, and rendered after each. The seed of a failing one is printed.
+ * Goal: at every prefix of every log, crashes and children included, the next request is legal. Within an epoch the
+ * bytes of an answered request are the beginning of the next (A8, I3, I10). Method: random lives of one session; their
+ * logs are folded transition by transition, and rendered after each. The seed of a failing one is printed.
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -28,7 +28,7 @@ function messagesOf(state: SessionState, life: LifeOptions): readonly RenderedMe
   return renderMessages(state.messages, { timestamps: false, deliveriesAsText: life.thinks }, true, 0, prefixOf(state));
 }
 
-/** The request as the provider is given it, its messages last, as the API reads them. */
+/** The request as the provider gets it, its messages last, in the form that the API reads. */
 function requestOf(state: SessionState, life: LifeOptions, more: readonly RenderedMessage[] = []): ModelRequest {
   const system = systemPrompt(state, 'You are an agent.');
   return {
@@ -42,7 +42,7 @@ function requestOf(state: SessionState, life: LifeOptions, more: readonly Render
 }
 
 describe('the request of any life', () => {
-  it('I3, A8, T5: at every prefix of the log it is legal, as it goes over the wire', () => {
+  it('I3, A8, T5: at every prefix of the log it is legal in its wire form', () => {
     let checked = 0;
     fc.assert(
       fc.property(lifeOptions, steps(), (options, all) => {
@@ -51,7 +51,7 @@ describe('the request of any life', () => {
         for (const turn of machine.turns) {
           applyAll(state, turn.records, turn.at);
           const messages = messagesOf(state, options);
-          // A prefix may end with the model's own words: then somebody has to say something first.
+          // A prefix may end with the model's own words: then a user message is added.
           const isAsked = messages.at(-1)?.role === 'user';
           const request = requestOf(state, options, isAsked ? [] : [{ role: 'user', content: 'go on' }]);
           const wire: unknown = JSON.parse(encodeRequest(request));
@@ -82,7 +82,7 @@ describe('the request of any life', () => {
             const before = answered.at(-1);
             if (before?.epoch !== state.epoch) return;
             compared += 1;
-            // Less the two brackets that end it.
+            // Without the two brackets that end it.
             expect(bytes.startsWith(before.bytes.slice(0, -2))).toBe(true);
           },
           answered: ({ state, machine }) => {
@@ -100,12 +100,12 @@ describe('the request of any life', () => {
     expect(compared).toBeGreaterThan(100);
   });
 
-  it('R21, T5: an answer whose thoughts are sent again stands behind the very bytes it was given to', () => {
+  it('R21, T5: an answer whose thoughts are sent again follows the same bytes as at first', () => {
     let compared = 0;
     fc.assert(
       fc.property(lifeOptions, steps(), (drawn, all) => {
         const options = { ...drawn, thinks: true };
-        // The model is told the epoch's own text, where a function gives it.
+        // The model gets the epoch's own text if a function provides it.
         const sent = (state: SessionState): string => {
           const system = systemPrompt(state, options.hasSystemFunction ? undefined : 'You are an agent.');
           const rendered = renderMessages(

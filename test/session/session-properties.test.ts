@@ -1,7 +1,7 @@
 /**
- * Goal: whatever reaches a session in whatever order, its invariants hold (S1 to S6), nothing accepted is lost or doubled
- * (A7), it never gets stuck (I7), and its state is the fold of its log. Method: random lives of one session; the seed of a
- * failing one is printed.
+ * Goal: for any inputs in any order, a session's invariants hold (S1 to S6) and no accepted message is lost or doubled
+ * (A7). It never gets stuck (I7), and its state is the fold of its log. Method: random lives of one session; the seed
+ * of a failing one is printed.
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -16,11 +16,11 @@ import { type LifeOptions, lifeOptions, steps } from '../support/session-steps.t
 
 const lives = steps();
 
-/** `wasHidden`: seqs of messages that some branch did not show at an earlier step; those of now are added. */
+/** `wasHidden`: seqs of messages that some branch hid at an earlier step; those hidden now are added. */
 function checkState(state: SessionState, wasHidden: Set<number>): void {
   const seqs = state.messages.map((message) => message.seq);
   expect(seqs, 'S1').toEqual([...new Set(seqs)].sort((a, b) => a - b));
-  // What comes back with its branch may have been hidden while what surrounded it left; nothing else is below the floor.
+  // A message that returns with its branch may have been hidden while its neighbours left. No other is below the floor.
   expect(
     seqs.filter((seq) => (seq < state.floor && !wasHidden.has(seq)) || seq >= state.nextMessageSeq),
     'S1',
@@ -42,7 +42,7 @@ function checkState(state: SessionState, wasHidden: Set<number>): void {
   if (state.blocked !== undefined) expect(state.state, 'Δ12').toBe('idle');
 }
 
-/** By the letter of the contract's `tool_round_complete`: no response in the log, none in the mailbox. */
+/** The contract's `tool_round_complete`, word for word: no response in the log, none in the mailbox. */
 function unansweredCalls(state: SessionState): readonly string[] {
   const answered = new Set<string | undefined>(state.mailbox.map((entry) => entry.toolUseId));
   const calls: string[] = [];
@@ -55,7 +55,7 @@ function unansweredCalls(state: SessionState): readonly string[] {
   return calls.filter((id) => !answered.has(id));
 }
 
-/** A7, told by the events alone: each entry came once, left at most once, and its content is where that says. */
+/** A7, from the events alone: each entry came once, left at most once, and its content is where the events say. */
 function checkConservation(state: SessionState, seen: Seen): void {
   const waiting = new Set(state.mailbox.map((entry) => entry.id));
   const left = new Map<number, string>();
@@ -98,7 +98,7 @@ function checkReceipts(state: SessionState, seen: Seen): void {
   expect([...open].sort((a, b) => a - b)).toEqual(users);
 }
 
-/** An awaiting session is owed exactly one thing that goes on with it, an executing one all its open calls. */
+/** An awaiting session has exactly one open answer that continues it, an executing one all its open calls. */
 function checkOwed(life: Life): void {
   const { state, owed } = life;
   const { current } = state;
@@ -136,7 +136,7 @@ function checkedLife(options: LifeOptions): Life {
 }
 
 describe('any life of a session', () => {
-  it('A7, S1-S6, T5: receipts and what is owed: after every step', () => {
+  it('A7, S1-S6, T5: receipts and open answers hold after every step', () => {
     fc.assert(
       fc.property(lifeOptions, lives, (options, all) => {
         checkedLife(options).live(all);
@@ -145,7 +145,7 @@ describe('any life of a session', () => {
     );
   });
 
-  it('S1: what a child had undone before it started again comes back from below the floor, and nothing else', () => {
+  it('S1: messages that a child undid before its restart return from below the floor, and no others', () => {
     const options = { tokenBudget: 60, toolRounds: 2, hasSystemFunction: false, thinks: false } as const;
     const life = checkedLife({ ...options, isChild: true, resumeAwaiting: false, supervision: 'later' });
     life.live([
@@ -162,7 +162,7 @@ describe('any life of a session', () => {
     expect(life.state.messages.map(({ seq }) => seq).filter((seq) => seq < floor)).toEqual(undone);
   });
 
-  it('I7, T5: once it is resumed and the outside answers, it is idle and nothing active waits', () => {
+  it('I7, T5: once it is resumed and the outside answers, it is idle and no active entry waits', () => {
     fc.assert(
       fc.property(lifeOptions, lives, (options, all) => {
         const life = new Life(options).live(all);
@@ -181,7 +181,7 @@ describe('any life of a session', () => {
     );
   });
 
-  it('A10, T5: the state is the fold of its records, through their text and through a snapshot at any place', () => {
+  it('A10, T5: the state is the fold of its records, through their text and through a snapshot at any position', () => {
     fc.assert(
       fc.property(lifeOptions, lives, fc.nat(), (options, all, place) => {
         const { machine } = new Life(options).live(all);
@@ -196,7 +196,7 @@ describe('any life of a session', () => {
     );
   });
 
-  it('I2, S5, T5: a replay tells the same events with the same numbers, settles and promotes the same', () => {
+  it('I2, S5, T5: a replay publishes the same events with the same numbers, settles and promotes the same', () => {
     fc.assert(
       fc.property(lifeOptions, lives, (options, all) => {
         const { machine } = new Life(options).live(all.filter((step) => step.do !== 'crash' && step.do !== 'reload'));
@@ -221,7 +221,7 @@ describe('any life of a session', () => {
     );
   });
 
-  it('I1, T5: what is sent with a key is accepted once, however often it is sent', () => {
+  it('I1, T5: a message with a key is accepted once, however often it is sent', () => {
     fc.assert(
       fc.property(lifeOptions, lives, fc.array(fc.nat(3), { minLength: 1, maxLength: 8 }), (options, all, keys) => {
         const { machine } = new Life(options).live(all);

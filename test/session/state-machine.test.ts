@@ -128,7 +128,7 @@ describe('the state machine of a session', () => {
     expect(machine.state.turn).toMatchObject({ id: 2, halfSteps: 1 });
   });
 
-  it('the turn is bounded: at toolRounds model calls it is closed, noted and failed, and what waits has its own turn', () => {
+  it('the turn is bounded: at toolRounds model calls it closes, noted and failed; others wait for the next', () => {
     const machine = executingSession({ a: 'bash' }, { toolRounds: 1 });
     machine.send('later');
     machine.finish('a', 'result');

@@ -1,4 +1,5 @@
-// Goal: a turn is its input and nothing it was lent: what surrounds it may change as soon as it is over.
+// Goal: a transition depends on its input and keeps nothing that it borrows: its environment may change once it is
+// over.
 import { describe, expect, it } from 'vitest';
 import type { Observer } from '../../src/session/apply/fold.ts';
 import type { Environment, Input } from '../../src/session/state/inputs.ts';
@@ -15,7 +16,7 @@ import {
   watcher,
 } from '../support/session-kit.ts';
 
-/** The surroundings of one turn; those of the next are the same object with other members. */
+/** The environment of one transition; the next ones get the same object with other members. */
 type Lent = { -readonly [Key in keyof Environment]: Environment[Key] };
 
 const LIFE: readonly Input[] = [
@@ -50,7 +51,7 @@ describe('a turn', () => {
     expect(reused.seen).toEqual(fresh.seen);
   });
 
-  it('S5: an observer whose event listener is switched off is told nothing, and the events are counted', () => {
+  it('S5: an observer whose event listener is off receives nothing, and the events are counted', () => {
     const world = makeWorld();
     const heard = watcher();
     const deaf = watcher();
@@ -64,7 +65,7 @@ describe('a turn', () => {
     expect(deaf.seen).toEqual({ ...heard.seen, events: [] });
   });
 
-  it('a message that interrupts has the number of its own event, not of the answers given to the calls it ended', () => {
+  it('a message that interrupts has the number of its own event, not of the answers to the calls it ended', () => {
     const machine = executingSession({ a: 'bash', b: 'bash' });
     machine.send('stop', { deliver: 'interrupt' });
     const accepted = machine.effect('accepted');
@@ -75,7 +76,7 @@ describe('a turn', () => {
     });
   });
 
-  it('a turn that does nothing says so with empty lists', () => {
+  it('a turn without effect reports empty lists', () => {
     const machine = startedSession();
     expect(machine.input({ type: 'wake' })).toEqual({ records: [], effects: [] });
     expect(machine.input({ type: 'create', agent: 'main' })).toEqual({ records: [], effects: [] });
@@ -88,7 +89,7 @@ describe('an answer with calls', () => {
     expect(machine.lastOf('runTool').map(({ callId }) => callId)).toEqual(['constructor', 'toString']);
   });
 
-  it('each call has its own timeout and refusal, wherever other blocks stand between', () => {
+  it('each call has its own timeout and refusal, also with other blocks between', () => {
     const machine = startedSession({ sent: 'go' });
     machine.answer([text('x'), call('a', 'bash'), call('b', 'slow', { timeout: 7 }), text('y'), call('c', 'bash', 1)]);
     const calls = machine.state.messages.filter(({ type }) => type === 'tool_call');

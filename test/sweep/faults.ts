@@ -1,10 +1,11 @@
 /**
- * The disk under a sweep: it counts everything that is asked of it, and lets exactly the planned operations fail.
+ * The disk under a sweep. It counts every operation requested of it and lets exactly the planned ones fail.
  *
- * Owns: the number of the next operation. Does not own: what the process makes of a failure.
- *  O1 operations are numbered from 1 over all disks, all processes and all lives of one run: equal runs number them alike;
- *  O2 a refusal lasts a while: the device takes writes again only after `OUTAGE_MS`;
- *  O3 what is refused for want of space did not happen; what fails with an i/o error turns out to have happened.
+ * Owns: the number of the next operation. Does not own: how the process handles a failure.
+ *
+ * O1 Operations are numbered from 1 over all disks, processes and lives of one run: equal runs number them alike.
+ * O2 A refusal lasts: the device takes writes again only after `OUTAGE_MS`.
+ * O3 A write refused for want of space did not happen; one that fails with an i/o error turns out to have happened.
  */
 import type { Journal } from '../../src/journal/journal.ts';
 import {
@@ -15,7 +16,9 @@ import {
 import type { SimulatedDisk } from '../../src/testing/simulation/simulated-machine.ts';
 import type { SimulatedProcess } from '../../src/testing/simulation/world.ts';
 
-/** How an operation may fail: the process dies before, in the middle, or after it; or the device refuses it. */
+/**
+ * How an operation may fail: the process dies before it, in the middle of it, or after it, or the device refuses it.
+ */
 export const FAULT_KINDS = ['before', 'torn', 'after', 'ENOSPC', 'EIO'] as const;
 
 export type FaultKind = (typeof FAULT_KINDS)[number];
@@ -26,20 +29,20 @@ export interface PlannedFault {
   readonly at: number;
 }
 
-/** What is asked of a disk: a journal is opened, a batch is written, a journal that was refused is tried again. */
+/** The operations of a disk: a journal is opened, a batch is written, a refused journal is tried again. */
 export type OperationKind = 'open' | 'write' | 'reopen';
 
 interface Operation {
   readonly kind: OperationKind;
   readonly tear: () => void;
   readonly commit: () => void;
-  /** It was refused, and took effect all the same, as will be seen later. */
+  /** Set if the operation was refused and still took effect; calling it makes the effect visible. */
   readonly doubt?: () => void;
 }
 
 /** Virtual ms of one operation. */
 const OPERATION_MS = 1;
-/** Virtual ms for which a device that refused goes on refusing: longer than one attempt to recover. */
+/** Virtual ms for which a device that refused once keeps refusing: longer than one attempt to recover. */
 const OUTAGE_MS = 2_500;
 
 /** True for the faults that can happen to such an operation: only a write is long enough to be torn. */
@@ -47,13 +50,13 @@ export function canFail(operation: OperationKind, kind: FaultKind): boolean {
   return kind !== 'torn' || operation === 'write';
 }
 
-/** See the head of the file. `dies`: what a crash takes along. */
+/** See the head of the file. `dies`: the thread or process that a crash ends. */
 export class SweepDisk implements SimulatedDisk {
   /** Kinds of the operations so far; index 0 is operation 1. */
   readonly operations: OperationKind[] = [];
   /** Numbers of the planned operations that were reached. */
   readonly struck: number[] = [];
-  /** While true everything is refused: an outage that is part of the story. */
+  /** While true every operation is refused: an outage that is part of the story. */
   isFull = false;
   readonly #plan: ReadonlyMap<number, FaultKind>;
   readonly #dies: 'process' | 'thread';
@@ -74,7 +77,7 @@ export class SweepDisk implements SimulatedDisk {
   }
 
   device(process: SimulatedProcess, surroundings: DeviceSurroundings): SimulatedDevice {
-    // A write that failed with an i/o error may be found done when the device is taken up again.
+    // A write that failed with an i/o error may turn out to be done when the device works again.
     let inDoubt: (() => void) | undefined;
     return ({ kind, tear, commit }) =>
       this.#operate(process, surroundings, {
@@ -104,7 +107,7 @@ export class SweepDisk implements SimulatedDisk {
     });
   }
 
-  /** Resolves when the operation is done, rejects when it is refused, and does neither when the process died of it. */
+  /** Resolves when the operation is done and rejects when it is refused. It does neither if the process died of it. */
   async #do(
     process: SimulatedProcess,
     surroundings: DeviceSurroundings,

@@ -1,8 +1,9 @@
 /**
- * Shows one run of a sweep again, or sweeps one scenario:
- * `node --import ./test/loader/register.mjs test/sweep/replay.ts <scenario> [<kind> <n> [[<kind>] <m>]]`. `m`: the number of the
- * second operation over the whole run, as a failure prints it; a crash before it unless a kind is named. Without `<kind> <n>`
- * the run without faults is shown; with `all` in their place the whole scenario is swept.
+ * Repeats one run of a sweep and shows it, or sweeps one scenario:
+ * `node --import ./test/loader/register.mjs test/sweep/replay.ts <scenario> [<kind> <n> [[<kind>] <m>]]`.
+ * `m` is the number of the second operation over the whole run, as a failure prints it; without a kind, the process
+ * crashes before it. Without `<kind> <n>` the run without faults is shown. With `all` in their place the whole scenario
+ * is swept.
  */
 import { FAULT_KINDS, type FaultKind, type PlannedFault } from './faults.ts';
 import { SCENARIOS } from './scenarios.ts';

@@ -1,6 +1,6 @@
 /**
- * What a sweep plays: a small story with everything that must be true at its end. A story is said again from the beginning of
- * its part after every crash, as an embedder does that was not told; what it says has keys.
+ * A scenario of a sweep: a small story with everything that must be true at its end. After every crash the story begins
+ * its current part again, like an embedder that received no answer. Its messages have keys.
  */
 import type { Limits, ShardBounds } from '../../src/base/bounds.ts';
 import type { SettingsInput } from '../../src/base/settings.ts';
@@ -11,7 +11,7 @@ import type { Agent } from '../../src/runtime/protocol/agent.ts';
 import type { AnyTool } from '../../src/tools/tool.ts';
 import type { Stage } from './stage.ts';
 
-/** One model call, as far as a story's model looks at it. */
+/** The parts of a model call that a story's model reads. */
 export interface Ask {
   readonly session: string;
   /** The conversation as text. */
@@ -21,24 +21,27 @@ export interface Ask {
   /** Calls with the same conversation before this one, over all lives. */
   readonly before: number;
   readonly request: ModelRequest;
-  /** What the world outside the runtime is like. */
+  /** The state of the world outside the runtime. */
   readonly outside: Set<string>;
 }
 
-/** A line of a log that is there or not, as the fault had it. */
+/** A line of a log that may be present or missing, depending on the fault. */
 export interface Maybe {
   readonly maybe: string | RegExp;
 }
 
-/** What a line must be. */
+/** The expected form of a line. */
 export type Line = string | RegExp | Maybe;
 
-/** Lines in their order, or in any. */
+/** Lines in a fixed order, or in any. */
 export type Lines = readonly Line[] | { readonly anyOrder: readonly Line[] };
 
-/** What must be true at the end, beside the invariants. */
+/** Everything that must be true at the end, beside the invariants. */
 export interface Ending {
-  /** Messages by session, as `user <text>`, `agent <text>`, `call <tool>`, `result <text>`, `failed <text>`, `system <text>`. */
+  /**
+   * Messages by session, as `user <text>`, `agent <text>`, `call <tool>`, `result <text>`, `failed <text>`, `system
+   * <text>`.
+   */
   readonly logs: Readonly<Record<string, Lines>>;
   /** How each message ended, by its name: `text <answer>`, `cancelled`, `dropped`, `failed`. */
   readonly answers?: Readonly<Record<string, string | RegExp>>;
@@ -46,12 +49,12 @@ export interface Ending {
   readonly replies?: Readonly<Record<string, string | RegExp>>;
 }
 
-/** A part of a story: ends with a close in peace. */
+/** A part of a story; it ends with an orderly close. */
 export interface Part {
   readonly act: (stage: Stage) => Promise<void>;
   /** Virtual ms the close waits for half-steps. Default 5,000. */
   readonly closeMs?: number;
-  /** False: it is closed while things run. Default true. */
+  /** False: the runtime is closed while work runs. Default true. */
   readonly drains?: boolean;
 }
 
@@ -60,12 +63,12 @@ export interface Scenario {
   readonly name: string;
   /** Given the tools that run on the host. The first agent is the default. */
   readonly agents: (tools: readonly AnyTool[]) => readonly Agent[];
-  /** Follows from the session, the conversation and the world outside. */
+  /** The reply depends only on the session, the conversation and the world outside. */
   readonly model: (ask: Ask) => Reply;
   readonly parts: readonly Part[];
   readonly ending: Ending;
   readonly shards?: number;
-  /** Sessions on threads: a crash takes the thread of the disk along, not the process. */
+  /** Sessions run on threads: a crash ends the thread of the disk, not the process. */
   readonly sessionThreads?: boolean;
   readonly modelThreads?: number;
   readonly durability?: Durability;
@@ -76,7 +79,7 @@ export interface Scenario {
   readonly pairs?: boolean;
 }
 
-/** What is wrong with lines, or undefined. */
+/** A description of how lines differ, or undefined. */
 export function compareLines(found: readonly string[], expected: Lines): string | undefined {
   const fits = 'anyOrder' in expected ? fitsInAnyOrder(found, expected.anyOrder) : fitsInOrder(found, expected);
   if (fits) return undefined;
@@ -84,7 +87,7 @@ export function compareLines(found: readonly string[], expected: Lines): string 
   return `is\n    ${found.join('\n    ')}\n  must be${'anyOrder' in expected ? ', in any order,' : ''}\n    ${wanted}`;
 }
 
-/** True when a text is what it must be. */
+/** True when a text matches what is expected. */
 export function isLine(found: string, expected: string | RegExp): boolean {
   return typeof expected === 'string' ? found === expected : expected.test(found);
 }
@@ -109,7 +112,7 @@ function fitsInOrder(found: readonly string[], expected: readonly Line[]): boole
   return at === found.length;
 }
 
-/** Each line of the log is what one expected line says, no two the same one: those that must be there choose first. */
+/** Each line of the log matches a different expected line. Required lines choose first. */
 function fitsInAnyOrder(found: readonly string[], expected: readonly Line[]): boolean {
   const left = [...found];
   const take = (line: string | RegExp): boolean => {

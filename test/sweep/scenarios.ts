@@ -1,4 +1,4 @@
-/** All scenarios that are swept. */
+/** All scenarios of the sweep. */
 import type { Scenario } from './scenario.ts';
 import { FAMILIES } from './scenarios/families.ts';
 import { MODELS } from './scenarios/models.ts';
@@ -6,5 +6,5 @@ import { STORES } from './scenarios/stores.ts';
 import { TOOLS } from './scenarios/tools.ts';
 import { TURNS } from './scenarios/turns.ts';
 
-/** By name, each one different. */
+/** All scenarios; their names differ. */
 export const SCENARIOS: readonly Scenario[] = [...TURNS, ...TOOLS, ...MODELS, ...FAMILIES, ...STORES];

@@ -1,6 +1,6 @@
 /**
- * The embedder of a story: what it says has keys, is said again until it is accepted, and everything it is told goes into the
- * ledger, which outlives it.
+ * The embedder of a story. Its messages have keys and are sent until they are accepted. Everything reported to it goes
+ * into the ledger, which outlives it.
  */
 import { CancelledError, SessionBusyError, TroupeError, TurnFailedError } from '../../src/base/errors.ts';
 import type { Deliver, Message } from '../../src/base/messages.ts';
@@ -19,13 +19,13 @@ import {
 } from '../../src/testing/simulation/ledger.ts';
 import type { SimulatedProcess, World } from '../../src/testing/simulation/world.ts';
 
-/** What a stage is made of. */
+/** The parts of a stage. */
 export interface StageParts {
   readonly process: SimulatedProcess;
   readonly world: World;
   readonly ledger: Ledger;
   readonly runtime: Runtime;
-  /** What the world outside the runtime is like; outlives crashes. */
+  /** The state of the world outside the runtime; it outlives crashes. */
   readonly outside: Set<string>;
   /** Names of tools that run in this life. */
   readonly running: ReadonlySet<string>;
@@ -38,23 +38,23 @@ export interface SayOptions {
   readonly deliver?: Deliver;
   readonly bounceBack?: boolean;
   readonly agent?: string;
-  /** More text behind the name. */
+  /** More text after the name. */
   readonly text?: string;
 }
 
-/** What a story looks like at its end. */
+/** The final state of a story. */
 export interface StoryEnd {
   readonly logs: ReadonlyMap<string, readonly string[]>;
   readonly answers: ReadonlyMap<string, string>;
   readonly replies: ReadonlyMap<string, string>;
 }
 
-/** Virtual ms between two looks, and after which nobody looks any more. */
+/** Virtual ms between two checks, and the virtual ms after which a check gives up. */
 const LOOK_MS = 20;
 const PATIENCE_MS = 900_000;
-/** Virtual ms between two attempts at something that was refused. */
+/** Virtual ms between two attempts after a refusal. */
 const AGAIN_MS = 400;
-/** The session that is written to for the sake of the write. */
+/** The session that receives writes for the sake of the write. */
 const ASIDE = 'aside';
 
 /** See the head of the file. */
@@ -81,7 +81,7 @@ export class Stage {
     return this.#parts.runtime.session(id, agent);
   }
 
-  // ---- saying -------------------------------------------------------------------------------------------------------
+  // ---- sending ------------------------------------------------------------------------------------------------------
 
   /** Sends `<uid> please`, with the name as its key, until it is accepted. */
   async say(session: string, uid: string, options: SayOptions = {}): Promise<Receipt> {
@@ -89,7 +89,7 @@ export class Stage {
     return this.insist(() => this.#send(story, options));
   }
 
-  /** Sends with `deliver: 'reject'`, and never again when the session was busy: false then. */
+  /** Sends with `deliver: 'reject'`, and returns false without another attempt if the session was busy. */
   async sayUnlessBusy(session: string, uid: string): Promise<boolean> {
     const { ledger, outside } = this.#parts;
     if (outside.has(uid)) return false;
@@ -106,7 +106,7 @@ export class Stage {
     }
   }
 
-  /** Sends without a key, once in all lives, and gives up when the store refuses: nobody knows whether it is there. */
+  /** Sends without a key, once in all lives, and gives up when the store refuses: the outcome is then unknown. */
   async sayOnce(session: string, uid: string): Promise<void> {
     const { ledger, outside, world, process, trace } = this.#parts;
     if (outside.has(uid)) return;
@@ -149,7 +149,7 @@ export class Stage {
     return receipt;
   }
 
-  /** Spawns a child by its key. */
+  /** Spawns a child with a key. */
   async spawn(
     session: string,
     uid: string,
@@ -160,7 +160,7 @@ export class Stage {
     return child;
   }
 
-  /** Spawns children by their keys, all at once. `from`: the parent's agent. */
+  /** Spawns children with their keys, all at once. `from`: the parent's agent. */
   async spawnAll(
     session: string,
     uids: readonly string[],
@@ -186,7 +186,7 @@ export class Stage {
     return family.children;
   }
 
-  /** Deletes a session for good; nothing told of it needs to be true any more. */
+  /** Deletes a session for good; earlier reports about it need not be true any more. */
   async remove(session: string): Promise<void> {
     const { ledger } = this.#parts;
     ledger.deleted.set(session, false);
@@ -195,14 +195,14 @@ export class Stage {
     ledger.deleted.set(session, true);
   }
 
-  /** Writes something that has nothing to do with the story: an operation at this very moment. */
+  /** Writes to a session outside the story, so that an operation happens at this very moment. */
   async mark(): Promise<void> {
     this.#marks += 1;
     const aside = this.session(ASIDE);
     await this.insist(() => (this.#marks % 2 === 1 ? aside.pause() : aside.resume()));
   }
 
-  /** What a refusal, or the death of a thread, keeps from happening is asked for again. */
+  /** Requests an action again after a refusal or the death of a thread. */
   async insist<Value>(act: () => Promise<Value>): Promise<Value> {
     const { world, process, trace } = this.#parts;
     for (let attempt = 1; ; attempt += 1) {
@@ -218,7 +218,7 @@ export class Stage {
     }
   }
 
-  /** While the store refuses, reads go on and agree with each other (F06). */
+  /** While the store refuses, reads continue and agree with each other (F06). */
   async #lookAround(): Promise<void> {
     const { runtime, ledger } = this.#parts;
     const isDegraded = (): boolean => runtime.metrics().degraded !== undefined;
@@ -244,7 +244,7 @@ export class Stage {
     return this.#parts.world.sleep(this.#parts.process, ms);
   }
 
-  /** Looks again and again; gives up, and says so, after long. */
+  /** Checks repeatedly until the condition is met; gives up after long and reports it. */
   async until(what: string, isMet: () => boolean | Promise<boolean>): Promise<void> {
     const { world, ledger } = this.#parts;
     const end = world.elapsedMs + PATIENCE_MS;
@@ -257,7 +257,7 @@ export class Stage {
     }
   }
 
-  /** Until a tool runs in this life, or the message it is for is settled. */
+  /** Waits until a tool runs in this life, or its message is settled. */
   async toolRuns(tool: string, receipt: Receipt): Promise<void> {
     await this.until(`${tool} runs`, async () => this.isRunning(tool) || (await this.isSettled(receipt)));
   }
@@ -267,7 +267,7 @@ export class Stage {
     return this.#parts.running.has(tool);
   }
 
-  /** Until a session works, or the message is settled. */
+  /** Waits until a session works, or the message is settled. */
   async works(receipt: Receipt): Promise<void> {
     await this.until(`${receipt.session} works`, async () => {
       const { state } = await this.session(receipt.session).state();
@@ -280,7 +280,7 @@ export class Stage {
     return status !== 'accepted' && status !== 'promoted';
   }
 
-  /** Until the session of a message is stopped by a refused key, or the message is settled. */
+  /** Waits until a refused key blocks the message's session, or the message is settled. */
   async blocked(receipt: Receipt): Promise<void> {
     await this.until(`${receipt.session} is blocked`, async () => {
       const { blocked } = await this.session(receipt.session).state();
@@ -292,7 +292,7 @@ export class Stage {
     await this.until(`${receipt.id} is settled`, () => this.isSettled(receipt));
   }
 
-  /** Drains, while a write is under way that nobody asks for again; true as soon as the drain has told. */
+  /** Drains during a write that no caller repeats; `isDone` is true once the drain has resolved. */
   drainBehindAWrite(): { readonly isDone: () => boolean } {
     let isDone = false;
     const isGivenUp = (error: unknown): void => {
@@ -307,26 +307,26 @@ export class Stage {
     return { isDone: () => isDone };
   }
 
-  /** Says that a promise of the runtime's is broken. */
+  /** Reports a broken promise of the runtime. */
   broken(what: string): void {
     this.#parts.ledger.violate('failed', what);
   }
 
   // ---- the disk -----------------------------------------------------------------------------------------------------
 
-  /** Whether the disk refuses everything from now on. */
+  /** Sets whether the disk refuses everything from now on. */
   full(isFull: boolean): void {
     this.#parts.setFull(isFull);
   }
 
   // ---- reading ------------------------------------------------------------------------------------------------------
 
-  /** Reads a session's events from where the last life stopped, for as long as this one lasts. */
+  /** Reads a session's events from the point where the last life stopped, until this life ends. */
   follow(session: string, agent?: string): void {
     if (this.#following.has(session)) return;
     const { ledger } = this.#parts;
     const told = ledger.events.get(session);
-    // Overlapping, so that what is told twice is compared.
+    // Overlaps earlier reports, so that repeated events are compared.
     const after = Math.max(0, (told === undefined ? 0 : Math.max(0, ...told.keys())) - 2);
     const place = { last: after };
     this.#following.set(session, place);
@@ -351,7 +351,7 @@ export class Stage {
 
   // ---- endings ------------------------------------------------------------------------------------------------------
 
-  /** What was hidden by a close or a death is not a violation from here on. */
+  /** Marks the end of this life: what its close or death hides is no violation. */
   leave(): void {
     this.#isLeaving = true;
   }
@@ -375,7 +375,7 @@ export class Stage {
     }
   }
 
-  /** Asks after everything that was said, reads every log and every event. */
+  /** Asks for the outcome of every message, and reads every log and every event. */
   async end(): Promise<StoryEnd> {
     const { runtime, ledger } = this.#parts;
     const answers = new Map<string, string>();
@@ -402,7 +402,7 @@ export class Stage {
     return { logs, answers, replies };
   }
 
-  /** All events of a session, from the first to the last; whoever follows it has been told as much. */
+  /** Reads all events of a session, and waits until its follower has received as many. */
   async #readAll(session: string): Promise<void> {
     const { ledger } = this.#parts;
     const { seq: last } = await this.insist(() => this.session(session).state());
@@ -418,7 +418,7 @@ export class Stage {
     if (place !== undefined) await this.until(`the reader of ${session} is told ${last}`, () => place.last >= last);
   }
 
-  /** Whoever waits for an end must be told of it, by himself (A2). */
+  /** Every caller that waits for an outcome must receive it separately (A2). */
   #listen(told: Promise<unknown>): void {
     this.#listening.add(told);
     void told.finally(() => this.#listening.delete(told));
@@ -441,7 +441,7 @@ export class Stage {
     return outcome;
   }
 
-  /** How it ended; undefined when the runtime went away before it did. */
+  /** How it ended; undefined when the runtime was gone first. */
   async #outcomeOf(words: Promise<string>): Promise<Outcome | undefined> {
     try {
       return { kind: 'text', text: await words };
@@ -478,6 +478,6 @@ const LABELS: Readonly<Record<Message['type'], string>> = {
 function lineOf({ type, content, toolName, success }: Message): string {
   const label = type === 'tool_response' && success === false ? 'failed' : LABELS[type];
   if (type === 'tool_call') return `${label} ${toolName ?? ''}`;
-  // The key of a call follows from its place in the log, which a fault may shift.
+  // The key of a call depends on its position in the log, which a fault may shift.
   return `${label} ${textOf(content).replaceAll(/ for \S+#\d+/g, '')}`;
 }

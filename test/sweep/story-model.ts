@@ -1,4 +1,4 @@
-/** The model of a story: answers as the story says, after checking each request and telling the ledger of it. */
+/** The model of a story. It checks each request, records it in the ledger, and answers as the story says. */
 
 import { isRecord } from '../../src/base/json.ts';
 import { checkRequest, fatalOf } from '../../src/context/legality.ts';
@@ -12,7 +12,7 @@ import type { SimulatedProcess, World } from '../../src/testing/simulation/world
 import { ThinkingLedger } from '../../src/testing/thinking-ledger.ts';
 import type { Ask } from './scenario.ts';
 
-/** What a story's model needs. */
+/** The parts that a story's model needs. */
 export interface StoryModelParts {
   readonly world: World;
   readonly ledger: Ledger;
@@ -22,15 +22,18 @@ export interface StoryModelParts {
   readonly outside: Set<string>;
 }
 
-/** Models that think unasked: they bind their thoughts, and mind what stands before them; one that binds nothing; one that does not think. */
+/**
+ * The first models think without being asked: their thoughts are bound to the messages before them. The next binds
+ * nothing, and the last does not think.
+ */
 const THINKERS = ['claude-opus-5-5', 'claude-fable-5-1', 'claude-haiku-5-5', 'claude-opus-5', 'claude-opus-4-6'];
 
-/** The model of a story's agents: each story has the same one in every run. */
+/** The model of a story's agents; it is the same in every run. */
 export function thinkerOf(story: string): string {
   return THINKERS[story.length % THINKERS.length] ?? '';
 }
 
-/** Virtual ms of a call whose reply says nothing of it. */
+/** Virtual ms of a call whose reply names no duration. */
 const CALL_MS = 300;
 /** Names of messages and tasks. */
 const UIDS = /\b[mt]\d+\b/g;
@@ -56,7 +59,7 @@ export class StoryModel {
     return {
       name: 'story',
       generate: async (request, context) => {
-        // A call of a process that is dead was never made.
+        // A call from a dead process was never made.
         if (!process.isAlive) return new Promise(() => undefined);
         this.#hear(request, context.session);
         const response = this.#withThought(request, await script.generate(request, context));
@@ -78,7 +81,7 @@ export class StoryModel {
     return typeof reply === 'string' ? { text: reply, delayMs: CALL_MS } : { delayMs: CALL_MS, ...reply };
   }
 
-  /** It thinks before it says anything, where its model thinks unasked. */
+  /** Adds a thought before the answer, if its model thinks without being asked. */
   #withThought(request: ModelRequest, response: ModelResponse): ModelResponse {
     if (response.content.length === 0 || modelTraits(request.model).thinkingOffByDefault) return response;
     this.#thought += 1;
@@ -107,7 +110,7 @@ function isKeyRefusal(reply: Reply): boolean {
   return isRecord(error) && error['status'] === 401;
 }
 
-/** Names of messages and tasks in a message, as they stand in it. */
+/** Names of messages and tasks in a message, in their order. */
 function uidsOf(message: RequestMessage): readonly string[] {
   return JSON.stringify(message).replaceAll('\\n', ' ').match(UIDS) ?? [];
 }

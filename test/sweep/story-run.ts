@@ -1,6 +1,6 @@
 /**
- * One run of a scenario: lives of a runtime over virtual time, a planned fault or two, recovery, and everything that must be
- * true afterwards. Resolves whatever happens; the same plan gives the same run on any machine.
+ * One run of a scenario: lives of a runtime over virtual time, one or two planned faults, recovery, and every check
+ * afterwards. It always resolves, and the same plan gives the same run on any machine.
  */
 import { SHARD_BOUNDS } from '../../src/base/bounds.ts';
 import { StoreFullError, TroupeError } from '../../src/base/errors.ts';
@@ -22,17 +22,17 @@ import { Stage, type StoryEnd } from './stage.ts';
 import { StoryModel, thinkerOf } from './story-model.ts';
 import { storyTools } from './story-tools.ts';
 
-/** How to run. */
+/** Options of a run. */
 export interface RunOptions {
   /** Which operations fail, and how. */
   readonly plan: readonly PlannedFault[];
-  /** Does something to what the checks look at, between the last close and the last look: for tests of the checks themselves. */
+  /** Tampers with the checked data between the last close and the last reading: for tests of the checks themselves. */
   readonly doctor?: (stores: readonly MemoryStore[], ledger: Ledger) => void | Promise<void>;
 }
 
-/** What happened. */
+/** The result of a run. */
 export interface RunResult {
-  /** Kinds of the operations of all lives but the last, which only looks; index 0 is operation 1. */
+  /** Kinds of the operations of all lives but the last, which only reads; index 0 is operation 1. */
   readonly operations: readonly OperationKind[];
   /** Numbers of the planned operations that were reached. */
   readonly struck: readonly number[];
@@ -41,11 +41,11 @@ export interface RunResult {
   readonly lives: number;
 }
 
-/** The seed of the order in which what happens at once happens. */
+/** The seed that orders simultaneous events. */
 const SEED = 7;
-/** Lives one part of a story may need: a few more than there are faults. */
+/** Lives that one part of a story may need: a few more than there are faults. */
 const LIVES_MAX = 8;
-/** Virtual ms a service waits before it opens a store again that did not open. */
+/** Virtual ms a service waits before it opens a store again after a failed attempt. */
 const OPEN_AGAIN_MS = 1_000;
 const CLOSE_MS = 5_000;
 
@@ -114,7 +114,10 @@ class StoryRun {
     return { operations, struck: this.#disk.struck, violations, trace: this.#trace, lives: this.#lives };
   }
 
-  /** All parts, each until it ended in peace; then the checks. Resolves to the number of operations of the story. */
+  /**
+   * Plays all parts, each until it closed in good order, and then runs the checks. Resolves to the number of operations
+   * of the story.
+   */
   async #drive(): Promise<number> {
     const { parts } = this.#scenario;
     for (const [index, part] of parts.entries()) {
@@ -130,7 +133,7 @@ class StoryRun {
     return operations;
   }
 
-  /** Lets a test tamper, in real turns of the loop, without the world taking itself for finished. */
+  /** Lets a test tamper for real ticks of the event loop, while the world still counts as running. */
   async #doctor(): Promise<void> {
     let isDone = false;
     const wait = (): void => {
@@ -141,7 +144,7 @@ class StoryRun {
     isDone = true;
   }
 
-  /** Lives of one part, until one of them closed in peace; false when something is broken. */
+  /** Runs lives of one part until one of them closed in good order; false after a violation. */
   async #playToTheEnd(part: Part, isLast: boolean): Promise<boolean> {
     for (let life = 0; life < LIVES_MAX; life += 1) {
       const process = this.#begin();
@@ -159,12 +162,12 @@ class StoryRun {
     this.#lives += 1;
     this.#note(`life ${this.#lives}`);
     this.#running.clear();
-    // Somebody made room before the service was started again.
+    // The disk has room again before the service restarts.
     this.#disk.isFull = false;
     return new SimulatedProcess(`life ${this.#lives}`, this.#harness);
   }
 
-  /** One life: true when it was closed in peace. */
+  /** One life: true when it closed in good order. */
   async #live(process: SimulatedProcess, part: Part, isLast: boolean): Promise<boolean> {
     const runtime = await this.#open(process);
     if (runtime === undefined) return false;
@@ -204,7 +207,7 @@ class StoryRun {
     }
   }
 
-  /** Opens the runtime, again and again where the store refuses; undefined when something is broken. */
+  /** Opens the runtime, and tries again when the store refuses; undefined after a violation. */
   async #open(process: SimulatedProcess): Promise<Runtime | undefined> {
     const scenario = this.#scenario;
     const { shards = 1, sessionThreads, modelThreads: models = 0 } = scenario;
@@ -212,7 +215,7 @@ class StoryRun {
       try {
         return await this.#machine.open(process, {
           agents: scenario.agents(this.#tools(process)),
-          // A value runs on the host; with model threads the provider is data, which they build themselves.
+          // A value runs on the host. With model threads the provider is data, and each thread builds its own.
           provider: models > 0 ? { kind: 'module', url: 'simulated:model' } : this.#model.providerOf(process),
           threads: { sessions: sessionThreads === true ? shards : 0, models, tools: 2 },
           logger: this.#watch.logger(),
@@ -222,7 +225,7 @@ class StoryRun {
         });
       } catch (error) {
         this.#note(`open failed: ${String(error)}`);
-        // The store refuses, or the thread died before it served.
+        // The store refused, or the thread died before it was ready.
         if (!(error instanceof TroupeError && error.retryable)) {
           this.#watch.uncaught(process, error);
           return undefined;
@@ -243,7 +246,7 @@ class StoryRun {
     return storyTools(parts, process);
   }
 
-  /** What was closed in peace opens without anything to recover, and stays as it is. */
+  /** A store that was closed in good order opens without recovery and stays unchanged. */
   async #reopen({ stories: before }: Reading): Promise<void> {
     const process = this.#begin();
     const looked = await process.untilDeath(
@@ -275,7 +278,7 @@ class StoryRun {
     return reading;
   }
 
-  /** I2 to the last event: whatever was read was read whole. */
+  /** I2 up to the last event: every reader read all events. */
   #checkReaders(stories: Stories): void {
     for (const [session, told] of this.#ledger.events) {
       const events = stories.get(session)?.events.length ?? 0;
@@ -302,7 +305,7 @@ class StoryRun {
     }
   }
 
-  // ---- what surrounds it --------------------------------------------------------------------------------------------
+  // ---- surroundings -------------------------------------------------------------------------------------------------
 
   #note(text: string): void {
     this.#trace.push(`${(this.#world.elapsedMs / 1_000).toFixed(3).padStart(10)} ${text}`);

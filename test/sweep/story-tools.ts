@@ -1,16 +1,16 @@
-/** Tools of a story: they take their time, take effect at a known moment, and tell the ledger of both. */
+/** The tools of a story. They take time, take effect at a known moment, and record both in the ledger. */
 import { type Ledger, sessionOfKey, type ToolStory } from '../../src/testing/simulation/ledger.ts';
 import { resultOf } from '../../src/testing/simulation/simulated-tools.ts';
 import type { SimulatedProcess, World } from '../../src/testing/simulation/world.ts';
 import type { AnyTool, Effect } from '../../src/tools/tool.ts';
 
-/** What a story's tools need. */
+/** The parts that a story's tools need. */
 export interface StoryToolParts {
   readonly world: World;
   readonly ledger: Ledger;
   readonly incarnationOf: (session: string) => number;
   readonly trace: (text: string) => void;
-  /** Runs that began in any life and have not ended in their own. */
+  /** Runs that began in any life and have not ended in it. */
   readonly running: Set<string>;
 }
 
@@ -34,7 +34,10 @@ const PLANS: readonly ToolPlan[] = [
   { name: 'long', effect: 'pure', beforeMs: 5_000, afterMs: 5_000 },
 ];
 
-/** The tools of a process, by their effect: `look`, `save`, `fire`, `early`, `late`; and `refuse`, `break`, `long`. */
+/**
+ * The tools of a process, named by their effect: `look`, `save`, `fire`, `early`, `late`; and `refuse`, `break`,
+ * `long`.
+ */
 export function storyTools(parts: StoryToolParts, process: SimulatedProcess): readonly AnyTool[] {
   return PLANS.map((plan) => ({
     name: plan.name,
@@ -72,7 +75,7 @@ async function run(
   process.onDeath(() => running.delete(name));
   signal.addEventListener('abort', () => running.delete(name));
   await world.sleep(process, beforeMs);
-  // One that was given up does nothing more.
+  // A cancelled run does nothing more.
   if (signal.aborted) throw signal.reason;
   story.effects += 1;
   trace(`tool ${name} took effect for ${key}`);

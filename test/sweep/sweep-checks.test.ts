@@ -1,6 +1,6 @@
 /**
- * Goal: the sweep can fail. Method: stories with a wrong ending, stores that were doctored behind the runtime's back, a disk that
- * lies; each must be reported, with a plan that shows it again.
+ * Goal: the sweep can fail. Method: stories with a wrong ending, stores changed without the runtime's knowledge, a disk
+ * that lies. Each must be reported, with a plan that repeats it.
  */
 import { expect, test } from 'vitest';
 import type { MemoryStore } from '../../src/journal/memory-journal.ts';
@@ -18,12 +18,12 @@ function scenario(name: string): Scenario {
   return found;
 }
 
-/** The kinds of what a run violates, each once. */
+/** The kinds of violation in a run, each once. */
 function kinds(result: Awaited<ReturnType<typeof runStory>>): readonly string[] {
   return [...new Set(result.violations.map(({ kind }) => kind))].sort();
 }
 
-/** Writes a session's last turn once more, as a store that repeats itself would have it. */
+/** Writes a session's last transition again, like a store that repeats itself. */
 async function repeatLastTurn(store: MemoryStore, session: string): Promise<void> {
   const journal = openMemoryJournal({ store });
   const key = journal.keyOf(session) ?? 0;
@@ -33,7 +33,7 @@ async function repeatLastTurn(store: MemoryStore, session: string): Promise<void
   await journal.close();
 }
 
-test('T2: there are thirty scenarios and more, ten of them with pairs, each with a name of its own', () => {
+test('T2: there are thirty scenarios or more, ten of them with pairs, each with a different name', () => {
   expect(SCENARIOS.length).toBeGreaterThanOrEqual(30);
   expect(SCENARIOS.filter(({ pairs }) => pairs === true).length).toBeGreaterThanOrEqual(10);
   expect(new Set(SCENARIOS.map(({ name }) => name)).size).toBe(SCENARIOS.length);
@@ -49,18 +49,18 @@ test('T2: the same plan gives the same run, line by line', async () => {
   expect(one.trace).toEqual(two.trace);
 });
 
-test('T2: each kind of fault happens: a crash costs a life, a refusal an attempt to recover', async () => {
+test('T2: each kind of fault happens: a crash costs a life, a refusal costs an attempt to recover', async () => {
   for (const kind of FAULT_KINDS) {
     const result = await runStory(scenario('tool-pure'), { plan: [{ kind, at: 3 }] });
     expect(result.struck, kind).toEqual([3]);
     const isRefusal = kind === 'ENOSPC' || kind === 'EIO';
-    // The last life only looks whether anything changes.
+    // The last life only checks that nothing changes.
     expect(result.lives, kind).toBe(isRefusal ? 2 : 3);
     expect(result.operations.includes('reopen'), kind).toBe(isRefusal);
   }
 });
 
-test('T2: a wrong ending is reported, with the command that shows it again', async () => {
+test('T2: a wrong ending is reported, with the command that repeats it', async () => {
   const wrong: Scenario = { ...scenario('simple-turn'), ending: { logs: { main: ['user m1 please'] } }, pairs: false };
   const { failures } = await sweep(wrong);
   expect(failures.length).toBeGreaterThanOrEqual(3);
@@ -71,7 +71,7 @@ test('T2: a wrong ending is reported, with the command that shows it again', asy
   expect(first).toMatch(/operation 1: open, before/);
 });
 
-test('T2: a wrong answer, a session too many and a child without its reply are reported', async () => {
+test('T2: a wrong answer, an unexpected session and a child without its reply are reported', async () => {
   const story = scenario('spawn-with-mailbox');
   const ending = { ...story.ending, replies: { t1: 'cancelled' } };
   expect(kinds(await runStory({ ...story, ending }, { plan: [] }))).toEqual(['changed']);
@@ -82,7 +82,7 @@ test('T2: a wrong answer, a session too many and a child without its reply are r
   ).toEqual(['changed']);
 });
 
-test('T2: a store that lost what was acknowledged is reported', async () => {
+test('T2: a store that lost an acknowledged message is reported', async () => {
   const result = await runStory(scenario('simple-turn'), {
     plan: [],
     doctor: async ([store]) => {
@@ -94,7 +94,7 @@ test('T2: a store that lost what was acknowledged is reported', async () => {
   expect(kinds(result)).toContain('lost');
 });
 
-test('T2: a store that holds a turn twice is reported', async () => {
+test('T2: a store that holds a transition twice is reported', async () => {
   const result = await runStory(scenario('simple-turn'), {
     plan: [],
     doctor: async ([store]) => {
@@ -104,7 +104,7 @@ test('T2: a store that holds a turn twice is reported', async () => {
   expect(result.violations).not.toEqual([]);
 });
 
-test('T2: a tool that takes effect behind the back of its log is reported', async () => {
+test('T2: a tool that takes effect without an entry in its log is reported', async () => {
   const story = scenario('tool-once');
   const result = await runStory(story, {
     plan: [],
@@ -115,14 +115,14 @@ test('T2: a tool that takes effect behind the back of its log is reported', asyn
   expect(kinds(result)).toEqual(['repeated']);
 });
 
-test('T2: a fault that was planned and never reached is reported', async () => {
+test('T2: a planned fault that was never reached is reported', async () => {
   const { failures } = await sweep({ ...scenario('simple-turn'), pairs: false }, (story, { plan }) =>
     runStory(story, { plan: plan.map(({ kind, at }) => ({ kind, at: at + 100 })) }),
   );
   expect(failures.map(({ result }) => result.violations[0]?.what)).toContain('a planned fault was never reached');
 });
 
-test('T2: lines must all be there, in their order or in any, those that may be missing aside', () => {
+test('T2: all required lines must be present, in their order or in any; optional ones may be missing', () => {
   expect(compareLines(['a', 'b'], ['a', 'b'])).toBeUndefined();
   expect(compareLines(['b', 'a'], ['a', 'b'])).toBeDefined();
   expect(compareLines(['a'], ['a', 'b'])).toBeDefined();

@@ -1,13 +1,13 @@
-/** The scenarios as tests, in two halves of about the same length, so that two cores share them. */
+/** The scenarios as tests, in two halves of about the same duration, so that two cores share them. */
 import { expect, test } from 'vitest';
 import type { Scenario } from './scenario.ts';
 import { SCENARIOS } from './scenarios.ts';
 import { describeFailure, sweep } from './sweep.ts';
 
-/** Milliseconds one scenario may take on a machine that does ten other things. */
+/** Milliseconds one scenario may take on a busy machine. */
 const SWEEP_MS = 120_000;
 
-/** Declares a test of each scenario of one half. */
+/** Declares a test for each scenario of one half. */
 export function sweepHalf(half: 0 | 1): void {
   for (const scenario of SCENARIOS.filter((_scenario, index) => index % 2 === half)) declare(scenario);
 }
@@ -17,7 +17,7 @@ function declare(scenario: Scenario): void {
   test(`T2, F01, F05, F06, F07: ${scenario.name}: every operation${pairs}`, { timeout: SWEEP_MS }, async () => {
     const report = await sweep(scenario);
     expect(report.failures.map(describeFailure)).toEqual([]);
-    // Opened, written to, closed: fewer points than this is a story that was not told.
+    // The story opens, writes and closes: with fewer operations it cannot have run.
     expect(report.operations).toBeGreaterThanOrEqual(4);
     expect(report.points).toBeGreaterThanOrEqual(report.operations * 3);
     if (scenario.pairs === true) expect(report.pairs).toBeGreaterThan(report.operations);

@@ -1,19 +1,19 @@
 /**
- * Fails the n-th operation of the store, for all n: a scenario is run once to count its operations, then once for every
- * operation and every way it can fail. Pairs: a second crash at each operation of the recovery from the first.
+ * Fails the n-th operation of the store, for all n. One run counts a scenario's operations; then there is one run for
+ * every operation and every way it can fail. Pairs: a second crash at each operation of the recovery from the first.
  */
 import { canFail, FAULT_KINDS, type FaultKind, type PlannedFault } from './faults.ts';
 import type { Scenario } from './scenario.ts';
 import { type RunResult, runStory } from './story-run.ts';
 
-/** One run that went wrong. */
+/** One run with a violation. */
 export interface SweepFailure {
   readonly scenario: string;
   readonly plan: readonly PlannedFault[];
   readonly result: RunResult;
 }
 
-/** What a sweep did. */
+/** The result of a sweep. */
 export interface SweepReport {
   /** Operations of the run without faults. */
   readonly operations: number;
@@ -23,9 +23,9 @@ export interface SweepReport {
   readonly failures: readonly SweepFailure[];
 }
 
-/** Runs that may fail before a sweep gives up: the first ones tell the story. */
+/** Runs that may fail before a sweep gives up: the first ones show the cause. */
 const FAILURES_MAX = 3;
-/** Ways to crash, in turn: at each pair another two of them. */
+/** Ways to crash. Pairs rotate through them, two for each pair. */
 const CRASHES: readonly FaultKind[] = ['before', 'torn', 'after'];
 
 /** Sweeps one scenario; `runStory` is given so that a test of the sweep can break it. */
@@ -68,12 +68,12 @@ function crashOf(operation: RunResult['operations'][number], turn: number): Faul
   return canFail(operation, kind) ? kind : 'before';
 }
 
-/** A planned fault that was never reached is a sweep that tests less than it says. */
+/** Reports a planned fault that was never reached: such a sweep tests less than it says. */
 function unreached(result: RunResult): RunResult {
   return { ...result, violations: [{ kind: 'stuck', what: 'a planned fault was never reached' }] };
 }
 
-/** A failure as a person reads it: what, how to see it again, and what happened. */
+/** A failure as text for a person: the violation, how to repeat it, and the events of the run. */
 export function describeFailure({ scenario, plan, result }: SweepFailure): string {
   const faults = plan.map(({ kind, at }) => `${kind} at operation ${at}`).join(', then ') || 'no fault';
   return [

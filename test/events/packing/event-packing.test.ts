@@ -1,4 +1,7 @@
-/** Goal: events cross a thread unchanged (P1, P2). Method: events at random, of all kinds that are packed and of some that are not, cloned as a port would. */
+/**
+ * Goal: events cross a thread unchanged (P1, P2). Method: random events, of all packed kinds and of some others, cloned
+ * as a port would.
+ */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import {
@@ -38,7 +41,7 @@ const usage = fc.record(
   { requiredKeys: ['input_tokens', 'output_tokens'] },
 ) as fc.Arbitrary<Usage>;
 const source = fc.record({ type: fc.constantFrom(...SOURCE_TYPES), name: fc.string() }, { requiredKeys: ['type'] });
-/** Few, so that one event often names what the one before it named. */
+/** Few values, so that an event often repeats those of the event before it. */
 const callId = fc.constantFrom('', 'a', 'b');
 const toolName = fc.constantFrom('', 'add', 'look');
 const content = fc.oneof(
@@ -125,7 +128,7 @@ const event = fc
     ...what,
   })) as unknown as fc.Arbitrary<SessionEvent>;
 
-test('P1: any events come out as they went in, in their order', () => {
+test('P1: any events arrive unchanged and in order', () => {
   fc.assert(
     fc.property(fc.array(event), (events) => {
       expect(crossed(events)).toStrictEqual(structuredClone(events));
@@ -133,7 +136,7 @@ test('P1: any events come out as they went in, in their order', () => {
   );
 });
 
-test('P1: a turn of several sessions, with numbers that go on and numbers that do not', () => {
+test('P1: events of several sessions arrive unchanged, with consecutive numbers and with others', () => {
   const state = (session: string, seq: number): SessionEvent => ({
     session,
     at: 5,
@@ -146,7 +149,7 @@ test('P1: a turn of several sessions, with numbers that go on and numbers that d
   expect(crossed([])).toEqual([]);
 });
 
-test('P1: what the event before named is not said again, and is there again', () => {
+test('P1: values repeated from the event before are sent once and arrive in both', () => {
   const call = {
     seq: 1,
     type: 'tool_call',
@@ -171,13 +174,13 @@ test('P1: what the event before named is not said again, and is there again', ()
   expect(crossed(events)).toStrictEqual(events);
 });
 
-test('a head has room for every word of the closed lists', () => {
+test('a head has room for every value of the closed lists', () => {
   for (const list of [MESSAGE_TYPES, PENDING_TYPES, SOURCE_TYPES, SESSION_STATES, REMOVAL_REASONS]) {
     expect(list.length).toBeLessThanOrEqual(WORD_MASK);
   }
 });
 
-test('P2: what has no row crosses whole, between what has one', () => {
+test('P2: events without a row cross whole, between events with one', () => {
   const rendered = { session: 's', at: 1, seq: 3, type: 'session.state', state: 'idle', rendered: { role: 'user' } };
   const events = [
     durable(1),
@@ -189,7 +192,7 @@ test('P2: what has no row crosses whole, between what has one', () => {
   expect(crossed(events)).toStrictEqual(events);
 });
 
-test('an event has all members of its body, and its place', () => {
+test('an event has all members of its body, its session, its time and its number', () => {
   fc.assert(
     fc.property(body, (told) => {
       const made = durableEvent('s', 7, 3, told as Parameters<typeof durableEvent>[3]);

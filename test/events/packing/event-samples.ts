@@ -7,12 +7,12 @@ export function durable(seq: number, session = 's'): SessionEvent {
   return { session, at: 0, seq, type: 'session.name', name: `name ${seq}` };
 }
 
-/** A piece of text, ephemeral. */
+/** An ephemeral piece of text. */
 export function delta(text: string, turn = 't', session = 's'): SessionEvent {
   return { session, at: 0, type: 'text.delta', text, turn };
 }
 
-/** An ephemeral event that is never joined to another. */
+/** An ephemeral event that is never joined with another. */
 export function progress(data: unknown, session = 's'): SessionEvent {
   return { session, at: 0, type: 'tool.progress', toolUseId: 'call', data };
 }
@@ -35,7 +35,7 @@ export function short(event: SessionEvent): string {
   return event.type === 'tool.progress' ? String(event.data) : event.type;
 }
 
-/** The next `count` events, as words; shorter when the iteration ends. */
+/** The next `count` events, as words; fewer if the iteration ends. */
 export async function take(events: AsyncIterator<SessionEvent>, count: number): Promise<string[]> {
   const words: string[] = [];
   while (words.length < count) {
@@ -46,14 +46,14 @@ export async function take(events: AsyncIterator<SessionEvent>, count: number): 
   return words;
 }
 
-/** Everything to the end of the iteration, as words. */
+/** All events to the end of the iteration, as words. */
 export async function takeAll(events: AsyncIterable<SessionEvent>): Promise<string[]> {
   const words: string[] = [];
   for await (const event of events) words.push(short(event));
   return words;
 }
 
-/** Lets everything that is ready to run do so: promises, and what they lead to. */
+/** Lets everything that is ready run: promises, and what they lead to. */
 export function settled(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }

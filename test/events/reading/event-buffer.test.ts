@@ -1,4 +1,7 @@
-/** Goal: the bounds of what waits for one reader (B1 to B3). Method: a small buffer, filled by hand and at random. */
+/**
+ * Goal: the bounds of the events that wait for one reader (B1 to B3). Method: a small buffer, filled by hand and at
+ * random.
+ */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { SessionEvent } from '../../../src/events/event.ts';
@@ -13,7 +16,7 @@ function drain(buffer: EventBuffer): string[] {
   return words;
 }
 
-test('B1: events come out in the order they were put in, and the sizes add up', () => {
+test('B1: events leave in the order they were put, and the sizes add up', () => {
   const buffer = new EventBuffer(wide);
   for (const event of durables(1, 100)) expect(buffer.put(event, 0)).toEqual([]);
   expect(buffer.size).toBe(100);
@@ -23,7 +26,7 @@ test('B1: events come out in the order they were put in, and the sizes add up', 
   expect([buffer.size, buffer.characters, buffer.take(), buffer.peek()]).toEqual([0, 0, undefined, undefined]);
 });
 
-test('B2: one event too many, or one too large, throws out all that waits and stays itself', () => {
+test('B2: an event beyond the bounds empties the buffer and stays itself', () => {
   const few = new EventBuffer({ ...wide, eventsMax: 3 });
   for (const event of durables(1, 3)) few.put(event, 0);
   expect(few.put(durable(4), 0).map((event) => event.seq)).toEqual([1, 2, 3]);
@@ -36,7 +39,7 @@ test('B2: one event too many, or one too large, throws out all that waits and st
   expect(small.put(durable(2), 0)).toHaveLength(1);
 });
 
-test('B3: deltas of one text are joined while they wait, of different texts are not', () => {
+test('B3: waiting deltas of one text are joined, those of different texts are not', () => {
   const buffer = new EventBuffer(wide);
   buffer.put(delta('a'), 0);
   buffer.put(delta('b'), 0);
@@ -49,7 +52,7 @@ test('B3: deltas of one text are joined while they wait, of different texts are 
   buffer.put(delta('e'), 1);
   expect(drain(buffer)).toEqual(['ab', 'thought', 'c', 'other turn', 'other session', '1', 'de']);
   buffer.put(delta('f'), 1);
-  // A durable event came between these two, though it is not here.
+  // A durable event came between these two, though it is not in this buffer.
   buffer.put(delta('g'), 2);
   expect(drain(buffer)).toEqual(['f', 'g']);
 });
@@ -63,7 +66,7 @@ test('B1, B3: joined text is bounded too', () => {
   expect(buffer.size).toBe(1);
 });
 
-test('B1: for any puts and takes the bounds hold, and what is not lost comes out in order', () => {
+test('B1: for any puts and takes the bounds hold, and the kept events leave in order', () => {
   const events = fc.array(fc.record({ isTaken: fc.boolean(), length: fc.nat(200) }), { maxLength: 300 });
   fc.assert(
     fc.property(
@@ -92,13 +95,13 @@ test('B1: for any puts and takes the bounds hold, and what is not lost comes out
   );
 });
 
-test('B1: order and size hold while the buffer grows from any place of it, and after a large burst', () => {
+test('B1: order and size hold while the buffer grows from any position, and after a large burst', () => {
   const buffer = new EventBuffer({ ...wide, eventsMax: 10_000 });
   let next = 1;
   let wanted = 1;
   for (const burst of [10, 20, 100, 3_000, 5, 4_000]) {
     for (let count = 0; count < burst; count += 1) buffer.put(durable(next++), 0);
-    // All but a few: the next burst begins in the middle of what there is.
+    // A few stay, so that the next burst begins in the middle of the buffer.
     for (const left = burst === 3_000 ? 0 : 3; buffer.size > left; wanted += 1) expect(buffer.take()?.seq).toBe(wanted);
   }
   expect(buffer.clear().map((event) => event.seq)).toEqual([next - 3, next - 2, next - 1]);

@@ -1,4 +1,7 @@
-/** Goal: how a tap hands over what is told (T1 to T4). Method: a reader that notes what it is called with, and may hold or throw. */
+/**
+ * Goal: how a tap hands over published events (T1 to T4). Method: a reader that records its calls, and may hold or
+ * throw.
+ */
 import { expect, test } from 'vitest';
 import { LOST_SESSIONS_MAX } from '../../../src/base/bounds.ts';
 import { LimitError } from '../../../src/base/errors.ts';
@@ -7,9 +10,9 @@ import { delta, durable, durables, settled, short } from '../packing/event-sampl
 
 interface Tapped {
   readonly tap: EventTap;
-  /** Calls, in order; an event as a word. */
+  /** The calls in order; an event as a word. */
   readonly calls: string[];
-  /** What `over` was called with. */
+  /** The arguments of the calls of `over`. */
   readonly overs: unknown[];
   /** Events that can be taken before the reader holds. */
   room: number;
@@ -33,7 +36,7 @@ function tapped(options: EventTapOptions = {}, other: Partial<TapReader> = {}): 
   return all;
 }
 
-test('T1: what is told is taken in its order, behind the code that tells it', async () => {
+test('T1: published events are taken in order, after the code that published them', async () => {
   const { tap, calls } = tapped();
   tap.pushAll([durable(1), delta('text')]);
   tap.end('r');
@@ -43,7 +46,7 @@ test('T1: what is told is taken in its order, behind the code that tells it', as
   expect(calls).toEqual(['1', 'text', 'gone r', '2']);
 });
 
-test('T1: what is told while something is taken comes behind it', async () => {
+test('T1: an event published during a take is taken later', async () => {
   const taken: string[] = [];
   const { tap } = tapped(
     { eventsMax: 2 },
@@ -61,7 +64,7 @@ test('T1: what is told while something is taken comes behind it', async () => {
   expect(taken).toEqual(['1', '2', '5', '6']);
 });
 
-test('T2: beyond the bound all that waits is lost, and its sessions are cut off before what comes later', async () => {
+test('T2: beyond the bound all waiting events are lost, and their sessions are cut off before later ones', async () => {
   const { tap, calls } = tapped({ eventsMax: 3 });
   tap.pushAll([durable(1), durable(1, 'r')]);
   tap.pushAll([delta('only text', 't', 'q')]);
@@ -70,7 +73,7 @@ test('T2: beyond the bound all that waits is lost, and its sessions are cut off 
   expect(calls).toEqual(['lost s', 'lost r', '9']);
 });
 
-test('T2: a list longer than the bound is taken whole where nothing waits; a deletion that is lost is still told', async () => {
+test('T2: a list beyond the bound is taken whole if nothing waits; a dropped deletion is still reported', async () => {
   const { tap, calls } = tapped({ eventsMax: 2 });
   tap.pushAll(durables(1, 4));
   await settled();
@@ -81,7 +84,7 @@ test('T2: a list longer than the bound is taken whole where nothing waits; a del
   expect(calls).toEqual(['1', '2', '3', '4', 'gone s', 'lost r', '2']);
 });
 
-test('T3: a reader that can take no more is left alone until it resumes, and goes on where it was', async () => {
+test('T3: a reader that can take no more is not called until it resumes, and continues where it was', async () => {
   const reader = tapped();
   const { tap, calls } = reader;
   reader.room = 2;
@@ -98,7 +101,7 @@ test('T3: a reader that can take no more is left alone until it resumes, and goe
   expect(calls).toEqual(['1', '2', '3', '4', '5']);
 });
 
-test('T3: what waits while a reader holds is bounded too, and one too far behind is let go with an error', async () => {
+test('T3: events waiting for a holding reader are bounded; a reader too far behind ends with an error', async () => {
   const reader = tapped({ eventsMax: 3 });
   const { tap, calls, overs } = reader;
   reader.room = 1;
@@ -114,7 +117,7 @@ test('T3: what waits while a reader holds is bounded too, and one too far behind
   expect(overs).toEqual([expect.any(LimitError)]);
 });
 
-test('T4: it ends once, behind what waits; a reader that leaves ends it at once', async () => {
+test('T4: it ends once, after the waiting events; a reader that leaves ends it at once', async () => {
   let closed = 0;
   const onClose = (): void => {
     closed += 1;
@@ -136,7 +139,7 @@ test('T4: it ends once, behind what waits; a reader that leaves ends it at once'
   expect([left.calls, left.overs, closed]).toEqual([[], [undefined], 2]);
 });
 
-test('T4: what the reader throws ends it', async () => {
+test('T4: an error that the reader throws ends it', async () => {
   const { tap, overs } = tapped(
     {},
     {

@@ -1,4 +1,6 @@
-/** Goal: who is told what on the host thread (N1 to N3). Method: several subscribers of one fan-out. */
+/**
+ * Goal: which events reach which subscribers on the host thread (N1 to N3). Method: several subscribers of one fan-out.
+ */
 import { expect, test, vi } from 'vitest';
 import { LOST_SESSIONS_MAX } from '../../../src/base/bounds.ts';
 import { LimitError } from '../../../src/base/errors.ts';
@@ -33,7 +35,7 @@ test('N1: an event reaches the subscribers of its session and of all sessions, a
   ]);
 });
 
-test('N2: a subscriber that throws, is stalled or leaves does not touch the others', async () => {
+test('N2: a subscriber that throws, stalls or leaves does not affect the others', async () => {
   const fanOut = new FanOut({ now });
   const throwing = fanOut.subscribe('s', {
     replay,
@@ -54,7 +56,7 @@ test('N2: a subscriber that throws, is stalled or leaves does not touch the othe
   expect(fanOut.size).toBe(2);
 });
 
-test('N3: interest begins with the first reader, before it can ask its log, and ends with the last', async () => {
+test('N3: interest begins with the first reader, before it can read its log, and ends with the last', async () => {
   const onInterest = vi.fn();
   const fanOut = new FanOut({ now, onInterest });
   expect(fanOut.isRead('s')).toBe(false);
@@ -82,7 +84,7 @@ test('N3: interest begins with the first reader, before it can ask its log, and 
   expect(fanOut.size).toBe(0);
 });
 
-test('N3: a session that ends lets its readers go, read to the end or not, and can be read anew', async () => {
+test('N3: a session that ends releases its readers, read to the end or not, and can be read again', async () => {
   const onInterest = vi.fn();
   const fanOut = new FanOut({ now, onInterest });
   const reader = fanOut.subscribe('s', { replay });
@@ -105,7 +107,7 @@ test('N3: a session that ends lets its readers go, read to the end or not, and c
   ]);
 });
 
-test('subscribers are bounded, and a place that is left can be taken', async () => {
+test('subscribers are bounded, and one that leaves makes room', async () => {
   const fanOut = new FanOut({ now, subscribersMax: 2 });
   const first = fanOut.subscribe('s', { replay });
   fanOut.subscribeAll();
@@ -115,7 +117,7 @@ test('subscribers are bounded, and a place that is left can be taken', async () 
   expect(fanOut.subscribe('r', { replay }).isOver).toBe(false);
 });
 
-test('E2: a reader of all sessions is told of a gap per session, which is not filled, and let go when it is too far behind', async () => {
+test('E2: a reader of all sessions receives an unfilled gap per session, and ends when too far behind', async () => {
   const fanOut = new FanOut({ now });
   const bounds = { eventsMax: 3, charactersMax: 100_000 };
   const slow = fanOut.subscribeAll({ bounds });
@@ -131,7 +133,7 @@ test('E2: a reader of all sessions is told of a gap per session, which is not fi
   expect(fanOut.size).toBe(0);
 });
 
-test('N1 to N3: a tap reads all sessions, counts as a reader of them, and is told of deletions alone', async () => {
+test('N1 to N3: a tap reads all sessions, counts as a reader of them, and alone is notified of deletions', async () => {
   const onInterest = vi.fn();
   const fanOut = new FanOut({ now, onInterest, subscribersMax: 2 });
   const calls: string[] = [];
@@ -160,7 +162,7 @@ test('N1 to N3: a tap reads all sessions, counts as a reader of them, and is tol
   expect([fanOut.size, over.mock.calls.length]).toEqual([0, 1]);
 });
 
-test('N3: when all reading ends, so do taps, with the error there is', async () => {
+test('N3: when all reading ends, taps end too, with the error if there is one', async () => {
   const onInterest = vi.fn();
   const fanOut = new FanOut({ now, onInterest });
   const over = vi.fn();

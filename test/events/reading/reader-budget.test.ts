@@ -20,7 +20,7 @@ const large = (seq: number, session = 's'): SessionEvent => ({
 const log = Array.from({ length: 40 }, (_, index) => large(index + 1));
 const bytes = charactersOf(large(1));
 
-test('M1: the reader that holds most gives up first, and reads everything all the same', async () => {
+test('M1: the largest holder gives up first, and still reads everything', async () => {
   const budget = new ReaderBudget(bytes * 10);
   const slow = new EventQueue({ session: 's', replay: replayOf(log), now, budget });
   const quick = new EventQueue({ session: 's', replay: replayOf(log), now, budget });
@@ -32,12 +32,12 @@ test('M1: the reader that holds most gives up first, and reads everything all th
     expect(budget.held).toBeLessThanOrEqual(bytes * 10);
   }
   expect(seen).toEqual(log.map(short));
-  // The buffer was given up once while it filled, and once more for the page of the log.
+  // The buffer was given up once while it filled, and again for the page of the log.
   const late = (await take(slow, 42)).filter((word) => !word.startsWith('gap'));
   expect(late).toEqual(log.map(short));
 });
 
-test('M1: of itself a budget has READERS_BYTES_MAX', () => {
+test('M1: the default budget is READERS_BYTES_MAX', () => {
   const budget = new ReaderBudget();
   const reader = {
     held: 0,
@@ -69,7 +69,7 @@ test('M3: a page of the log that was given up is read again, without a gap', asy
   await settled();
 });
 
-test('M2: what several hold is counted once, and is gone with the last of them', () => {
+test('M2: shared data is counted once, and is freed with its last holder', () => {
   const budget = new ReaderBudget(1_000_000);
   const thing = {};
   const readers = Array.from({ length: 3 }, () => ({ held: 10_000, giveUp: () => undefined }));
@@ -79,7 +79,7 @@ test('M2: what several hold is counted once, and is gone with the last of them',
   expect(budget.held).toBe(0);
 });
 
-test('nothing stays behind of readers that end, that are ended, and that are never read to their end', async () => {
+test('nothing remains of readers that end, that are ended, or that are never read to their end', async () => {
   const budget = new ReaderBudget();
   const [broken, aborted, abandoned] = Array.from({ length: 3 }, () => {
     const stop = new AbortController();

@@ -1,6 +1,6 @@
 /**
- * Goal: one reader of one session sees each durable event once, in order, whatever its speed (E1 to E5).
- * Method: a log that is an array, live events told by hand; the property test drives log, replay and reader at random.
+ * Goal: one reader of one session sees each durable event once, in order, at any speed (E1 to E5). Method: a log that
+ * is an array, and live events published by hand. The property test drives log, replay and reader at random.
  */
 import fc from 'fast-check';
 import { describe, expect, test, vi } from 'vitest';
@@ -25,7 +25,7 @@ function queueOf(options: Partial<EventQueueOptions> = {}, log: readonly Session
 }
 
 describe('replay and live', () => {
-  test('E1: what the log has after the place of subscription comes first, then what is live, without a seam', async () => {
+  test('E1: events of the log after the cursor come first, then live ones, without loss or repetition', async () => {
     const log = durables(1, 600);
     const queue = queueOf({ after: 10 }, log);
     for (const event of durables(601, 603)) {
@@ -40,7 +40,7 @@ describe('replay and live', () => {
     expect(await take(queue, 1)).toEqual(['604']);
   });
 
-  test('E1: an event that the log gave and that is told live as well is read once', async () => {
+  test('E1: an event from the log that is also published live is read once', async () => {
     const log = durables(1, 3);
     const queue = queueOf({ after: 0 }, log);
     queue.push(durable(2));
@@ -54,7 +54,7 @@ describe('replay and live', () => {
     expect(await take(queue, 1)).toEqual(['4']);
   });
 
-  test('E1: without a place the iteration begins with the first event told', async () => {
+  test('E1: without a cursor the iteration begins with the first published event', async () => {
     const queue = queueOf({}, durables(1, 9));
     queue.push(progress('before'));
     queue.push(durable(10));
@@ -75,14 +75,14 @@ describe('replay and live', () => {
     expect(await waiting).toEqual(['7', '8', '9', '10']);
   });
 
-  test('E1: what the log has no longer is announced and left out, at its beginning, in it, and behind it', async () => {
+  test('E1: events missing from the log, anywhere in it, are announced and left out', async () => {
     const log = [durable(5), durable(6), durable(9)];
     const queue = queueOf({ after: 0 }, log);
     queue.push(durable(12));
     expect(await take(queue, 7)).toEqual(['gap 1-4', '5', '6', 'gap 7-8', '9', 'gap 10-11', '12']);
   });
 
-  test('E1: events told and thrown out while a page of the log is under way are read from the log', async () => {
+  test('E1: events published and dropped during a read of a log page are read from the log', async () => {
     const log: SessionEvent[] = [];
     const pages: (() => void)[] = [];
     const replay: Replay = (fromSeq, limit) => {
@@ -96,7 +96,7 @@ describe('replay and live', () => {
       log.push(event);
       queue.push(event);
     }
-    // The first page was read when the log was empty: it must not be taken for the end of the log.
+    // The first page was read when the log was empty: that must not count as the end of the log.
     for (let count = 0; count < 4; count += 1) {
       pages.shift()?.();
       await settled();
@@ -107,7 +107,7 @@ describe('replay and live', () => {
 });
 
 describe('a slow reader', () => {
-  test('E2: what is lost is announced at the next read and re-filled from the log, and live goes on behind it', async () => {
+  test('E2: lost events are announced at the next read and read from the log, and live events follow', async () => {
     const log: SessionEvent[] = [];
     const queue = queueOf({ after: 0, bounds: small }, log);
     const tell = (event: SessionEvent): void => {
@@ -125,14 +125,14 @@ describe('a slow reader', () => {
     expect(await take(queue, 1)).toEqual(['11']);
   });
 
-  test('E2: no gap is told of where only ephemeral events were lost', async () => {
+  test('E2: no gap is published when only ephemeral events were lost', async () => {
     const queue = queueOf({ bounds: small });
     for (let count = 0; count < 6; count += 1) queue.push(progress(count));
     queue.push(durable(1));
     expect(await take(queue, 3)).toEqual(['4', '5', '1']);
   });
 
-  test('E3: an ephemeral event is not read behind a durable one that came after it', async () => {
+  test('E3: an ephemeral event is not read after a durable one that followed it', async () => {
     const log: SessionEvent[] = [durable(1)];
     const queue = queueOf({ after: 0 }, log);
     const first = take(queue, 1);
@@ -156,7 +156,7 @@ describe('a slow reader', () => {
     }
   });
 
-  test('B3: pieces of a text come as one when the reader is slow, one by one when it waits', async () => {
+  test('B3: pieces of a text arrive joined if the reader is slow, one by one if it waits', async () => {
     const queue = queueOf();
     for (const text of ['a', 'b', 'c']) queue.push(delta(text));
     expect(await take(queue, 1)).toEqual(['abc']);
@@ -192,7 +192,7 @@ describe('the end', () => {
     expect(onClose).toHaveBeenCalledTimes(1);
   });
 
-  test('E5: until ends it behind the event, also when the view leaves that event out', async () => {
+  test('E5: until ends it after the event, also when the view leaves that event out', async () => {
     const { queue, onClose } = closed({ until: (event) => event.seq === 2 });
     for (const event of durables(1, 3)) queue.push(event);
     expect(await take(queue, 2)).toEqual(['1', '2']);
@@ -210,7 +210,7 @@ describe('the end', () => {
     expect(even.onClose).toHaveBeenCalledTimes(1);
   });
 
-  test('E5: a signal ends it at once, while a read waits, before it began, and never leaves a listener', async () => {
+  test('E5: a signal ends it at once, while a read waits or before it began, and never leaves a listener', async () => {
     const control = new AbortController();
     const { queue, onClose } = closed({ signal: control.signal });
     const waiting = queue.next();
@@ -231,7 +231,7 @@ describe('the end', () => {
     expect(removed).toHaveBeenCalledTimes(1);
   });
 
-  test('E5: a read that waits for a page of the log that never comes is done when the iteration ends', async () => {
+  test('E5: a read that waits for a log page that never comes is done when the iteration ends', async () => {
     const { queue } = closed({ after: 0, replay: () => new Promise(() => undefined) });
     const waiting = queue.next();
     await settled();
@@ -239,7 +239,7 @@ describe('the end', () => {
     expect(await waiting).toEqual({ done: true, value: undefined });
   });
 
-  test('E5: close ends it behind what is at hand, fail too and with its error, once', async () => {
+  test('E5: close ends it after the buffered events, fail does too and with its error, once', async () => {
     const { queue } = closed();
     queue.push(durable(1));
     queue.close();
@@ -297,7 +297,7 @@ describe('the end', () => {
     expect(await queue.next()).toEqual({ done: true, value: undefined });
   });
 
-  test('reads asked for at once are served in their order', async () => {
+  test('concurrent reads are served in order', async () => {
     const queue = queueOf({ until: (event) => event.seq === 2 });
     const reads = [queue.next(), queue.next(), queue.next()];
     queue.push(durable(1));
@@ -307,14 +307,14 @@ describe('the end', () => {
   });
 });
 
-/** One run of the property: what happens is drawn from `picks`; ends by letting the reader read all. */
+/** One run of the property. `picks` draws the steps; at the end the reader reads everything. */
 async function randomRun(picks: readonly number[], startAt: number | undefined, alreadyLogged: number): Promise<void> {
   const log = durables(1, alreadyLogged);
   const pages: (() => void)[] = [];
   const replay: Replay = (fromSeq, limit) => {
     const asked = [...log];
     return new Promise((resolve) => {
-      // The log is read either when it is asked or when it answers; a page is as short as it likes.
+      // The log is read either at the request or at the answer; a page may be of any length.
       const isLate = pages.length % 2 === 0;
       pages.push(() => resolve(replayOf(isLate ? log : asked)(fromSeq, Math.min(limit, 3)).then((page) => page)));
     });
@@ -363,7 +363,7 @@ function checkRead(read: readonly SessionEvent[], startAt: number | undefined, l
   let place: number | undefined;
   for (const event of read) {
     if (event.seq !== undefined) place = event.seq;
-    // An ephemeral event tells after which durable one it came.
+    // An ephemeral event carries the number of the durable event before it.
     if (event.type === 'tool.progress' && place !== undefined) expect(event.data).toBe(place);
     if (event.type === 'gap') {
       expect(event.from).toBeLessThanOrEqual(event.to);

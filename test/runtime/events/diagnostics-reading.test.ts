@@ -1,6 +1,6 @@
 /**
- * Goal: how diagnostics read all sessions (H1 to H3). Method: the reading alone, over a fan-out a test tells events of, with sessions that
- * are known when the test says so.
+ * Goal: how diagnostics read all sessions (H1 to H3). Method: the reading alone, over a fan-out to which a test
+ * publishes events. The test decides when a session becomes known.
  */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { afterEach, expect, test } from 'vitest';
@@ -26,17 +26,17 @@ function event(session: string, seq: number, body: EventBody): SessionEvent {
 }
 
 interface Read {
-  /** Turns told, as words: `s start`, `s end end_turn`. */
+  /** Published turns, as words: `s start`, `s end end_turn`. */
   readonly turns: string[];
   readonly fanOut: FanOut;
   readonly interest: (readonly [string | undefined, boolean])[];
-  /** What was asked for of introductions. */
+  /** Whether introductions were requested, for each request. */
   readonly introductions: boolean[];
-  /** Sessions asked for, in order. */
+  /** Sessions looked up, in order. */
   readonly asked: string[];
   readonly failures: unknown[];
   readonly diagnostics: Diagnostics;
-  /** Answers what was asked of a session. */
+  /** Answers the look-up of a session. */
   know(session: string, agent?: string): void;
 }
 
@@ -95,7 +95,7 @@ test('H2: events of a session wait until its agent is known, those of others do 
   expect(turns).toEqual(['r b start', 's a start', 's a end end_turn']);
 });
 
-test('H3: where too much waits for an answer, what comes later waits in its order, and is taken when the answer is there', async () => {
+test('H3: if too many events wait for an answer, later ones wait in order and are taken after it', async () => {
   const { fanOut, turns, know } = read();
   const eviction: EventBody = { type: 'eviction', below: 1 };
   const many = Array.from({ length: DIAGNOSED_WAITING_MAX + 10 }, (_, index) => event('s', index + 2, eviction));
@@ -108,7 +108,7 @@ test('H3: where too much waits for an answer, what comes later waits in its orde
   expect(turns).toEqual(['s a start', 's a end end_turn']);
 });
 
-test('H3: what is lost meanwhile ends what was under way in its sessions as unseen, and in no other', async () => {
+test('H3: lost events end the open operations of their sessions as unseen, and of no other', async () => {
   const { fanOut, turns, know } = read();
   fanOut.publish([event('r', 1, awaiting), event('q', 1, awaiting)]);
   await settled();
@@ -119,7 +119,7 @@ test('H3: what is lost meanwhile ends what was under way in its sessions as unse
   const many = Array.from({ length: DIAGNOSED_WAITING_MAX + 1 }, (_, index) => event('s', index + 1, eviction));
   fanOut.publish(many);
   await settled();
-  // Nothing is taken now: what is told beyond the bound throws out what waits.
+  // The reading takes nothing now: an event beyond the bound drops all that wait.
   fanOut.publish([event('r', 2, finished)]);
   fanOut.publish(Array.from({ length: SUBSCRIBER_EVENTS_MAX }, (_, index) => event('p', index + 1, eviction)));
   await settled();
@@ -133,7 +133,7 @@ test('H3: what is lost meanwhile ends what was under way in its sessions as unse
   expect(turns.slice(3)).toEqual(['q a end end_turn']);
 });
 
-test('a session that is deleted ends as unseen, and another of its name is asked for anew', async () => {
+test('a deleted session ends as unseen, and another session of its name is looked up again', async () => {
   const { fanOut, turns, asked, know } = read();
   fanOut.publish([event('s', 1, awaiting)]);
   await settled();
@@ -148,7 +148,7 @@ test('a session that is deleted ends as unseen, and another of its name is asked
   expect(asked).toEqual(['s', 's']);
 });
 
-test('a session that is deleted while it is asked for is told of to where it was seen, and another of its name is asked for', async () => {
+test('a session deleted during its look-up is published to its last event; its successor is looked up', async () => {
   const { fanOut, turns, asked, know } = read();
   fanOut.publish([event('s', 1, awaiting), event('s', 2, finished), event('s', 3, awaiting)]);
   fanOut.end('s');
@@ -164,7 +164,7 @@ test('a session that is deleted while it is asked for is told of to where it was
   expect(asked).toEqual(['s', 's']);
 });
 
-test('H2: a session that is introduced is not asked for, and is who was introduced last', async () => {
+test('H2: an introduced session is not looked up, and its last introduction counts', async () => {
   const { fanOut, turns, asked, diagnostics, introductions } = read();
   expect(introductions).toEqual([true]);
   diagnostics.introduced([
@@ -184,7 +184,7 @@ test('H2: a session that is introduced is not asked for, and is who was introduc
   expect(asked).toEqual([]);
 });
 
-test('H2: one that is introduced while it is asked for is who was introduced', async () => {
+test('H2: an introduction during a look-up wins over its answer', async () => {
   const { fanOut, turns, diagnostics, know } = read();
   fanOut.publish([event('s', 1, awaiting)]);
   await settled();
@@ -196,7 +196,7 @@ test('H2: one that is introduced while it is asked for is who was introduced', a
   expect(turns).toEqual(['s newer start', 's newer end end_turn', 's newer start']);
 });
 
-test('H1: with nobody subscribed any more nothing is watched, and what was under way ended; another look begins again', async () => {
+test('H1: without a subscriber nothing is watched and open operations end; another look begins again', async () => {
   const { fanOut, interest, introductions, diagnostics } = read();
   expect(interest).toEqual([[undefined, true]]);
   diagnostics.look();
@@ -219,7 +219,7 @@ test('H1: with nobody subscribed any more nothing is watched, and what was under
   expect(introductions).toEqual([true, false, true]);
 });
 
-test('a reading that fails says so, ends what was under way, and begins again; one that ends with the runtime does not', async () => {
+test('a failed reading is logged, ends open operations and begins again, unless the runtime ended', async () => {
   const { fanOut, turns, failures, know } = read();
   fanOut.publish([event('s', 1, awaiting)]);
   await settled();

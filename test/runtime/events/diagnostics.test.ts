@@ -1,6 +1,6 @@
 /**
- * Goal: what the diagnostics channels tell. Method: real runtimes with a scripted model and a listener on every channel; the holes and
- * pauses a scripted model does not make are events given to the tracker by hand.
+ * Goal: the messages of the diagnostics channels. Method: real runtimes with a scripted model and a listener on every
+ * channel. Holes and pauses that a scripted model does not produce are events given to the tracker by hand.
  */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { afterEach, describe, expect, test } from 'vitest';
@@ -39,7 +39,7 @@ function of<N extends DiagnosticsName>(heard: readonly Heard[], name: N): readon
 }
 
 describe.each(MATRIX)('sessions: $sessions, models: $models', (threads) => {
-  test('a turn tells its parts, each begun and ended once, with the facts of its session', async () => {
+  test('a turn publishes its parts, each begun and ended once, with the facts of its session', async () => {
     const heard = listen();
     const runtime = await kit.open({
       threads,
@@ -75,7 +75,7 @@ describe.each(MATRIX)('sessions: $sessions, models: $models', (threads) => {
     for (const commit of commits) expect(commit.flushes).toBeGreaterThan(0);
   });
 
-  test('a child is told of by its parent before it tells of itself', async () => {
+  test('a child is published by its parent before it publishes itself', async () => {
     const heard = listen();
     const runtime = await kit.open({ threads, provider: scripted(() => 'done') as never });
     const child = await runtime.session('root').spawn({ task: 'look', name: 'scout' });
@@ -94,7 +94,7 @@ describe.each(MATRIX)('sessions: $sessions, models: $models', (threads) => {
   });
 });
 
-test('a call that is tried again is as many attempts as were made, begun when they began', async () => {
+test('each attempt of a retried call is published with its own start', async () => {
   const clock = manualClock();
   const heard = listen(['modelCall', 'turn']);
   const overloaded = { error: { status: 529 } };
@@ -115,7 +115,7 @@ test('a call that is tried again is as many attempts as were made, begun when th
   expect(of(heard, 'turn')[1]).toMatchObject({ modelCalls: 2 });
 });
 
-test('a turn that fails ends its last attempt with the error, and itself', async () => {
+test('a failed turn ends its last attempt with the error, and then itself', async () => {
   const heard = listen(['modelCall', 'turn']);
   const runtime = await kit.open({ provider: scripted([{ error: { status: 400, message: 'no' } }]) });
   const receipt = await runtime.session('s').send('hi');
@@ -125,7 +125,7 @@ test('a turn that fails ends its last attempt with the error, and itself', async
   expect(of(heard, 'turn')[1]).toMatchObject({ reason: 'failed', error: { code: 'model_invalid_request' } });
 });
 
-test('without a subscriber nothing is watched; the first session asked for after one came is told of', async () => {
+test('without a subscriber nothing is watched; later the first session is looked up and published', async () => {
   const runtime = await kit.open({ provider: scripted(() => 'ok') as never });
   await runtime.session('before').ask('hi');
   const heard = listen(['turn']);
@@ -139,7 +139,7 @@ test('without a subscriber nothing is watched; the first session asked for after
   expect(heard).toHaveLength(2);
 });
 
-test('what is under way when the runtime closes ends as unseen', async () => {
+test('open operations end as unseen when the runtime closes', async () => {
   const heard = listen(['turn', 'modelCall', 'mailbox']);
   const runtime: Runtime = await kit.open({ provider: scripted(() => new Promise<never>(() => undefined)) as never });
   await runtime.session('s').send('hi');
@@ -150,7 +150,7 @@ test('what is under way when the runtime closes ends as unseen', async () => {
   expect(of(heard, 'modelCall')[1]).toMatchObject({ phase: 'end', stop: 'unseen' });
 });
 
-test('a thousand sessions that begin at once are told of, each turn begun and ended', async () => {
+test('a thousand sessions that begin at once are published, each turn begun and ended', async () => {
   const heard = listen(['turn', 'tool']);
   const ask = { toolUse: { name: 'add', input: { a: 1, b: 2 } } };
   const runtime = await kit.open({
@@ -207,7 +207,7 @@ describe('the tracker', () => {
     expect(tracker.size).toBe(0);
   });
 
-  test('a hole in the numbers ends what is under way; what is told twice is taken once', () => {
+  test('a hole in the numbers ends open operations; a repeated event is taken once', () => {
     const { heard, tell, tracker } = track();
     tell(awaiting, { type: 'tool.started', toolUseId: 'a', toolName: 'add' });
     tracker.take({ session: 's', at: 20, seq: 1, ...awaiting } as SessionEvent, facts);
@@ -218,7 +218,7 @@ describe('the tracker', () => {
     expect(tracker.size).toBe(0);
   });
 
-  test('sessions whose events alternate are told apart, one that begins again or is lost among them', () => {
+  test('sessions with alternating events stay apart, even if one begins again or is lost', () => {
     const { heard, tracker } = track();
     const take = (session: string, seq: number, body: EventBody): void =>
       tracker.take({ session, at: seq, seq, ...body } as SessionEvent, { session, provider: 'test' });
@@ -248,7 +248,7 @@ describe('the tracker', () => {
     ]);
   });
 
-  test('entries leave in any order, and calls end in any order, each with its own', () => {
+  test('entries leave in any order, and calls end in any order, each with its own start', () => {
     const { heard, tell, tracker } = track();
     const source = { type: 'user' } as const;
     const entry = (id: number, toolUseId?: string): EventBody => ({
@@ -290,7 +290,7 @@ describe('the tracker', () => {
     ]);
   });
 
-  test('events that were lost do the same, and an entry that waited is let go', () => {
+  test('lost events end open operations too, and a waiting entry is dropped', () => {
     const { heard, tell, tracker } = track();
     const source = { type: 'user' } as const;
     tell({

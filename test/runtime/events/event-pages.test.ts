@@ -1,6 +1,4 @@
-/**
- * Goal: P1 to P4 of the pages that readers on the host share. Method: a line to a shard that answers when the test says so.
- */
+/** Goal: P1 to P4 of the pages that readers on the host share. Method: a shard that answers when the test says so. */
 import { expect, test } from 'vitest';
 import { REPLAYS_UNDER_WAY_MAX } from '../../../src/base/bounds.ts';
 import type { SessionEvent } from '../../../src/events/event.ts';
@@ -34,7 +32,7 @@ test('P1: readers that want one page share it and its events, at once and a litt
   expect(asked).toHaveLength(1);
 });
 
-test('P2: a bounded number is under way, the others follow in their order, also where one fails', async () => {
+test('P2: a bounded number of requests is in flight; others follow in order, even after a failure', async () => {
   const { pages, asked } = new Line();
   const count = REPLAYS_UNDER_WAY_MAX + 3;
   const wanted = Array.from({ length: count }, (_, index) => pages.page(`s${index}`, 0, 10));
@@ -47,7 +45,7 @@ test('P2: a bounded number is under way, the others follow in their order, also 
   expect((await Promise.all(wanted)).map(([event]) => event?.session)).toEqual(asked.map(({ session }) => session));
 });
 
-test('P3: an empty page is no answer for a reader that came after it was asked for', async () => {
+test('P3: an empty page does not answer a reader that came after its request', async () => {
   const { pages, asked } = new Line();
   const early = pages.page('s', 0, 10);
   await settled();
@@ -60,7 +58,7 @@ test('P3: an empty page is no answer for a reader that came after it was asked f
   expect(await late).toHaveLength(1);
 });
 
-test('P4: pages are forgotten with their session, also one that is under way', async () => {
+test('P4: pages are forgotten with their session, also one in flight', async () => {
   const { pages, asked } = new Line();
   const before = pages.page('s', 0, 10);
   await settled();

@@ -1,4 +1,7 @@
-/** Goal: a reader of all sessions goes on where it was: of the sessions it names it misses nothing and reads nothing twice. */
+/**
+ * Goal: a reader of all sessions continues where it was. In the sessions it names it misses nothing and reads nothing
+ * twice.
+ */
 import { describe, expect, test } from 'vitest';
 import { EVENT_PLACES_MAX, SUBSCRIBER_EVENTS_MAX } from '../../../src/base/bounds.ts';
 import type { SessionEvent, ViewedEvent } from '../../../src/index.ts';
@@ -10,7 +13,7 @@ const kit = runtimeKit();
 const echo = scripted({ rules: [], otherwise: 'to {{text}}' });
 const durable = (event: SessionEvent): boolean => event.seq !== undefined || event.type === 'gap';
 
-/** Reads until `isLast`, that one included. */
+/** Reads up to and including the event for which `isLast` is true. */
 async function until<Event extends ViewedEvent>(
   events: AsyncIterable<Event>,
   isLast: (event: Event) => boolean,
@@ -33,8 +36,8 @@ const ends = (id: string, times: number): ((event: ViewedEvent) => boolean) => {
   };
 };
 
-describe.each(MATRIX)('events of all sessions after places, sessions: $sessions, models: $models', (threads) => {
-  test('what the log has, then live: no gap, no duplicate; others are live only', async () => {
+describe.each(MATRIX)('events of all sessions after cursors, sessions: $sessions, models: $models', (threads) => {
+  test('events of the log come first, then live ones, without gap or duplicate; others are live only', async () => {
     const runtime = await kit.open({ threads, provider: echo });
     const [one, two, three] = ['one', 'two', 'three'].map((id) => runtime.session(id)) as [
       ReturnType<typeof runtime.session>,
@@ -54,7 +57,7 @@ describe.each(MATRIX)('events of all sessions after places, sessions: $sessions,
     expect(events.some(({ type }) => type === 'gap')).toBe(false);
   });
 
-  test('a reader that comes back with its places, after a restart too, reads each event once', async () => {
+  test('a reader that returns with its cursors, after a restart too, reads each event once', async () => {
     const directory = await kit.directory();
     const ids = ['a', 'b', 'c'];
     const places: Record<string, number> = Object.fromEntries(ids.map((id) => [id, 0]));
@@ -62,7 +65,7 @@ describe.each(MATRIX)('events of all sessions after places, sessions: $sessions,
     for (let round = 0; round < 3; round += 1) {
       const runtime = await kit.open({ directory, threads, provider: echo });
       const asked = Promise.all(ids.map((id) => runtime.session(id).ask(`round ${round}`)));
-      // Gone in the middle of it, at a different place each time.
+      // Leaves in the middle of it, at a different event each time.
       let left = 10 + round * 7;
       for await (const event of runtime.events({ after: places, filter: durable })) {
         seen.push(event);
@@ -86,7 +89,7 @@ describe.each(MATRIX)('events of all sessions after places, sessions: $sessions,
     for (const id of ids) expect(of(seen, id), id).toEqual(whole.get(id));
   });
 
-  test('a deleted session that is made again is read from its first event', async () => {
+  test('a deleted session that is created again is read from its first event', async () => {
     const runtime = await kit.open({ threads, provider: echo });
     await runtime.session('s').ask('old');
     const old = await history(runtime.session('s'));
@@ -99,7 +102,7 @@ describe.each(MATRIX)('events of all sessions after places, sessions: $sessions,
     await iterator.return?.();
   });
 
-  test('ends with its signal, with the runtime, and before it began', async () => {
+  test('the iteration ends with its signal, also one aborted before, and with the runtime', async () => {
     const runtime = await kit.open({ threads, provider: echo });
     await runtime.session('s').ask('hi');
     expect(await collect(runtime.events({ after: { s: 0 }, signal: AbortSignal.abort() }))).toEqual([]);
@@ -116,7 +119,7 @@ describe.each(MATRIX)('events of all sessions after places, sessions: $sessions,
     expect(await waiting).toEqual([]);
   });
 
-  test('a mode and a filter see each event once; what they throw ends the reading', async () => {
+  test('a mode and a filter see each event once; an error they throw ends the reading', async () => {
     const runtime = await kit.open({ threads, provider: echo });
     await runtime.session('s').ask('hi');
     const shown = await until(runtime.events({ after: { s: 0 }, mode: 'basic' }), ends('s', 1));
@@ -128,7 +131,7 @@ describe.each(MATRIX)('events of all sessions after places, sessions: $sessions,
   });
 });
 
-test('a reader that is too slow gets what it lost from the log', async () => {
+test('a reader that is too slow gets its lost events from the log', async () => {
   const runtime = await kit.open({ provider: echo });
   const session = runtime.session('s');
   const iterator = runtime.events({ after: { s: 0 }, filter: durable })[Symbol.asyncIterator]();
@@ -148,7 +151,7 @@ test('a reader that is too slow gets what it lost from the log', async () => {
   expect(await rest).toEqual({ done: true, value: undefined });
 });
 
-test('of a live text, nothing is read behind the message it became', async () => {
+test('deltas of a live text are never read after its message', async () => {
   const model = gatedModel();
   const runtime = await kit.open({ provider: model.provider });
   const session = runtime.session('s');
@@ -171,7 +174,7 @@ test('of a live text, nothing is read behind the message it became', async () =>
   expect((await rest).value?.type).not.toBe('text.delta');
 });
 
-test('a session thread that dies loses nothing of it', async () => {
+test('a session thread that dies loses no event', async () => {
   const directory = await kit.directory();
   const runtime = await kit.open({ directory, threads: { sessions: 1, models: 1 }, provider: echo });
   await runtime.session('s').ask('before');
@@ -181,7 +184,7 @@ test('a session thread that dies loses nothing of it', async () => {
   expect(of(await reading, 's')).toEqual(await history(runtime.session('s')));
 });
 
-test('places that are none are refused by name', async () => {
+test('invalid cursors are refused by name', async () => {
   const runtime = await kit.open({ provider: echo });
   const codeOf = (after: unknown): unknown => {
     try {

@@ -68,7 +68,7 @@ describe.each(MATRIX)('events, sessions: $sessions, models: $models', (threads) 
     expect(await history(session)).toEqual(told);
   });
 
-  test('what is replayed after a restart equals what was told live', async () => {
+  test('a replay after a restart equals the live events', async () => {
     const directory = await kit.directory();
     const first = await kit.open({ threads, directory, provider: echo });
     const live = collect(first.session('s').events({ deltas: false }));
@@ -83,7 +83,7 @@ describe.each(MATRIX)('events, sessions: $sessions, models: $models', (threads) 
     expect(await history(second.session('s'))).toEqual(told);
   });
 
-  test('deltas: told between the claim and the message, joined to its text; left out when not wanted', async () => {
+  test('deltas: published between claim and message, joined to its text; left out when not wanted', async () => {
     const runtime = await kit.open({ threads, provider: scripted(['one two three', 'four']) });
     const session = runtime.session('s');
     const withDeltas = collect(session.events({ until: isEnd }));
@@ -111,14 +111,14 @@ describe.each(MATRIX)('events, sessions: $sessions, models: $models', (threads) 
     let text = '';
     for await (const event of session.events({ until: isEnd })) {
       if (event.type === 'message.created' && event.message.type === 'user_message') await session.send('More');
-      // Told live: the reader has caught up, and where a delta belongs is known.
+      // Published live: the reader has caught up, and the position of a delta is known.
       if (event.type === 'pending.created' && event.pending.id === 2) call.answer('Hello there.');
       if (event.type === 'text.delta') text += event.text;
     }
     expect(text).toBe('Hello there.');
   });
 
-  test('thinking deltas are told apart', async () => {
+  test('thinking deltas are separate from text deltas', async () => {
     const agents = [agent({ name: 'a', thinking: { type: 'adaptive' } })];
     const script = [{ thinking: 'Let me see.', text: 'Yes.' }];
     const session = (await kit.open({ threads, agents, provider: scripted(script) })).session('s');
@@ -149,7 +149,7 @@ describe.each(MATRIX)('events, sessions: $sessions, models: $models', (threads) 
     expect((await events).at(-1)).toMatchObject({ type: 'pending.removed', reason: 'recalled' });
   });
 
-  test('break unsubscribes: nothing is told any more, a second reader reads on', async () => {
+  test('break unsubscribes: no more events come, a second reader continues', async () => {
     const session = (await kit.open({ threads, provider: echo })).session('s');
     const other = collect(
       session.events({ until: (event) => event.type === 'turn.finished' && event.turn === 'turn-2' }),
@@ -199,7 +199,7 @@ describe.each(MATRIX)('events, sessions: $sessions, models: $models', (threads) 
     }
   });
 
-  test('progress of a tool is told to readers', async () => {
+  test('progress of a tool is published to readers', async () => {
     const isSeen = deferred();
     const steps = tool({
       name: 'steps',
@@ -231,7 +231,7 @@ describe.each(MATRIX)('events, sessions: $sessions, models: $models', (threads) 
     for (const reader of readers) expect(Array.isArray(await reader)).toBe(true);
   });
 
-  test('closing ends the readers behind what was told; reading a closed runtime fails', async () => {
+  test('closing ends the readers after the published events; reading a closed runtime fails', async () => {
     const runtime = await kit.open({ threads, provider: echo });
     const session = runtime.session('s');
     await session.ask('a');
@@ -242,7 +242,7 @@ describe.each(MATRIX)('events, sessions: $sessions, models: $models', (threads) 
     expect((await failure(collect(session.events()))).name).toBe('CancelledError');
   });
 
-  test('a parent is told of its children: spawned, their states, exited', async () => {
+  test('a parent publishes its children: spawned, their states, exited', async () => {
     const runtime = await kit.open({ threads, provider: echo });
     const session = runtime.session('s');
     const until = (event: SessionEvent): boolean => event.type === 'child.state' && event.state === 'idle';
@@ -263,7 +263,7 @@ describe.each(MATRIX)('events, sessions: $sessions, models: $models', (threads) 
   });
 });
 
-test('any reader, whenever it comes and wherever it begins, reads each durable event once, in order', async () => {
+test('any reader, starting at any time and number, reads each durable event once, in order', async () => {
   const runtime = await kit.open({ provider: echo });
   let run = 0;
   const reader = fc.record({ begins: fc.integer({ min: 0, max: 5 }), after: fc.integer({ min: 0, max: 6 }) });
@@ -297,7 +297,7 @@ test('any reader, whenever it comes and wherever it begins, reads each durable e
   );
 });
 
-test('until a number ends behind it', async () => {
+test('until a number ends after its event', async () => {
   const session = (await kit.open({ provider: echo })).session('s');
   await session.ask('a');
   expect(numbers(await collect(session.events({ until: 3, deltas: false })))).toEqual([1, 2, 3]);

@@ -1,6 +1,6 @@
 /**
- * Goal: while diagnostics read, a session says who it is before it tells anything, so that none is asked for. Method: a shard whose notes are
- * seen in order; and whole runtimes, of which it is noted which sessions were asked for.
+ * Goal: while diagnostics read, a session is introduced before its first event, so that none is looked up. Method: a
+ * shard whose notes are seen in order, and whole runtimes whose look-ups are recorded.
  */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { afterEach, describe, expect, test, vi } from 'vitest';
@@ -46,7 +46,7 @@ describe('a shard', () => {
     return { ...shard, turn };
   }
 
-  test('introduces nobody unless it is asked for', async () => {
+  test('introduces no session unless it is asked to', async () => {
     const shard = await shardAndTurn();
     await shard.turn('s');
     expect(shard.events.length).toBeGreaterThan(0);
@@ -54,7 +54,7 @@ describe('a shard', () => {
     await shard.close();
   });
 
-  test('introduces each session once, before its first event, one that had told something before too; again when asked again', async () => {
+  test('introduces each session once, before its next event, new or not; again when asked again', async () => {
     const shard = await shardAndTurn();
     await shard.turn('before');
     const behind = shard.events.length;
@@ -76,7 +76,7 @@ describe('a shard', () => {
     await shard.close();
   });
 
-  test('introduces a child and a fork before they tell anything, the child with its parent', async () => {
+  test('introduces a child and a fork before their first events, the child with its parent', async () => {
     const shard = await shardAndTurn();
     await shard.call('sessions.introduce', { on: true });
     const spawned = await shard.call('session.spawn', {
@@ -99,7 +99,7 @@ describe('a shard', () => {
     await shard.close();
   });
 
-  test('introduces one that left memory again', async () => {
+  test('introduces a session that left memory again', async () => {
     const shard = await shardAndTurn();
     await shard.call('sessions.introduce', { on: true });
     await shard.turn('s');
@@ -114,7 +114,7 @@ describe('a shard', () => {
 interface Turns {
   /** Ended turns, as words: `s lead`. */
   readonly turns: string[];
-  /** Sessions that were asked for. */
+  /** Sessions that were looked up. */
   readonly asked: unknown[];
 }
 
@@ -136,7 +136,7 @@ function listen(): Turns {
 }
 
 describe.each(MATRIX)('diagnostics, sessions: $sessions, models: $models', (threads) => {
-  test('know new sessions, children and forks without asking for them', async () => {
+  test('know new sessions, children and forks without looking them up', async () => {
     const { turns, asked } = listen();
     const runtime = await kit.open({ threads, provider, agents: [lead, agent({ name: 'other' })] });
     await runtime.session('root').ask('ask around');
@@ -150,7 +150,7 @@ describe.each(MATRIX)('diagnostics, sessions: $sessions, models: $models', (thre
     expect(asked).toEqual([]);
   });
 
-  test('know a session by the agent it has, also one that bears the name of a deleted one', async () => {
+  test('know a session by its current agent, also one with the name of a deleted session', async () => {
     const { turns, asked } = listen();
     const runtime = await kit.open({ threads, provider, agents: [lead, agent({ name: 'other' })] });
     await runtime.session('s', 'lead').ask('hi');
@@ -162,7 +162,7 @@ describe.each(MATRIX)('diagnostics, sessions: $sessions, models: $models', (thre
   });
 });
 
-test('a session thread that is replaced introduces sessions as the one before did', async () => {
+test('a session thread that replaces a dead one introduces sessions too', async () => {
   const { turns, asked } = listen();
   const runtime = await kit.open({
     directory: await kit.directory(),

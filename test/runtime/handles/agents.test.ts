@@ -41,7 +41,7 @@ describe.each(MATRIX)('a system function, sessions: $sessions, models: $models',
     expect((await after.next()).request.system).toBe('You serve t, version 2.');
   });
 
-  test('that is asynchronous is waited for; the crash before it answered evaluates it again', async () => {
+  test('an asynchronous one is waited for; after a crash before its answer it is evaluated again', async () => {
     const directory = await kit.directory();
     const lost: (() => void)[] = [];
     const hanging = agent({ name: 'a', system: () => new Promise<string>(() => lost.push(() => undefined)) });
@@ -68,7 +68,7 @@ describe.each(MATRIX)('a system function, sessions: $sessions, models: $models',
       'no prompt today',
     ],
     ['returns no string', () => 7 as unknown as string, 'number 7'],
-  ])('that %s fails the turn with ConfigError, and the session lives', async (_what, system, text) => {
+  ])('one that %s fails the turn with ConfigError, and the session lives', async (_what, system, text) => {
     let isBroken = true;
     const agents = [agent({ name: 'a', system: () => (isBroken ? system() : 'Fine.') })];
     const runtime = await kit.open({ threads, agents, provider: scripted(['ok']) });
@@ -79,7 +79,7 @@ describe.each(MATRIX)('a system function, sessions: $sessions, models: $models',
   });
 });
 
-test('an agent that changed between two opens opens an epoch: the new header from the next half-step on', async () => {
+test('an agent that changed between two opens opens an epoch: the next half-step has the new header', async () => {
   const directory = await kit.directory();
   const first = await kit.open({
     directory,

@@ -1,7 +1,7 @@
 /**
- * Goal: no public method takes an argument it cannot mean: each refuses it with an error of the house, and changes nothing.
- * Method: the prototypes of all public handles are walked; a method without an entry in the table fails the first test. Each
- * argument of each method is replaced by each hostile value that its entry does not allow.
+ * Goal: every public method refuses an invalid argument with a typed error and changes nothing. Method: the prototypes
+ * of all public handles are walked; a method without an entry in the table fails the first test. Each argument of each
+ * method is replaced by each hostile value that its entry does not allow.
  */
 import { expect, test } from 'vitest';
 import { TroupeError } from '../../../src/base/errors.ts';
@@ -22,7 +22,7 @@ const HOSTILE: readonly unknown[] = [
   ...[null, true, Number.NaN, -1, 0.5, 1n, 'x', '', Symbol('s'), () => 1, [Symbol('s')], { unknown: 1 }, bare],
 ];
 
-/** One argument: a value that fits beside hostile ones, and what else is allowed in its place. */
+/** One argument: a value that fits, and the hostile values that are allowed too. */
 type Argument = readonly [fitting: unknown, allows?: (value: unknown) => boolean];
 
 const isText = (value: unknown): boolean => typeof value === 'string';
@@ -129,7 +129,7 @@ const TABLE: Readonly<Record<string, Readonly<Record<string, readonly Argument[]
     settleInterrupted: [[{}, (value) => isBoxed(value) && !Array.isArray(value)], OPTIONS],
     startTask: [TEXT],
     undo: NONE,
-    // Answers `{ success: false }` for what is no task, whatever it is.
+    // Answers `{ success: false }` to any value that is no task.
     switchTo: [[99, () => true]],
     children: [[99]],
     taskHistory: [[1]],
@@ -163,7 +163,7 @@ test.each(Object.entries(CLASSES))('every method of %s has an entry', (name, mad
   expect([...methodsOf(prototype)].sort()).toEqual(Object.keys(TABLE[name] ?? {}).sort());
 });
 
-/** What a call came to: the error it was refused with, or that it was taken. */
+/** The outcome of a call: the error that refused it, or that it was accepted. */
 async function outcomeOf(target: object, method: string, values: readonly unknown[]): Promise<unknown> {
   try {
     const called: unknown = (Reflect.get(target, method) as (...values: unknown[]) => unknown).apply(target, [
@@ -176,7 +176,7 @@ async function outcomeOf(target: object, method: string, values: readonly unknow
   }
 }
 
-test('each hostile argument of each method is refused with an error of the house, and nothing changes', async () => {
+test('each hostile argument of each method is refused with a typed error, and nothing changes', async () => {
   const runtime = await kit.open({ provider: scripted({ rules: [], otherwise: 'to {{text}}' }) });
   const session = runtime.session('s');
   const receipt = await session.send('Hi');

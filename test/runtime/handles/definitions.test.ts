@@ -1,4 +1,7 @@
-/** Goal: definitions through the public API: skills and workflows reach the model, specialists are agents, mistakes are told. */
+/**
+ * Goal: definitions through the public API: skills and workflows reach the model, specialists are agents, mistakes are
+ * reported.
+ */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
@@ -24,7 +27,7 @@ function file(name: string, body: string, more = ''): string {
   return `---\nname: ${name}\ndescription: about ${name}\n${more}---\n${body}\n`;
 }
 
-/** A logger that keeps what it is warned of. */
+/** A logger that keeps its warnings. */
 function warned(): { readonly logger: Logger; readonly lines: string[] } {
   const lines: string[] = [];
   const drop = (): void => undefined;
@@ -108,7 +111,7 @@ describe.each(MATRIX)('threads %o', (threads) => {
   });
 });
 
-test('names nobody defined, and directories that are none, are refused', async () => {
+test('unknown names and missing directories are refused', async () => {
   const skills = await directory({ 'baking.md': file('baking', 'Knead.') });
   const runtime = await kit.open({ provider: scripted(['ok']), skills });
   expect((await failure(runtime.session('s').activateSkill('cooking'))).message).toBe('Unknown skill: cooking');
@@ -127,7 +130,7 @@ test('a workflow is not for sub-agents, a skill is', async () => {
   await child.activateSkill('plan');
 });
 
-test('a specialist with an unknown tool, or a name that is taken, is left out and told', async () => {
+test('a specialist with an unknown tool or a taken name is left out and reported', async () => {
   const specialists = await directory({
     'a.md': file('a', 'A.', 'tools: teleport\n'),
     'main.md': file('main', 'Mine.'),
@@ -144,7 +147,7 @@ test('a specialist with an unknown tool, or a name that is taken, is left out an
   expect(await runtime.session('s', 'c').ask('hello')).toBe('ok');
 });
 
-test('a specialist finds a tool that another agent has from a module', async () => {
+test('a specialist can use a tool that another agent has from a module', async () => {
   const specialists = await directory({
     'c.md': file('c', 'C.', 'tools: echo_tool\n'),
     'd.md': file('d', 'D.', 'tools: no\n'),

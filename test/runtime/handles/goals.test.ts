@@ -1,4 +1,4 @@
-/** Goal: goals through the public API: told, kept over a restart, refused with a reason. */
+/** Goal: goals through the public API: published, kept over a restart, refused with a reason. */
 import { describe, expect, test } from 'vitest';
 import { scripted } from '../../../src/testing/index.ts';
 import { failure, history, log, MATRIX, runtimeKit } from '../../support/runtime-kit.ts';
@@ -26,7 +26,7 @@ describe.each(MATRIX)('threads %o', (threads) => {
     ]);
   });
 
-  test('the model is told with its next half-step, readers at once', async () => {
+  test('the model learns of a goal with its next half-step, readers at once', async () => {
     const runtime = await kit.open({ threads, provider: scripted(['ok']) });
     const session = runtime.session('s');
     await session.goals.create({ description: 'ship it' });
@@ -50,7 +50,7 @@ describe.each(MATRIX)('threads %o', (threads) => {
   });
 });
 
-test('what is not of the form is refused with its key', async () => {
+test('an invalid goal is refused with its key', async () => {
   const runtime = await kit.open({ provider: scripted(['ok']) });
   const { goals } = runtime.session('s');
   expect((await failure(goals.create({ description: ' ' }))).code).toBe('content');
@@ -63,7 +63,7 @@ test('what is not of the form is refused with its key', async () => {
   expect(await goals.list()).toEqual([]);
 });
 
-test('A10: goals and pins are there after a crash', async () => {
+test('A10: goals and pins survive a crash', async () => {
   const directory = await kit.directory();
   const first = await kit.open({ directory, provider: scripted(['ok']) });
   const session = first.session('s');
@@ -89,7 +89,7 @@ test('F089, F090: a long conversation keeps its goals and pins before the model'
   expect(text).toContain('get in');
 });
 
-test('a task that is completed by its parent leaves the prompt of the child', async () => {
+test("a task that its parent completes leaves the child's prompt", async () => {
   const runtime = await kit.open({ provider: scripted(() => 'ok') });
   const child = await runtime.session('p').spawn({ task: 'dig' });
   await child.reply();

@@ -1,6 +1,6 @@
 /**
- * Compression through the public API: over the real SDK against the strict fake, with a scripted model, across restarts. What the
- * pure core does stands in `test/session/history/compression.test.ts`.
+ * Compression through the public API: over the real SDK against the strict fake, with a scripted model, across
+ * restarts. `test/session/history/compression.test.ts` tests the pure core.
  */
 import { afterEach, describe, expect, test } from 'vitest';
 import { z } from 'zod';
@@ -23,7 +23,7 @@ function isForSummary({ messages }: Pick<ModelRequest, 'messages'>): boolean {
   return JSON.stringify(messages.at(-1)).includes(JSON.stringify(COMPACTION_INSTRUCTION).slice(1, -1));
 }
 
-/** A model that says how much it was asked, and sums up when told to. */
+/** A model that says how many messages its request had, and summarises when asked to. */
 function talker(): ReturnType<typeof scripted> {
   let summaries = 0;
   return scripted((request) => {
@@ -168,7 +168,7 @@ test('H57: a prompt that is too long is compressed and sent again; the reader se
   expect(events.filter((event) => event.type === 'turn.failed')).toEqual([]);
 });
 
-test('A10: killed while the summary is made, it is asked for again with the same bytes', async () => {
+test('A10: killed while the summary is made, it is requested again with the same bytes', async () => {
   const directory = await kit.directory();
   const agents = [agent({ name: 'main', compression: SMALL })];
   const first = gatedModel();
@@ -181,7 +181,7 @@ test('A10: killed while the summary is made, it is asked for again with the same
   }
   await session.send('ask 7');
   const lost = await first.next();
-  // Whatever the log holds of the compression is on disk once its state is told.
+  // The compression's records are on disk once the session's state is answered.
   expect((await session.state()).state).toBe('awaiting');
   const second = gatedModel();
   const reopened = await kit.open({ directory: await kit.crashed(directory), provider: second.provider, agents });
@@ -194,7 +194,7 @@ test('A10: killed while the summary is made, it is asked for again with the same
   expect(await reopened.session('s').history.chunks()).toHaveLength(1);
 });
 
-test('two sessions are compressed at once, and each is answered from its own', async () => {
+test('two sessions are compressed at once, and each is answered from its own messages', async () => {
   const runtime = await kit.open({ provider: talker(), agents: [agent({ name: 'main', compression: SMALL })] });
   const sessions = ['a', 'b', 'c'].map((id) => runtime.session(id));
   await Promise.all(sessions.map((session) => talk(session, 7)));
@@ -242,7 +242,7 @@ test('H54, H56: a hundred pages read with tools, over the SDK against the strict
   expect(summaries).toHaveLength(1);
   const [chunk] = await session.history.chunks();
   expect(chunk).toMatchObject({ number: 1, level: 1, topics: 'pages' });
-  // What is kept is whole rounds, the newest as they were.
+  // Whole rounds are kept, the newest unchanged.
   const { messages } = await session.request();
   const uses = messages.flatMap(({ content }) =>
     typeof content === 'string' ? [] : content.flatMap((block) => (block.type === 'tool_use' ? [block.id] : [])),

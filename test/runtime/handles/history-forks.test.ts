@@ -1,6 +1,7 @@
 /**
- * Goal: a fork is a session of its own that has what its parent had, in whatever order either is changed, restarted, deleted,
- * or lost by a crash. Method: the public API, in memory and on disk, and a shard whose store is copied before each write.
+ * Goal: a fork is a separate session that has its parent's history, in whatever order either is changed, restarted,
+ * deleted, or lost by a crash. Method: the public API, in memory and on disk, and a shard whose store is copied before
+ * each write.
  */
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
@@ -43,7 +44,7 @@ describe.each(MATRIX)('a fork, sessions: $sessions, models: $models', (threads) 
     expect((await runtime.sessions.list()).map(({ id }) => id)).toEqual(['p', 'p:fork-1']);
   });
 
-  test('its events begin with its own, and its number, usage and receipts are its own', async () => {
+  test('its events begin with its own, and it has its own number, usage and receipts', async () => {
     const runtime = await kit.open({ threads, provider: echo });
     const parent = runtime.session('p');
     await parent.ask('one');
@@ -59,7 +60,7 @@ describe.each(MATRIX)('a fork, sessions: $sessions, models: $models', (threads) 
     expect(await parent.state()).toEqual(before);
   });
 
-  test('it is cut behind a message, at the end of its round, and refuses what is not there', async () => {
+  test('it is cut after a message, at the end of its round; an unknown message is refused', async () => {
     const look = tool({ name: 'look', description: 'Looks.', input: z.object({}), run: () => 'seen' });
     const provider = scripted([{ text: 'I look.', toolUse: { name: 'look' } }, 'done', 'more']);
     const runtime = await kit.open({ threads, provider, agents: [agent({ name: 'a', tools: [look] })] });
@@ -76,7 +77,7 @@ describe.each(MATRIX)('a fork, sessions: $sessions, models: $models', (threads) 
   });
 });
 
-test('an id that lives on another thread gets a copy', async () => {
+test('a fork whose id lives on another thread gets a copy', async () => {
   const directory = await kit.directory();
   const runtime = await kit.open({ directory, provider: echo, agents, threads: { sessions: 2 } });
   const { shards } = runtime.info();
@@ -94,7 +95,7 @@ test('an id that lives on another thread gets a copy', async () => {
   expect(await log(again.session(id))).toEqual(TWO);
 });
 
-test('a fork of a session at work is at rest, has what was said so far, and changes nothing there', async () => {
+test('a fork of a working session is at rest, has the messages so far, and does not affect its parent', async () => {
   const model = gatedModel();
   const runtime = await kit.open({ provider: model.provider });
   const parent = runtime.session('p');
@@ -115,7 +116,7 @@ test('a fork of a session at work is at rest, has what was said so far, and chan
   expect(await log(fork)).toEqual(['user_message:one', 'user_message:instead', 'agent_message:to instead']);
 });
 
-test('a fork keeps the narrowed tools of the child it is of, and is nobody’s child', async () => {
+test('a fork of a child keeps its narrowed tools and has no parent', async () => {
   const look = tool({ name: 'look', description: 'Looks.', input: z.object({}), run: () => 'seen' });
   const touch = tool({ name: 'touch', description: 'Touches.', input: z.object({}), run: () => 'felt' });
   const runtime = await kit.open({ provider: echo, agents: [agent({ name: 'a', tools: [look, touch] })] });
@@ -128,7 +129,7 @@ test('a fork keeps the narrowed tools of the child it is of, and is nobody’s c
   expect(await fork.ask('still there?')).toBe('to still there?');
 });
 
-test.each(['memory', 'disk'])('a fork, and a fork of it, outlive their parents; %s', async (where) => {
+test.each(['memory', 'disk'])('a fork and its own fork outlive their parents; %s', async (where) => {
   const clock = manualClock();
   const directory = where === 'disk' ? await kit.directory() : ':memory:';
   const runtime = await kit.open({ directory, provider: echo, agents, clock });
@@ -138,7 +139,7 @@ test.each(['memory', 'disk'])('a fork, and a fork of it, outlive their parents; 
   const second = await fork.fork();
   const cut = await fork.fork({ at: 2, id: 'p:cut' });
   await runtime.drain();
-  // None of them is in memory: what is kept is read from the logs.
+  // None of them is in memory: the kept part is read from the logs.
   await clock.advance(LONG_MS);
   expect(runtime.metrics().sessionsHot).toBe(0);
   expect(await runtime.session('p').delete()).toBe(true);
@@ -147,7 +148,7 @@ test.each(['memory', 'disk'])('a fork, and a fork of it, outlive their parents; 
   expect(await log(fork)).toEqual(TWO);
   expect(await history(fork)).toEqual(events);
   expect(await log(second)).toEqual(TWO);
-  // Another of the parent's name is not the parent.
+  // Another session of the parent's name is not the parent.
   await runtime.session('p').ask('new');
   expect(await fork.delete()).toBe(true);
   await clock.advance(LONG_MS);
@@ -161,7 +162,7 @@ test.each(['memory', 'disk'])('a fork, and a fork of it, outlive their parents; 
   expect(await again.session(second.id).ask('three')).toBe('to three');
 });
 
-test('a chain of forks longer than may rest on one log is read at any length', async () => {
+test('a chain of forks longer than FORK_DEPTH_MAX can be read at any length', async () => {
   const clock = manualClock();
   const runtime = await kit.open({ provider: echo, clock });
   await runtime.session('p').ask('one');
@@ -173,7 +174,7 @@ test('a chain of forks longer than may rest on one log is read at any length', a
   expect(await log(last)).toEqual(TWO);
 });
 
-test('forks from before and from behind a snapshot of their parent', async () => {
+test('forks from before and from after a snapshot of their parent', async () => {
   const directory = await kit.directory();
   const first = await open(directory, { provider: echo, agents, threads: { sessions: 0, models: 0, tools: 1 } });
   await first.session('p').ask('one');
@@ -189,7 +190,7 @@ test('forks from before and from behind a snapshot of their parent', async () =>
   expect(await log(third.session(behind))).toEqual(all);
 });
 
-test('messages of a fork are all there were, those too that had left its parent’s window', async () => {
+test('messages of a fork include those that had left its parent’s window', async () => {
   const runtime = await kit.open({ provider: echo, agents: [agent({ name: 'a', tokenBudget: 1_000 })] });
   const parent = runtime.session('p');
   for (let turn = 0; turn < 10; turn += 1) await parent.ask(`${turn} ${'x'.repeat(800)}`);
@@ -200,7 +201,7 @@ test('messages of a fork are all there were, those too that had left its parent�
   expect(await fork.viewport()).toEqual(await parent.viewport());
 });
 
-test('A10: a crash at any write leaves a fork whole or none, and what is there goes on', async () => {
+test('A10: a crash at any write leaves a whole fork or none, and an existing one continues', async () => {
   const store = new MemoryStore();
   const crashes: MemoryStore[] = [];
   const provider = scripted((request) => `answer ${request.messages.length}`) as ModelProvider;

@@ -1,6 +1,6 @@
 /**
- * The run loop as an embedder has it: listeners that are waited for, suspended runs, step limits, guardrails, approvals. Each
- * test runs on the host thread and with session and model threads.
+ * The run loop as an embedder uses it: awaited listeners, suspended runs, step limits, guardrails, approvals. Each test
+ * runs on the host thread and with session and model threads.
  */
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
@@ -31,7 +31,7 @@ import {
 
 const kit = runtimeKit();
 
-/** A tool that notes each input it is run with. */
+/** A tool that records the input of each run. */
 function noting(name = 'note', effect: 'once' | 'pure' = 'once') {
   const runs: unknown[] = [];
   const value = tool({
@@ -47,7 +47,7 @@ function noting(name = 'note', effect: 'once' | 'pure' = 'once') {
   return { value, runs };
 }
 
-/** The data of an error, as far as a test looks at it. */
+/** The data of an error that tests read. */
 function dataOf(error: unknown): Readonly<Record<string, unknown>> {
   return (error as { readonly data: Readonly<Record<string, unknown>> }).data;
 }
@@ -97,7 +97,7 @@ describe.each(MATRIX)('the run loop, sessions: $sessions, models: $models', (thr
     ]);
   });
 
-  test('a listener is waited for: nothing starts, and what it is told is durable; afterwards it is not asked', async () => {
+  test('a listener is awaited: nothing starts, and its message is durable; later it is not called', async () => {
     const note = noting();
     const agents = [agent({ name: 'a', tools: [note.value] })];
     const script = [{ toolUse: { name: 'note' } }, 'Done.', 'Again.'];
@@ -212,7 +212,7 @@ describe.each(MATRIX)('the run loop, sessions: $sessions, models: $models', (thr
     expect(JSON.stringify(await history(session))).not.toContain('bomb');
   });
 
-  test('guardrails run in order and each sees what the one before made; a block before makes no call', async () => {
+  test('guardrails run in order, each on the result of the one before; a block prevents the call', async () => {
     const shown: string[] = [];
     const model = gatedModel();
     const hide = (text: string): string => text.replaceAll(/\d/g, '#');
@@ -270,7 +270,7 @@ describe.each(MATRIX)('the run loop, sessions: $sessions, models: $models', (thr
     expect(await log(session)).not.toContain('agent_message:Hello.');
   });
 
-  test('a call waits for a person; others run; allowed with another input it runs with that', async () => {
+  test('a call waits for an approval while others run; allowed with another input, it runs with that', async () => {
     const risky = noting('risky');
     const safe = noting('safe');
     const agents = [agent({ name: 'a', tools: [risky.value, safe.value], approve: ['risky'] })];
@@ -286,7 +286,7 @@ describe.each(MATRIX)('the run loop, sessions: $sessions, models: $models', (thr
     ).then((events) => events.slice(-1));
     expect(required).toMatchObject({ toolUseId: 'r', toolName: 'risky', input: { text: 'all' } });
     await eventually(() => safe.runs.length === 1);
-    // Who waits for a person is not running.
+    // A session that waits for an approval is not running.
     await runtime.drain();
     expect(await session.state()).toMatchObject({ state: 'executing', phase: 'approval' });
     expect(await session.explain()).toMatchObject({ reason: 'waiting_for_approval' });
@@ -337,7 +337,7 @@ describe.each(MATRIX)('the run loop, sessions: $sessions, models: $models', (thr
     expect((await session.messages())[2]).toMatchObject({ type: 'tool_response', success: false });
   });
 
-  test('an approval survives a crash: it waits on, and is decided once', async () => {
+  test('an approval survives a crash: it keeps waiting and is decided once', async () => {
     const directory = await kit.directory();
     const risky = noting('risky');
     const agents = [agent({ name: 'a', tools: [risky.value], approve: ['risky'] })];
@@ -400,7 +400,7 @@ describe.each(MATRIX)('the run loop, sessions: $sessions, models: $models', (thr
     expect(await session.approve('r', { allow: true })).toBe(false);
   });
 
-  test('a suspended run survives a crash, and its outcome is told by its receipt', async () => {
+  test('a suspended run survives a crash, and its receipt reports its outcome', async () => {
     const directory = await kit.directory();
     const note = noting();
     const agents = [agent({ name: 'a', tools: [note.value], maxSteps: 1 })];
@@ -452,7 +452,7 @@ describe.each(MATRIX)('the run loop, sessions: $sessions, models: $models', (thr
   });
 });
 
-test('a session thread that dies while a listener is asked: it is asked again, and nothing started meanwhile', async () => {
+test('a listener that lost its session thread is called again, and nothing starts meanwhile', async () => {
   const note = noting();
   const model = gatedModel();
   const runtime = await kit.open({
@@ -487,7 +487,7 @@ test('a session thread that dies while a listener is asked: it is asked again, a
 });
 
 describe('options of the run loop', () => {
-  test('approve that names no tool, and bad values, are refused', async () => {
+  test('approve for an unknown tool, and bad values, are refused', async () => {
     const agents = [agent({ name: 'a', approve: ['nothing'] })];
     await expect(kit.open({ agents, provider: scripted(['x']) })).rejects.toThrow(/approve names "nothing"/);
     expect(() => agent({ name: 'a', maxSteps: 0 })).toThrow(/maxSteps/);

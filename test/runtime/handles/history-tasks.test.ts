@@ -1,4 +1,4 @@
-/** Tasks through the public API: what is undone reaches no model, survives a restart, and is told. */
+/** Tasks through the public API: an undone task reaches no model, survives a restart, and is published. */
 import { expect, test } from 'vitest';
 import { agent, open } from '../../../src/index.ts';
 import type { ModelRequest } from '../../../src/models/provider.ts';
@@ -61,7 +61,7 @@ test('tasks and the active branch survive a restart, on disk', async () => {
   expect((await session.viewport()).map(({ content }) => content)).toEqual(['one', 'to one', 'two', 'to two']);
 });
 
-test('an undo during a turn waits for its end, and is told once, as one event', async () => {
+test('an undo during a turn waits for its end, and is published once, as one event', async () => {
   const model = gatedModel();
   const runtime = await kit.open({ provider: model.provider });
   const session = runtime.session('s');

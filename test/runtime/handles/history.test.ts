@@ -1,4 +1,4 @@
-/** Goal: the history of a session does what its rows say, over the public API alone, on one thread and on several. */
+/** Goal: the history of a session fulfils its rows, over the public API alone, on one thread and on several. */
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
@@ -35,7 +35,7 @@ async function refused(promise: Promise<unknown>, code: string): Promise<void> {
 describe.each(MATRIX)('the history of a session, sessions: $sessions, models: $models', (threads) => {
   let shared: Promise<Runtime> | undefined;
   let count = 0;
-  /** A session of its own, of one runtime for all tests: a thread costs more than most of them. */
+  /** A new session of one runtime that all tests share: starting threads costs more than most tests. */
   const open = async (): Promise<Session> => {
     shared ??= openRuntime(':memory:', { provider: script(), threads: { ...threads, tools: 1 } });
     count += 1;
@@ -300,7 +300,7 @@ describe.each(MATRIX)('the history of a session, sessions: $sessions, models: $m
     expect(await shown(session)).toEqual(['user u1']);
   });
 
-  test('predicates: what they find is deleted or changed, their results alone are kept', async () => {
+  test('predicates: matching messages are deleted or changed, and only their results are kept', async () => {
     const session = await open();
     await session.history.set([user('u1'), { ...user('u2'), memoryUpdate: true }, said('a1')]);
     await session.history.deleteWhere((message) => message.memoryUpdate === true);
@@ -326,7 +326,7 @@ describe.each(MATRIX)('the history of a session, sessions: $sessions, models: $m
     expect(await seqOf(session)).toBe(seq);
   });
 
-  test('metadata is kept with its message, never sent, and leaves the request as it was', async () => {
+  test('metadata is kept with its message, is never sent, and does not change the request', async () => {
     const session = await open();
     await session.history.set([user('u1'), ask('a1', 'x'), result('x')]);
     const before = JSON.stringify((await session.request()).messages);
@@ -342,7 +342,7 @@ describe.each(MATRIX)('the history of a session, sessions: $sessions, models: $m
     await refused(session.history.attachToToolResult('x', 'content', 1), 'invalid_argument');
   });
 
-  test('a last answer with calls is settled, with what is known of each', async () => {
+  test('a last answer with open calls is settled with the known result of each', async () => {
     const session = await open();
     await session.history.set([ask('a1', 'x', 'y')]);
     expect(await session.history.hasPendingToolCalls()).toBe(true);
@@ -397,7 +397,7 @@ describe.each(MATRIX)('the history of a session, sessions: $sessions, models: $m
     await expect(session.history.add(user('u2'), { key: 'k' })).rejects.toBeInstanceOf(KeyReusedError);
   });
 
-  test('what cannot be a message is refused with the field that is wrong', async () => {
+  test('an invalid message is refused with the wrong field', async () => {
     const session = await open();
     await session.history.add(user('u1'));
     const seq = await seqOf(session);
@@ -458,7 +458,7 @@ describe.each(MATRIX)('the history of a session, sessions: $sessions, models: $m
     await refused(to.history.import(['no']), 'invalid_argument');
   });
 
-  test('while a model call is out an operation waits for its answer and comes before the next request', async () => {
+  test('during a model call an operation waits for its answer and comes before the next request', async () => {
     const model = gatedModel();
     const runtime = await kit.open({ threads, provider: model.provider });
     const session = runtime.session('s');
@@ -482,7 +482,7 @@ describe.each(MATRIX)('the history of a session, sessions: $sessions, models: $m
     ]);
   });
 
-  test('an answer taken out while its tools run cancels them and ends the turn', async () => {
+  test('removing an answer while its tools run cancels them and ends the turn', async () => {
     const runs = queue<AbortSignal>();
     const wait = tool({
       name: 'wait',
@@ -514,7 +514,7 @@ describe.each(MATRIX)('the history of a session, sessions: $sessions, models: $m
     ]);
   });
 
-  test('a running call can be answered by hand: its tool is cancelled, and the model is told', async () => {
+  test('a running call can be answered by hand: its tool is cancelled, and the model gets the answer', async () => {
     const runs = queue<AbortSignal>();
     const wait = tool({
       name: 'wait',
@@ -543,7 +543,7 @@ describe.each(MATRIX)('the history of a session, sessions: $sessions, models: $m
   });
 });
 
-describe('what outlives a process, and what does not', () => {
+describe('state that outlives a process, and state that does not', () => {
   test('H7: a callback hears of what another reader of the store sees', async () => {
     const directory = await kit.directory();
     const session = (await kit.open({ directory, provider: script() })).session('s');

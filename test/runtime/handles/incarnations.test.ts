@@ -1,6 +1,6 @@
 /**
- * Goal: what names a message of one session never reaches another one, nor a new session under the id of a deleted one.
- * Method: the public API, in memory and on disk.
+ * Goal: a name for a message of one session never reaches another session, nor a new session with the id of a deleted
+ * one. Method: the public API, in memory and on disk.
  */
 import { describe, expect, test } from 'vitest';
 import { scripted } from '../../../src/testing/scripted.ts';
@@ -52,7 +52,7 @@ describe.each(MATRIX)('handles and receipts, sessions: $sessions, models: $model
     expect(await history.size()).toBe(1);
   });
 
-  test('a receipt of a deleted session never speaks of the new session of its id', async () => {
+  test('a receipt of a deleted session never refers to the new session of its id', async () => {
     const directory = await kit.directory();
     const runtime = await kit.open({ directory, threads, provider });
     const session = runtime.session('s');
@@ -74,7 +74,7 @@ describe.each(MATRIX)('handles and receipts, sessions: $sessions, models: $model
     const again = (await kit.open({ directory, threads, provider })).session('s');
     expect(await (await again.receipt(fresh.id)).answer()).toBe('to new');
     await expect(again.receipt(old.id)).rejects.toMatchObject(unknown);
-    // The session that there is now; ids of earlier versions have this form.
+    // The current session; ids of earlier versions have this form.
     expect((await again.receipt(`s/${fresh.pendingId}`)).id).toBe(fresh.id);
   });
 });

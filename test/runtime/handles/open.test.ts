@@ -66,7 +66,7 @@ test('a bad tool module is a ConfigError through the session thread as well', as
   expect(error.code).toBe('config');
 });
 
-test('two agents of one name are refused', async () => {
+test('two agents with one name are refused', async () => {
   const agents = [agent({ name: 'twin' }), agent({ name: 'twin' })];
   await expect(open(':memory:', { provider, agents })).rejects.toThrow(/twin/u);
 });
@@ -113,7 +113,7 @@ test('F09, F10: a directory another process has open rejects with StoreLockedErr
   await expect(kit.open({ directory, provider })).resolves.toBeDefined();
 });
 
-test('a failed open lets the directory go', async () => {
+test('a failed open releases the directory', async () => {
   const directory = await kit.directory();
   const agents = [agent({ name: 'a', tools: [note('from_me')] })];
   await expect(open(directory, { provider, agents })).rejects.toBeInstanceOf(ConfigError);
@@ -121,13 +121,13 @@ test('a failed open lets the directory go', async () => {
   await expect(kit.open({ directory, provider })).resolves.toBeDefined();
 });
 
-test('each :memory: is new', async () => {
+test('each :memory: store is new', async () => {
   const [one, other] = [await kit.open({ provider }), await kit.open({ provider })];
   await one.session('s').ask('Hi');
   expect(await other.sessions.get('s')).toBeUndefined();
 });
 
-test('the shard count of the directory rules over the option', async () => {
+test('the shard count of the directory overrides the option', async () => {
   const directory = await kit.directory();
   const first = await kit.open({ directory, provider, threads: { sessions: 2 } });
   expect(first.info()).toMatchObject({ shards: 2, threads: { sessions: 2 } });

@@ -76,7 +76,7 @@ describe.each(MATRIX)('the sessions of a runtime, sessions: $sessions, models: $
     running.answer('late');
   });
 
-  test('drain waits for what runs and what waits to run', async () => {
+  test('drain waits for running work and for work that waits to run', async () => {
     const model = gatedModel();
     const runtime = await kit.open({ threads, provider: model.provider, limits: { liveSessions: 1 } });
     await runtime.session('one').send('Hi');
@@ -93,7 +93,7 @@ describe.each(MATRIX)('the sessions of a runtime, sessions: $sessions, models: $
     await runtime.drain();
   });
 
-  test('drain can be given up', async () => {
+  test('drain can be aborted', async () => {
     const model = gatedModel();
     const runtime = await kit.open({ threads, provider: model.provider });
     await runtime.session('s').send('Hi');
@@ -117,7 +117,7 @@ describe.each(MATRIX)('the sessions of a runtime, sessions: $sessions, models: $
     expect(await answer).toBeInstanceOf(CancelledError);
   });
 
-  test('H6 of the shard: close waits for a running tool, and what it did is in the log', async () => {
+  test('H6 of the shard: close waits for a running tool, and its result is in the log', async () => {
     const directory = await kit.directory();
     const running = deferred();
     const finish = deferred<string>();
@@ -145,7 +145,7 @@ describe.each(MATRIX)('the sessions of a runtime, sessions: $sessions, models: $
     expect(contents).toEqual(['Hi', 'Calling slow', 'made it', 'Fine.']);
   });
 
-  test('close parks what does not end in time; the next open goes on with it', async () => {
+  test('close leaves open what does not end in time; the next open resumes it', async () => {
     const directory = await kit.directory();
     const model = gatedModel();
     const runtime = await kit.open({ threads, directory, provider: model.provider });
@@ -158,7 +158,7 @@ describe.each(MATRIX)('the sessions of a runtime, sessions: $sessions, models: $
     expect(await (await again.session('s').receipt(receipt.id)).answer()).toBe('Late.');
   });
 
-  test('H6 of the shard: a closed runtime rejects with CancelledError, and closing again is the same', async () => {
+  test('H6 of the shard: a closed runtime rejects with CancelledError, and closing again does nothing', async () => {
     const runtime = await kit.open({ threads, provider: scripted(['ok']) });
     await runtime.session('s').ask('Hi');
     await Promise.all([runtime.close(), runtime.close()]);
@@ -173,7 +173,8 @@ test('await using closes', async () => {
   const directory = await kit.directory();
   const runtime = await open(directory, { provider: scripted(['ok']), threads: { sessions: 0, models: 0 } });
   await runtime.session('s').ask('Hi');
-  // What the end of the block calls: a declaration with `using` does not load where Node runs these files itself.
+  // The call that the end of the block makes: a declaration with `using` does not load where Node runs these files
+  // itself.
   await runtime[Symbol.asyncDispose]();
   await expect(kit.open({ directory, provider: scripted(['ok']) })).resolves.toBeDefined();
 });

@@ -109,7 +109,7 @@ test('a signal that is aborted already rejects with CancelledError and sends not
   expect(await session.messages()).toEqual([]);
 });
 
-test('a signal aborted later gives up the waiting of ask, not the turn', async () => {
+test('a signal aborted later ends the waiting of ask, not the turn', async () => {
   const model = gatedModel();
   const session = (await kit.open({ provider: model.provider })).session('s');
   const controller = new AbortController();
@@ -128,8 +128,8 @@ test('from is kept with the message', async () => {
   expect((await session.messages())[0]?.source).toEqual({ type: 'user', name: 'ada' });
 });
 
-describe('deliver, against a model that is slow', () => {
-  /** Starts a turn, sends what the test sends while its call is out, answers every call with its number. */
+describe('deliver, against a slow model', () => {
+  /** Starts a turn, sends the test's messages while its call is in flight, and answers every call with its number. */
   async function busy(sends: readonly (readonly [string, Parameters<typeof send>[1]])[]): Promise<readonly string[]> {
     const model = gatedModel();
     const runtime = await kit.open({ provider: model.provider });
@@ -178,7 +178,7 @@ describe('deliver, against a model that is slow', () => {
     ).toEqual(['first', '1', 's', 't', 'a', '2']);
   });
 
-  test('turn: waits until idle and has a turn of its own', async () => {
+  test('turn: waits until idle and has a separate turn', async () => {
     expect(
       await busy([
         ['a', 'turn'],
@@ -187,7 +187,7 @@ describe('deliver, against a model that is slow', () => {
     ).toEqual(['first', '1', 'a', '2', 'b', '3']);
   });
 
-  test('interrupt: cancels the call in flight and goes before all that waits', async () => {
+  test('interrupt: cancels the call in flight and goes before all waiting messages', async () => {
     expect(
       await busy([
         ['a', 'ride'],
@@ -214,7 +214,7 @@ describe('deliver, against a model that is slow', () => {
     ).toEqual(['first', '1', 'b', '2']);
   });
 
-  test('ride joins the next half-step of a running turn, behind the results of its tools', async () => {
+  test('ride joins the next half-step of a running turn, after the results of its tools', async () => {
     const model = gatedModel();
     const session = (await kit.open({ provider: model.provider })).session('s');
     const first = await session.send('first');
@@ -305,7 +305,7 @@ describe('receipts', () => {
     expect(await second.answer()).toBe('2');
   });
 
-  test('a message that entered the log says how its turn ended, and is never told to be dropped', async () => {
+  test('a message in the log says how its turn ended, and is never reported as dropped', async () => {
     const model = gatedModel();
     const session = (await kit.open({ provider: model.provider })).session('s');
     const failed = await session.send('first');
@@ -361,7 +361,7 @@ describe('receipts', () => {
     expect(await log(session)).toEqual(['user_message:Hi']);
   });
 
-  test('a receipt can be had again by its id, before and after a restart, also beyond those kept at hand', async () => {
+  test('a receipt can be looked up by id, before and after a restart, also one no longer in memory', async () => {
     const directory = await kit.directory();
     const provider = scripted({ rules: [], otherwise: 'to {{text}}' });
     const first = await kit.open({ directory, provider });

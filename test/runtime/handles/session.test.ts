@@ -19,7 +19,7 @@ import {
 
 const kit = runtimeKit();
 
-/** A tool that waits for the test, and tells it that it runs and when it is aborted. */
+/** A tool that waits for the test and reports when it runs and when it is aborted. */
 function waiting(name = 'wait') {
   const started = queue<{ readonly signal: AbortSignal; finish(result: string): void }>();
   const value = tool({
@@ -140,7 +140,7 @@ describe.each(MATRIX)('a session, sessions: $sessions, models: $models', (thread
     expect(await session.ask('There?')).toBe('Still here.');
   });
 
-  test('pause holds back the next half-step, resume goes on; both are idempotent', async () => {
+  test('pause holds back the next half-step, resume continues; both are idempotent', async () => {
     const model = gatedModel();
     const runtime = await kit.open({ threads, provider: model.provider });
     const session = runtime.session('s');
@@ -157,7 +157,7 @@ describe.each(MATRIX)('a session, sessions: $sessions, models: $models', (thread
     expect(await receipt.answer()).toBe('Now.');
   });
 
-  test('delete removes the session and its descendants; a new one of the same id begins anew', async () => {
+  test('delete removes the session and its descendants; a new one of the same id starts empty', async () => {
     const runtime = await kit.open({ threads, provider: scripted(['Hello.', 'Again.']) });
     const session = runtime.session('s');
     await session.ask('Hi');
@@ -172,7 +172,7 @@ describe.each(MATRIX)('a session, sessions: $sessions, models: $models', (thread
     expect((await session.messages())[0]).toMatchObject({ seq: 1, content: 'New' });
   });
 
-  test('request is the body as the log stands and equals what the model was sent', async () => {
+  test('request is the body for the current log and equals the request to the model', async () => {
     const model = gatedModel();
     const agents = [agent({ name: 'a', system: 'Be brief.', maxTokens: 77, model: 'claude-haiku-4-5' })];
     const session = (await kit.open({ threads, agents, provider: model.provider })).session('s');
@@ -202,7 +202,7 @@ test('messages takes after and limit', async () => {
   expect(await contents({ after: 9 })).toEqual([]);
 });
 
-test('messages has what was evicted from the window, viewport has not', async () => {
+test('messages includes those evicted from the window, viewport does not', async () => {
   const runtime = await kit.open({
     provider: scripted({ rules: [], otherwise: 'x'.repeat(400) }),
     settings: { llm: { tokenBudget: 500 } },
@@ -241,7 +241,7 @@ describe('explain gives exactly one reason', () => {
     expect(await second.answer()).toBe('2');
   });
 
-  test('waiting_for_retry, with the time that is left, then waiting_for_model', async () => {
+  test('waiting_for_retry, with the remaining time, then waiting_for_model', async () => {
     const clock = manualClock();
     const model = gatedModel();
     const runtime = await kit.open({ provider: model.provider, clock, random: () => 0 });
@@ -266,7 +266,7 @@ describe('explain gives exactly one reason', () => {
     expect(await session.explain()).toMatchObject({ reason: 'blocked' });
   });
 
-  test('agent_missing: the store is opened without the agent; opened with it the session goes on', async () => {
+  test('agent_missing: the store is opened without the agent; opened with it the session continues', async () => {
     const directory = await kit.directory();
     const model = gatedModel();
     const agents = [agent({ name: 'gone' })];
@@ -293,7 +293,7 @@ test('a turn over toolRounds fails with LimitError, and the log stays legal', as
   const error = await failure(session.ask('loop'));
   expect(error.cause).toMatchObject({ name: 'LimitError', code: 'limit', data: { limit: 'toolRounds' } });
   expect(runtime.metrics().modelCalls).toBe(3);
-  // The scripted model refuses what the API would: a call without its result, for one.
+  // The scripted model refuses requests that the API would refuse, for example a call without its result.
   expect(await session.ask('stop')).toBe('Stopped.');
   expect((await log(session)).filter((line) => line.startsWith('tool_response')).length).toBe(3);
 });

@@ -34,7 +34,7 @@ const spawnCall = (input: object, id = 'c1'): Reply => ({
 /** The result of the only call so far. */
 const resultOf = (request: ModelRequest): string => JSON.stringify(request.messages.at(-1)?.content);
 
-/** A model that answers by session: the list of replies of each, in order; a session without one says `done`. */
+/** A model that answers by session, with a list of replies for each; a session without a list says `done`. */
 function byList(replies: Readonly<Record<string, readonly Reply[]>>) {
   return scripted((_request, { session, call }) => replies[session]?.[call] ?? 'done');
 }
@@ -87,7 +87,7 @@ describe.each(MATRIX)('children by program, sessions: $sessions, models: $models
     expect(answer?.content).toBe('Thank you.');
   });
 
-  test("replies: 'handle' tells the handle only", async () => {
+  test("replies: 'handle' notifies the handle only", async () => {
     const runtime = await kit.open({ threads, provider: byList({}) });
     const parent = runtime.session('p');
     const child = await parent.spawn({ task: 'Look', replies: 'handle' });
@@ -144,7 +144,7 @@ describe.each(MATRIX)('children by program, sessions: $sessions, models: $models
     await expect(family.first(4)).rejects.toBeInstanceOf(ConfigError);
   });
 
-  test('a family whose children have ended keeps their order: after they did, and after a restart', async () => {
+  test('a family whose children have ended keeps their order: at once, and after a restart', async () => {
     const directory = await kit.directory();
     const calls = new Map<string, GatedCall>();
     const model = gatedModel();
@@ -175,7 +175,7 @@ describe.each(MATRIX)('children by program, sessions: $sessions, models: $models
     await look(await second.session('p').spawnAll(tasks));
   });
 
-  test('a family with a failure: all rejects, settled tells, any takes another', async () => {
+  test('a family with a failure: all rejects, settled reports it, any takes another', async () => {
     const broken: Reply = { error: { status: 400, message: 'no such luck' } };
     const runtime = await kit.open({ threads, provider: byList({ 'p:1': [broken] }) });
     const items = [{ task: 'bad' }, { task: 'good' }].map((item) => ({ ...item, replies: 'handle' as const }));
@@ -222,7 +222,7 @@ describe.each(MATRIX)('children by program, sessions: $sessions, models: $models
     expect(await again.answer()).toBe('still works');
   });
 
-  test('delete of a parent cancels its subtree; who waits is told', async () => {
+  test('delete of a parent cancels its subtree; waiting callers are notified', async () => {
     const model = gatedModel();
     const runtime = await kit.open({ threads, provider: model.provider });
     const child = await runtime.session('p').spawn({ task: 'slow' });
@@ -234,7 +234,7 @@ describe.each(MATRIX)('children by program, sessions: $sessions, models: $models
     await runtime.drain();
   });
 
-  test('H7 of the shard: delete of a child tells its parent that it was cancelled', async () => {
+  test('H7 of the shard: delete of a child notifies its parent that it was cancelled', async () => {
     const model = gatedModel();
     const runtime = await kit.open({ threads, provider: model.provider });
     const child = await runtime.session('p').spawn({ task: 'slow', name: 'scout' });
@@ -253,7 +253,7 @@ describe.each(MATRIX)('children by program, sessions: $sessions, models: $models
   });
 });
 
-test('1,000 children with 20 places: all run, never more than 20 at once, each reply once', async () => {
+test('1,000 children with a limit of 20: all run, never more than 20 at once, each reply once', async () => {
   let running = 0;
   let most = 0;
   const provider = scripted(async (_request, { session }) => {
@@ -275,7 +275,7 @@ test('1,000 children with 20 places: all run, never more than 20 at once, each r
   await runtime.drain();
 });
 
-test('100 children that reply to the mailbox: each reply stands in the log once', async () => {
+test('100 children that reply to the mailbox: each reply is in the log once', async () => {
   const provider = scripted((_request, { session }) => (session === 'p' ? 'noted' : `reply of ${session}`));
   const runtime = await kit.open({ provider, limits: { liveSessions: 20 } });
   const parent = runtime.session('p');
@@ -286,7 +286,7 @@ test('100 children that reply to the mailbox: each reply stands in the log once'
     .map(({ content }) => content);
   expect(replies.length).toBe(100);
   expect(new Set(replies).size).toBe(100);
-  // Δ33: replies that wait together have one half-step together.
+  // Δ33: replies that wait together share one half-step.
   expect(runtime.metrics().modelCalls).toBeLessThan(200);
 });
 
@@ -354,7 +354,7 @@ test('F77, F107, F144: grants narrow and never widen, whatever their case', asyn
   expect(names(await model.next())).toEqual(['think', 'read', 'mark_goal_completed']);
 });
 
-describe('children a model spawns', () => {
+describe('children spawned by a model', () => {
   test('F108, F114: the call is answered at once, without an address that would be routed', async () => {
     const model = gatedModel();
     const runtime = await kit.open({ agents: [spawner], provider: model.provider });

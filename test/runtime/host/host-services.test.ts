@@ -1,4 +1,4 @@
-/** Goal: a shard reaches the embedder's functions over the endpoint it is asked on, in order, and each failure is an answer. */
+/** Goal: a shard reaches the embedder's functions over its own endpoint, in order, and each failure is an answer. */
 import { MessageChannel } from 'node:worker_threads';
 import { afterEach, expect, test } from 'vitest';
 import { ENDPOINT_BATCH_MAX } from '../../../src/base/bounds.ts';
@@ -32,7 +32,7 @@ function served(values: Partial<HostValues>): { readonly services: HostServer; r
   return { services: serveHost(near, whole, { clock: systemClock }), far };
 }
 
-test('a provider given by value: every delta arrives before the answer, also where they fill several batches', async () => {
+test('a provider given by value: every delta arrives before the answer, also across several batches', async () => {
   const count = ENDPOINT_BATCH_MAX + 10;
   const provider: ModelProvider = {
     name: 'talkative',
@@ -52,7 +52,7 @@ test('a provider given by value: every delta arrives before the answer, also whe
   expect(heard).toEqual(Array.from({ length: count }, (_none, index) => String(index)));
 });
 
-test('a call that is cancelled, and all calls of a shard that is gone, are aborted', async () => {
+test('a cancelled call, and all calls of a shard that is gone, are aborted', async () => {
   const reasons: unknown[] = [];
   let started = (): void => undefined;
   const provider: ModelProvider = {
@@ -86,7 +86,7 @@ test('a call that is cancelled, and all calls of a shard that is gone, are abort
   expect(reasons).toEqual(['the model call was cancelled', 'the session thread is gone']);
 });
 
-test('a system function that throws, and a question nothing answers, reject with an error that names them', async () => {
+test('a system function that throws and a question without handler reject with an error naming them', async () => {
   const systems = new Map([
     ['main', () => 'be brief'],
     [

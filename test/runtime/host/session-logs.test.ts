@@ -1,6 +1,7 @@
 /**
- * Goal: what the runtime writes into its embedder's log. Method: a real pino logger at level trace whose lines are kept; for the secrets a
- * provider that is refused, answers nonsense and breaks off, and everything the runtime itself logs by way of a failing session.
+ * Goal: the lines that the runtime writes into its embedder's log. Method: a real pino logger at level trace keeps its
+ * lines. For the secrets: a provider that refuses, answers nonsense and breaks off, and everything the runtime logs for
+ * a failing session.
  */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -28,7 +29,7 @@ function logsOf(logger: Logger, provider = anthropic({ apiKey: 'canary-key-01234
   return new SessionLogs(checked.logger, checked.provider);
 }
 
-test('Q1: a line of a session names the session and its agent, by a child made once', () => {
+test('Q1: a line of a session names the session and its agent, by a child logger made once', () => {
   const { logger, parsed } = kept();
   let children = 0;
   const counting = new Proxy(logger, {
@@ -53,7 +54,7 @@ test('Q1: a line of a session names the session and its agent, by a child made o
   expect(parsed()[3]).not.toHaveProperty('session');
 });
 
-test('a logger without children is told the session in each line', () => {
+test('a logger without children gets the session in each line', () => {
   const told: unknown[] = [];
   const tell = (fields: unknown, message: string): void => void told.push([fields, message]);
   const plain = { debug: tell, info: tell, warn: tell, error: tell } as unknown as Logger;

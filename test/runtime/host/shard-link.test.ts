@@ -23,7 +23,7 @@ const PLAN: ShardPlan = {
   counters: createCounterMemory(),
 };
 
-/** A thread that answers everything, or one that answers its start and is gone in the same turn of the loop. */
+/** A thread that answers everything, or one that answers its start and dies in the same tick. */
 function thread(isDying: boolean): ShardThread {
   let exited = (): void => undefined;
   let isGone = false;
@@ -51,8 +51,8 @@ function thread(isDying: boolean): ShardThread {
   };
 }
 
-test('L1: a thread that dies behind the answer to its start is replaced, and what is asked reaches the next', async () => {
-  // Found by the simulator, seed 414918: the question was put to the dead thread again and again, without end.
+test('L1: a thread that dies after the answer to its start is replaced, and requests reach the next one', async () => {
+  // Found by the simulator, seed 414918: the request went to the dead thread again and again, without end.
   const threads = [thread(true), thread(false)];
   const link = new ShardLink({
     plan: PLAN,
@@ -80,7 +80,7 @@ test('L1: a thread that dies behind the answer to its start is replaced, and wha
   await link.close(0);
 });
 
-test('L4: a close ends a thread that does not answer, in time, and says so', async () => {
+test('L4: a close ends a thread that does not answer in time, and reports it', async () => {
   const clock = manualClock();
   const lines: string[] = [];
   const stuck = thread(false);

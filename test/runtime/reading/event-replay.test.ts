@@ -1,6 +1,6 @@
 /**
- * Goal: Y1 to Y3 of the replays: pages are what one fold of the whole log tells, and do not read it from the start each time.
- * Method: a log written by the pure core into a journal in memory, whose entries are counted as they are read.
+ * Goal: Y1 to Y3 of the replays: pages equal the events of one fold of the whole log, and do not read it from the start
+ * each time. Method: the pure core writes a log into a journal in memory, whose entries are counted as they are read.
  */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
@@ -49,14 +49,14 @@ class Stage {
     }
   }
 
-  /** Returns the position of the last turn written. */
+  /** Returns the position of the last transition written. */
   write({ turns }: Machine, from = 0, to: number = turns.length): number {
     return turns
       .slice(from, to)
       .reduce((_, turn) => this.journal.append([{ key: this.key, data: encodeTransition(turn) }]), 0);
   }
 
-  /** Seqs and kinds of a page. */
+  /** Numbers and kinds of a page. */
   page(
     after: number,
     limit: number,
@@ -67,7 +67,7 @@ class Stage {
   }
 }
 
-test('Y1: any pages, asked for in any order while the log grows, are parts of what one fold of the whole tells', () => {
+test('Y1: any pages, requested in any order while the log grows, are parts of one fold of the whole log', () => {
   const machine = talk(12);
   const whole = new Stage();
   whole.write(machine);
@@ -95,7 +95,7 @@ test('Y1: any pages, asked for in any order while the log grows, are parts of wh
   );
 });
 
-test('Y2: a reader that goes on page by page reads each turn once, others beside it too', () => {
+test('Y2: a reader of successive pages reads each transition once, also beside other readers', () => {
   const machine = talk(200);
   const stage = new Stage();
   stage.write(machine);
@@ -110,7 +110,7 @@ test('Y2: a reader that goes on page by page reads each turn once, others beside
     }
   }
   expect(new Set(readers.map(({ told }) => told)).size).toBe(1);
-  // Where two stand at one place one takes the way of the other, and that one looks its own up again.
+  // If two readers are at the same event, one takes the other's fold, and the other must build it again.
   expect(stage.read).toBeLessThan(REPLAYS_MAX * 3 * machine.turns.length);
   const alone = new Stage();
   alone.write(machine);
@@ -122,7 +122,7 @@ test('Y2: a reader that goes on page by page reads each turn once, others beside
   expect(alone.read).toBe(machine.turns.length);
 });
 
-test('Y2: a reader that comes with a late place reads from the snapshot on, one with an early place from the start', () => {
+test('Y2: a reader with a late cursor reads from the snapshot on, one with an early cursor from the start', () => {
   const machine = talk(50);
   const half = startedSession({ sent: 'go' });
   const stage = new Stage();
@@ -145,7 +145,7 @@ test('Y2: a reader that comes with a late place reads from the snapshot on, one 
   expect(stage.read).toBeGreaterThan(cut);
 });
 
-test('Y3: turns that were lost are told no more, and what came in their place is', () => {
+test('Y3: lost transitions are no longer published, and those in their place are', () => {
   const stage = new Stage();
   stage.write(talk(8));
   expect(stage.page(0, 8).told).toHaveLength(8);
@@ -158,7 +158,7 @@ test('Y3: turns that were lost are told no more, and what came in their place is
   expect(stage.page(0, 100).told).toEqual(left);
 });
 
-test('Y4: a page ends where its bytes do, at least one event long, and the next one goes on behind it', () => {
+test('Y4: a page ends at its bound in bytes, holds at least one event, and the next one continues after it', () => {
   const machine = startedSession({ sent: 'go' });
   for (let index = 0; index < 12; index += 1) machine.send(`${index} ${'x'.repeat(50_000)}`);
   const stage = new Stage();
@@ -177,7 +177,7 @@ test('Y4: a page ends where its bytes do, at least one event long, and the next 
   expect(stage.page(all.length - 3, 1_000, 1).told).toEqual(all.slice(-3, -2));
 });
 
-test('Y4: folds that hold much are not kept for readers that were served before', () => {
+test('Y4: large folds are not kept for readers that were served earlier', () => {
   const machine = startedSession({ sent: 'go', tokenBudget: 1_000_000_000 });
   for (let index = 0; index < 20; index += 1) {
     machine.answer(`${index} ${'x'.repeat(1024 * 1024)}`);
@@ -189,7 +189,7 @@ test('Y4: folds that hold much are not kept for readers that were served before'
   stage.page(0, before);
   const { read } = stage;
   stage.page(0, before - 1);
-  // The first of the two has to begin again: both together are beyond the bound.
+  // The first of the two starts again: both together are beyond the bound.
   stage.page(before, 1);
   expect(stage.read - read).toBeGreaterThan(machine.turns.length);
 });

@@ -26,7 +26,7 @@ const head: fc.Arbitrary<HeadData> = fc.record(
 ) as fc.Arbitrary<HeadData>;
 
 describe('heads', () => {
-  it('A10, T5: what is encoded is decoded, and says whether the session is blocked', () => {
+  it('A10, T5: an encoded head is decoded unchanged, and says whether the session is blocked', () => {
     fc.assert(
       fc.property(head, (data) => {
         const encoded = encodeHead(data);

@@ -1,6 +1,6 @@
 /**
- * Goal: pages of what a session holds are bounded in bytes while they are read, go on behind one another without hole or repetition,
- * and make progress. Method: a runtime in memory, messages that are large beside the bound.
+ * Goal: pages of a session's contents are bounded in bytes while they are read, follow one another without hole or
+ * repetition, and make progress. Method: a runtime in memory, with messages that are large compared to the bound.
  */
 import { expect, test } from 'vitest';
 import type { PageKind, Session } from '../../../src/index.ts';
@@ -22,7 +22,7 @@ async function pagesOf(session: Session, of: PageKind, bytesMax: number): Promis
 }
 
 test.each(['messages', 'viewport', 'request'] as const)(
-  'pages of %s end where their bytes do, and are all of it',
+  'pages of %s end at their bound in bytes, and together hold all of it',
   async (of) => {
     const runtime = await kit.open({ provider });
     const session = runtime.session('s');
@@ -50,7 +50,7 @@ test('messages that have left the window are read from the log in the same pages
   expect((await pagesOf(session, 'messages', 1)).flat()).toEqual(whole);
 });
 
-test('pages of a mailbox go on behind the last entry, also when entries have left or come in between', async () => {
+test('pages of a mailbox continue after the last entry, also when entries have left or come in between', async () => {
   const runtime = await kit.open({ provider });
   const session = runtime.session('s');
   await session.pause();
@@ -63,7 +63,7 @@ test('pages of a mailbox go on behind the last entry, also when entries have lef
   expect(next.items.map(({ id }) => id)).toEqual([3]);
 });
 
-test('the first page of a request has what is not a message, and the rules all of it breaks', async () => {
+test('the first page of a request has all but its messages, and the rules that the request breaks', async () => {
   const runtime = await kit.open({ provider });
   const session = runtime.session('s');
   for (let index = 0; index < 3; index += 1) await session.ask(large(index));
@@ -74,7 +74,7 @@ test('the first page of a request has what is not a message, and the rules all o
   expect((await session.page('request', { limit: 2, after: first.next ?? '' })).head).toBeUndefined();
 });
 
-test('a page that cannot be is refused by name', async () => {
+test('an invalid page is refused by name', async () => {
   const runtime = await kit.open({ provider });
   const session = runtime.session('s');
   for (const after of ['x', '1e3', '0x10', ' 1', '1.0', '-1', '1-2']) {

@@ -1,6 +1,6 @@
 /**
- * Goal: the index follows logs as they are written, edited and deleted, goes on where it was saved, and throws away what is not of
- * these logs; a search that does not wait for it says so and tells nothing that is gone.
+ * Goal: the index follows logs as they are written, edited and deleted, continues from its saved state, and discards
+ * data of other logs. A search that does not wait for it says so and returns nothing that is gone.
  */
 import { describe, expect, test } from 'vitest';
 import type { Journal } from '../../../src/journal/journal.ts';
@@ -14,16 +14,16 @@ import { encodeTransition, type SessionRecord } from '../../../src/session/state
 
 const NOW = Date.UTC(2026, 0, 1);
 
-/** One shard as the index sees it; counts what it is asked for. */
+/** One shard as the index sees it; counts its requests. */
 class Shard {
   readonly journal: Journal = openMemoryJournal();
-  /** Rows of the log handed over. */
+  /** Rows of the log that were handed over. */
   handed = 0;
-  /** Runs before a page is answered, once it was read. */
+  /** Runs after a page was read and before it is answered. */
   beforeAnswer: (method: SearchMethod) => void | Promise<void> = () => undefined;
   readonly #next = new Map<string, number>();
 
-  /** A question in a session: it is a message of its own, with seqs 1, 2, … */
+  /** Adds a question to a session: a separate message, with seqs 1, 2, … */
   say(session: string, text: string): void {
     const id = this.#next.get(session) ?? 1;
     this.#next.set(session, id + 1);
@@ -72,7 +72,7 @@ async function hits(service: SearchService, text: string): Promise<readonly stri
 }
 
 describe('following', () => {
-  test('what is new, edited and deleted is so with the next search', async () => {
+  test('additions, edits and deletions count from the next search on', async () => {
     const shard = new Shard();
     const service = serve(shard);
     shard.say('a', 'zebra one');
@@ -91,7 +91,7 @@ describe('following', () => {
     expect(await hits(service, 'zebra OR giraffe')).toEqual(['a#1', 'b#1']);
   });
 
-  test('a session that is deleted while it is read, and made anew, is found as what it is now', async () => {
+  test('a session deleted while it is read, and created again, is found as the new one', async () => {
     const shard = new Shard();
     const service = serve(shard);
     shard.say('a', 'zebra');
@@ -105,7 +105,7 @@ describe('following', () => {
     expect(await hits(service, 'giraffe')).toEqual(['a#1']);
   });
 
-  test('told of a deletion late, it keeps what was made anew under the name', async () => {
+  test('a late notice of a deletion keeps the new session of the name', async () => {
     const shard = new Shard();
     const service = serve(shard);
     shard.say('a', 'zebra');
@@ -118,14 +118,14 @@ describe('following', () => {
     expect(await hits(service, 'zebra')).toEqual([]);
   });
 
-  test('W3: a search that comes while the logs are read waits for what was written before it', async () => {
+  test('W3: a search during a read of the logs waits for everything written before it', async () => {
     const shard = new Shard();
     const service = serve(shard);
     shard.say('a', 'zebra');
     let second: Promise<readonly string[]> | undefined;
     shard.beforeAnswer = () => {
       shard.beforeAnswer = () => undefined;
-      // The page under way was read before this.
+      // The page in flight was read before this.
       shard.say('b', 'zebra');
       second = hits(service, 'zebra');
     };
@@ -135,7 +135,7 @@ describe('following', () => {
 });
 
 describe('saving', () => {
-  test('V2: opened again it reads what is new, and forgets what was deleted meanwhile', async () => {
+  test('V2: opened again it reads new rows, and forgets sessions deleted meanwhile', async () => {
     const shard = new Shard();
     const segments = new MemorySegmentStore();
     const first = serve(shard, segments);
@@ -148,11 +148,11 @@ describe('saving', () => {
     const again = serve(shard, segments);
     expect((await search(again, 'zebra')).messages).toBe(50);
     expect(await hits(again, 'another')).toEqual(['s8#2']);
-    // The last page's end, to know the log again, and what came since.
+    // The end of the last page, which identifies the log, and the rows since.
     expect(shard.handed).toBeLessThan(10);
   });
 
-  test('V2: after a crash between two saves what came since is read again', async () => {
+  test('V2: after a crash between two saves the rows since the first are read again', async () => {
     const shard = new Shard();
     const segments = new MemorySegmentStore();
     const first = serve(shard, segments);
@@ -161,14 +161,14 @@ describe('saving', () => {
     await search(first, 'zebra');
     first.close();
     const second = serve(shard, segments);
-    // Promoted later: what waits is part of what is saved.
+    // Promoted later: waiting entries are part of the saved state.
     shard.write('a', [{ type: 'claimed', halfStep: 2, entries: [9], turn: 2 }, { type: 'released' }]);
     expect(await hits(second, 'zebra')).toEqual(['a#1', 'a#2']);
-    // No close: the state saved is that of the first.
+    // There is no close: the saved state is that of the first service.
     expect(await hits(serve(shard, segments), 'zebra')).toEqual(['a#1', 'a#2']);
   });
 
-  test('V3: of another log nothing is kept', async () => {
+  test('V3: nothing is kept of another log', async () => {
     const segments = new MemorySegmentStore();
     const one = new Shard();
     one.say('a', 'zebra');
@@ -182,7 +182,7 @@ describe('saving', () => {
     expect(await hits(second, 'zebra')).toEqual([]);
   });
 
-  test('V3: what cannot be read of it is made anew', async () => {
+  test('V3: unreadable parts of it are built again', async () => {
     for (const spoil of [
       (segments: MemorySegmentStore) => segments.saveState('{"v":1}'),
       (segments: MemorySegmentStore) => segments.saveState('not JSON'),
@@ -205,7 +205,7 @@ describe('saving', () => {
   });
 });
 
-test('W1: a device that refuses fails the search, and once it takes writes again nothing is missing or told twice', async () => {
+test('W1: a refusing device fails the search; once it takes writes, nothing is missing or found twice', async () => {
   const shard = new Shard();
   const segments = new MemorySegmentStore();
   let isFull = false;
@@ -225,7 +225,7 @@ test('W1: a device that refuses fails the search, and once it takes writes again
   expect((await search(service, 'zebra')).messages).toBe(600);
 });
 
-test('V1: a search that does not wait says so, and tells nothing that is gone by then', async () => {
+test('V1: a search that does not wait says so, and returns nothing that is gone by then', async () => {
   const shard = new Shard();
   const segments = new MemorySegmentStore();
   let isLate = false;
@@ -235,7 +235,7 @@ test('V1: a search that does not wait says so, and tells nothing that is gone by
   await search(service, 'zebra');
   shard.write('a', [{ type: 'edited', operation: 'remove', removed: [1] }]);
   isLate = true;
-  // The log is not answered until the search is over; what stands in a session now is.
+  // The log is answered only after the search; the current state of a session is answered at once.
   const held = new Promise<void>((resolve) => {
     shard.beforeAnswer = () => {
       shard.beforeAnswer = () => undefined;
@@ -253,7 +253,7 @@ test('V1: a search that does not wait says so, and tells nothing that is gone by
   expect(await hits(service, 'zebra')).toEqual(['b#1']);
 });
 
-test('F101: the window of a session that is not in memory is found out from its log', async () => {
+test('F101: the window of a session that is not in memory is computed from its log', async () => {
   const shard = new Shard();
   const service = serve(shard);
   shard.say('a', 'zebra one');

@@ -1,6 +1,7 @@
 /**
- * Goal: an index that follows the logs of a shard has exactly the messages its sessions show, however they were edited, forked,
- * compressed, deleted, made anew or lost by a crash. Method: random actions on a shard, and a follower with an index that is a map.
+ * Goal: an index that follows the logs of a shard has exactly the messages that its sessions show. They may be edited,
+ * forked, compressed, deleted, created again, or lost by a crash. Method: random actions on a shard, and a follower
+ * whose index is a map.
  */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
@@ -29,10 +30,10 @@ const provider = scripted(({ messages }) => {
   return said.includes('think') ? { toolUse: { name: 'think', input: { thoughts: 'hm, hm' } } } : `to ${said.length}`;
 }) as ModelProvider;
 
-/** A message as an index has it. */
+/** A message as an index stores it. */
 type Line = string;
 
-/** An index of everything: the lines of each session, each as often as it was told. */
+/** An index of everything: the lines of each session, one for each time it was put. */
 class LineIndex {
   readonly sessions = new Map<string, Line[]>();
 
@@ -50,7 +51,7 @@ class LineIndex {
   }
 
   makeRoom(): void {
-    // A map has room.
+    // A map needs no room.
   }
 }
 
@@ -61,14 +62,14 @@ class Scene {
   index = new LineIndex();
   saved: { readonly follower: string; readonly index: ReadonlyMap<string, readonly Line[]> } | undefined;
   follower = this.follow();
-  /** Runs once each time the shard is asked. */
+  /** Runs after each request to the shard. */
   asked: (method: SearchMethod) => void | Promise<void> = () => undefined;
   count = 0;
 
   readonly ask: AskShard = async (_shard, method, request) => {
     const answer = await this.shard.call(method, request);
     await this.asked(method);
-    // As between threads.
+    // Cloned as between threads.
     return structuredClone(answer);
   };
 
@@ -89,7 +90,7 @@ class Scene {
     this.saved = { follower: JSON.stringify(this.follower.save()), index };
   }
 
-  /** Both the runtime and the index end as in a crash, and begin again with what is on the device. */
+  /** Ends both the runtime and the index as in a crash, and starts them again with the device's data. */
   async crash(): Promise<void> {
     this.store = copyStore(this.store);
     await this.shard.close();
@@ -115,7 +116,7 @@ class Scene {
     return (await this.shard.call('sessions.list', { limit: 1_000 })).map(({ id }) => id);
   }
 
-  /** What the sessions show, by the messages themselves. */
+  /** The lines that the sessions show, from the messages themselves. */
   async shown(): Promise<ReadonlyMap<string, readonly Line[]>> {
     const shown = new Map<string, readonly Line[]>();
     for (const session of await this.sessions()) {
@@ -137,7 +138,7 @@ class Scene {
   }
 }
 
-/** What may be asked in vain: of a session or message that is not there, or is of another branch. */
+/** Ignores refusals for a missing session, or for a message that is missing or belongs to another branch. */
 async function refusable(asked: Promise<unknown>): Promise<void> {
   try {
     await asked;
@@ -252,7 +253,7 @@ async function act(scene: Scene, { do: what, who, which }: Action): Promise<void
     case 'crash':
       return scene.crash();
     case 'late': {
-      // Something happens while the index reads.
+      // An action happens while the index reads.
       let isFirst = true;
       scene.asked = async (method) => {
         if (!isFirst || (which % 2 === 0 && method !== 'search.rows')) return;
@@ -303,7 +304,7 @@ test('W1, W2: after any actions the index has the messages the sessions show, no
   );
 }, 120_000);
 
-/** Many rows: more than a step finds, and more than a step hands over. */
+/** More rows than one step finds, and more than one step hands over. */
 const MANY_ROWS = SEARCH_CHAIN_ROWS + SEARCH_PAGE_ROWS + 3;
 
 async function many(scene: Scene, session: string, turns: number): Promise<void> {
@@ -315,14 +316,14 @@ async function firstId(scene: Scene, session: string): Promise<string> {
   return (messages as readonly { readonly id: string }[])[0]?.id ?? '';
 }
 
-test('a session of many pages, with a large message among them, is read as a whole once it was edited', async () => {
+test('a session of many pages, with a large message among them, is read as a whole after an edit', async () => {
   const scene = new Scene();
   await many(scene, 'p', MANY_ROWS);
   await scene.say('p', `large ${'long '.repeat(200_000)}`);
   await scene.edit('p', { operation: 'update', id: await firstId(scene, 'p'), attributes: { content: 'changed' } });
   await scene.check();
   expect(scene.index.sessions.get('p')).toContain('1 human changed');
-  // Followed from there: not read as a whole again.
+  // Followed from that row: not read as a whole again.
   const asked: SearchMethod[] = [];
   scene.asked = (method) => void asked.push(method);
   await scene.say('p', 'and on');
@@ -332,7 +333,7 @@ test('a session of many pages, with a large message among them, is read as a who
 });
 
 test.each(['edited', 'written on', 'deleted', 'made anew', 'lost by a crash'] as const)(
-  'a session that is %s between two pages of it is found as it is then',
+  'a session that is %s between two of its pages is found in its new state',
   async (fate) => {
     const scene = new Scene();
     await many(scene, 'p', MANY_ROWS);
@@ -375,7 +376,7 @@ test.each(['edited', 'written on', 'deleted', 'made anew', 'lost by a crash'] as
   },
 );
 
-test('a fork whose parent is deleted while that is read begins with what was stored for it', async () => {
+test('a fork whose parent is deleted during its read begins with its stored history', async () => {
   const scene = new Scene();
   await many(scene, 'p', MANY_ROWS);
   await scene.shard.call('session.fork', { session: 'p' });
@@ -395,7 +396,7 @@ test('a fork whose parent is deleted while that is read begins with what was sto
   await scene.shard.close();
 });
 
-test('a fork has what its parent hides, whether it is cut, or its parent is gone', async () => {
+test('a fork has the messages that its parent hides, also when it is cut or its parent is gone', async () => {
   const scene = new Scene();
   await scene.say('p', 'one');
   await scene.say('p', 'two');
@@ -414,7 +415,7 @@ test('a fork has what its parent hides, whether it is cut, or its parent is gone
   await scene.shard.close();
 });
 
-test('V1: a message is told of as it stands, though what came since was not read yet', async () => {
+test('V1: a found message shows its current text, even if later rows were not read yet', async () => {
   const scene = new Scene();
   await many(scene, 'p', 3);
   await scene.shard.call('session.fork', { session: 'p' });

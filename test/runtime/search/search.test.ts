@@ -1,6 +1,6 @@
 /**
- * Goal: the two tools find and show what was said in the sessions within reach, by default those of the own tree, but for what the asking session has before it;
- * what is edited or deleted is not found, and a crash loses nothing.
+ * Goal: the two tools find and show messages of the sessions within reach, by default those of the same tree. They
+ * leave out what the asking session already sees. Edited or deleted text is not found, and a crash loses nothing.
  */
 import { describe, expect, test } from 'vitest';
 import { agent, type Runtime } from '../../../src/index.ts';
@@ -10,7 +10,7 @@ import { MATRIX, runtimeKit, type TestOptions } from '../../support/runtime-kit.
 
 const kit = runtimeKit();
 
-/** A model that calls the tool its user names (`name {json}`), and says what came of it; else it says `noted`. */
+/** A model that calls the tool its user names (`name {json}`) and repeats its result; otherwise it says `noted`. */
 const provider = scripted(({ messages }) => {
   const content = messages.at(-1)?.content;
   const [block] = Array.isArray(content) ? content : [];
@@ -47,7 +47,7 @@ describe.each(MATRIX)('threads %o', (threads) => {
     expect(await search(runtime, 'Prague NOT elephants')).toContain('No results');
   });
 
-  test('a message is shown among its neighbours, with what tools did in short', async () => {
+  test('a message is shown among its neighbours, with tool calls in short form', async () => {
     const runtime = await open({ threads });
     for (let count = 1; count <= 8; count += 1) await runtime.session('a').ask(`word ${count}`);
     await runtime.session('a').ask('think {"thoughts":"hm"}');
@@ -61,7 +61,7 @@ describe.each(MATRIX)('threads %o', (threads) => {
   });
 });
 
-test('what is wrong is told to the model', async () => {
+test('errors are reported to the model', async () => {
   const runtime = await open();
   expect(await search(runtime, ' ')).toContain('Query cannot be blank');
   expect(await call(runtime, 'view_messages', { message_id: 'nobody#1' })).toContain('there is no message nobody#1');
@@ -77,7 +77,7 @@ test.each(['sub-agents', 'agents:foo', '"unbalanced', 'AND OR NOT', 'NEAR(', '*'
   },
 );
 
-test('what is new is found with the next search, what was deleted is not, nor what stands there since', async () => {
+test('new messages are found with the next search; deleted ones, and others now in their place, are not', async () => {
   const runtime = await open();
   await runtime.session('a').ask('zebra one');
   expect(await search(runtime, 'zebra')).toContain('Found 1 result ');
@@ -108,7 +108,7 @@ test('A10: after a crash everything is found as before', async () => {
   expect((await search(again, 'penguin', 'x')).split('\n').sort()).toEqual(before.split('\n').sort());
 });
 
-test('what is edited is found as it is now, and opened again the index goes on where it was', async () => {
+test('an edited message is found in its new form, and an index opened again continues where it was', async () => {
   const directory = await kit.directory();
   const first = await open({ directory });
   await first.session('a').ask('a heron');
@@ -133,7 +133,7 @@ test('results are bounded and the number is a setting', async () => {
 });
 
 describe('scope', () => {
-  /** Sessions with a message that was found. */
+  /** Sessions with a found message. */
   const seen = async (runtime: Runtime, from: string): Promise<readonly string[]> => {
     const found = await search(runtime, 'elephant', from);
     return [...new Set([...found.matchAll(/\[message ([^,]+)#\d+,/gu)].map((match) => match[1] ?? ''))].sort();
@@ -148,7 +148,7 @@ describe('scope', () => {
     return runtime;
   }
 
-  test('by default a session finds its own tree, from the child as from the parent, and no name that begins alike', async () => {
+  test('by default a session finds its own tree, from child and parent, and no name with the same prefix', async () => {
     const runtime = await zoo({ search: {} });
     expect(await seen(runtime, 'ann')).toEqual(['ann:1']);
     expect(await seen(runtime, 'ann-2')).toEqual([]);
@@ -167,7 +167,7 @@ describe('scope', () => {
     expect(there.replaceAll('bob', 'eve')).toBe(missing);
   });
 
-  test('a function opens the trees it names, for each session by itself', async () => {
+  test('a function opens the trees it names, for each session separately', async () => {
     const asked: string[] = [];
     const runtime = await zoo({
       search: {
@@ -187,14 +187,14 @@ describe('scope', () => {
   test.each([
     ['throws', () => Promise.reject(new Error('no directory of users')), 'no directory of users'],
     ['answers what is no reach', () => 5 as unknown as 'tree', 'search.scope'],
-  ])('a function that %s: the model is told of a failure, and nothing is found', async (_name, scope, told) => {
+  ])('a function that %s: the model receives a failure, and nothing is found', async (_name, scope, told) => {
     const runtime = await zoo({ search: { scope } });
     const answer = await search(runtime, 'elephant', 'ann-2');
     expect(answer).toContain(told);
     expect(answer).not.toContain('an elephant');
   });
 
-  test('a scope that is none is refused at open', async () => {
+  test('an invalid scope is refused at open', async () => {
     const refused = open({ search: { scope: 'everything' as 'all' } });
     await expect(refused).rejects.toMatchObject({ code: 'config', message: expect.stringContaining('search.scope') });
   });

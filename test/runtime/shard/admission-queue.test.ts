@@ -1,9 +1,9 @@
-// Goal: sessions get their places in the order they came, each once, whoever leaves the line meanwhile. Pure.
+// Goal: sessions leave the queue in the order they came, each once, even if others leave it meanwhile. Pure.
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { AdmissionQueue } from '../../../src/runtime/shard/admission-queue.ts';
 
-test('takes in order; who comes again stands where it stood, who left and came back stands last', () => {
+test('takes in order; a name added again keeps its position, one that left and came back is last', () => {
   const line = new AdmissionQueue();
   for (const name of ['a', 'b', 'c', 'a']) line.add(name);
   expect(line.size).toBe(3);

@@ -18,7 +18,7 @@ function stage() {
   return { journal, clock, checkpointer, write };
 }
 
-test('K1, K2: one checkpoint an interval covers all that changed; nothing changed, no timer runs', async () => {
+test('K1, K2: one checkpoint an interval covers all changes; without changes no timer runs', async () => {
   const { journal, clock, checkpointer, write } = stage();
   const actors = [write('a'), write('b')];
   for (const actor of actors) checkpointer.changed([{ actor }]);
@@ -29,7 +29,7 @@ test('K1, K2: one checkpoint an interval covers all that changed; nothing change
   expect(clock.pending).toBe(0);
 });
 
-test('K1: while interrupted sessions are being read there is no checkpoint, however much changes', async () => {
+test('K1: while interrupted sessions are being read there is no checkpoint, whatever changes', async () => {
   const { journal, clock, checkpointer, write } = stage();
   checkpointer.hold();
   const actor = write('a');
@@ -40,7 +40,7 @@ test('K1: while interrupted sessions are being read there is no checkpoint, howe
   expect(journal.checkpointed()).toBe(actor.position);
 });
 
-test('K1: one that was due when the reading began does not come before its end', async () => {
+test('K1: a checkpoint that was due when the reading began does not come before its end', async () => {
   const { journal, clock, checkpointer, write } = stage();
   const actor = write('a');
   checkpointer.changed([{ actor }]);
@@ -52,8 +52,9 @@ test('K1: one that was due when the reading began does not come before its end',
   expect(journal.checkpointed()).toBe(actor.position);
 });
 
-test('K1: a checkpoint that is due in a turn of several sessions covers all of them', () => {
-  // Found by the simulator, seed 341: the child of a turn was in no head and behind the checkpoint, and never resumed.
+test('K1: a checkpoint that is due in a transition of several sessions covers all of them', () => {
+  // Found by the simulator, seed 341: no head had the child of a transition, yet the checkpoint covered it. The child
+  // never resumed.
   const { journal, checkpointer, write } = stage();
   const early = write('early');
   for (let turn = 0; turn < CHECKPOINT_TURNS - 1; turn += 1) checkpointer.changed([{ actor: early }]);
@@ -65,8 +66,8 @@ test('K1: a checkpoint that is due in a turn of several sessions covers all of t
   expect(journal.head(child.key)?.position).toBe(position);
 });
 
-test('K1: a session that returns while its head waits to be written gets one that names it runnable when it works', async () => {
-  // Found by the simulator: the stored head said runnable, the one that waited said idle, and the session at work had none.
+test('K1: a working session whose idle head waits to be written gets one that says runnable', async () => {
+  // Found by the simulator: the stored head said runnable, the waiting one said idle, and the working session had none.
   const { journal, clock, checkpointer, write } = stage();
   const turn = (actor: SessionActor, state: 'idle' | 'executing'): void => {
     actor.position = journal.append([{ key: actor.key, data: '{}' }]);
@@ -78,7 +79,7 @@ test('K1: a session that returns while its head waits to be written gets one tha
   await clock.advance(CHECKPOINT_INTERVAL_MS);
   turn(actor, 'idle');
   checkpointer.passivated(actor);
-  // What reading its log gives: the stored head is still that of the session at work.
+  // The actor as its log gives it: the stored head is still that of the working session.
   const returned = new SessionActor('a', actor.key, { ...actor.state }, { turns: 1, position: actor.position });
   returned.isHeadRunnable = journal.head(actor.key)?.runnable === true;
   expect(returned.isHeadRunnable).toBe(true);
@@ -91,7 +92,7 @@ test('K1: a session that returns while its head waits to be written gets one tha
   expect(journal.runnable()).toEqual([actor.key]);
 });
 
-test('K1: a session at work has one head until it rests or the store is closed; the checkpoint passes over its turns', async () => {
+test('K1: a working session has one head until it rests or closes; checkpoints pass over its transitions', async () => {
   const { journal, clock, checkpointer, write } = stage();
   const actor = write('a');
   const turn = async (state: 'idle' | 'executing'): Promise<void> => {
@@ -117,7 +118,7 @@ test('K1: a session at work has one head until it rests or the store is closed; 
   expect(journal.head(actor.key)?.position).toBe(actor.position);
 });
 
-test('K1: closed while they are being read, the next open replays from where this one did', () => {
+test('K1: closed while they are being read, the next open replays from the same position as this one', () => {
   const { journal, checkpointer, write } = stage();
   checkpointer.hold();
   checkpointer.changed([{ actor: write('a') }]);
@@ -125,7 +126,7 @@ test('K1: closed while they are being read, the next open replays from where thi
   expect(journal.checkpointed()).toBe(0);
 });
 
-test('K3: a session that was dropped is in the runnable set until it was read again', async () => {
+test('K3: a dropped session is in the runnable set until it is read again', async () => {
   const { journal, clock, checkpointer, write } = stage();
   const [dropped, other] = [write('a'), write('b')];
   checkpointer.changed([{ actor: dropped }]);
@@ -138,7 +139,7 @@ test('K3: a session that was dropped is in the runnable set until it was read ag
   expect([...journal.runnable()]).toEqual([]);
 });
 
-test('the head of a session that left memory is at hand before it is written', () => {
+test('the head of a session that left memory is available before it is written', () => {
   const { checkpointer, write } = stage();
   const actor = write('a');
   checkpointer.changed([{ actor }]);
@@ -146,7 +147,7 @@ test('the head of a session that left memory is at hand before it is written', (
   expect(checkpointer.pending(actor.key)).toMatchObject({ key: actor.key, runnable: false });
 });
 
-test('K4: of the snapshots of a session the one its head names stays, with the first write that names it', async () => {
+test('K4: of a session’s snapshots the one its head names stays, from the first write that names it', async () => {
   const { journal, clock, checkpointer, write } = stage();
   const actor = write('a');
   const leave = (usage: number): string => {

@@ -34,7 +34,7 @@ function stage() {
   return { commits, flushes, told, clock, add, addDeferrable };
 }
 
-test('Q1, Q2: items are released in order, those that come during a flush by the next one', async () => {
+test('Q1, Q2: items are released in order, those added during a flush by the next one', async () => {
   const { commits, flushes, told, add } = stage();
   add('a');
   add('b');
@@ -50,7 +50,7 @@ test('Q1, Q2: items are released in order, those that come during a flush by the
   expect(told).toEqual(['a', 'b', 'c', 'emptied']);
 });
 
-test('a failed flush refuses its items and those that came meanwhile, once; later ones go on', async () => {
+test('a failed flush refuses its items and those added meanwhile, once; later ones continue', async () => {
   const { commits, flushes, told, add } = stage();
   add('a');
   const first = await flushes.take();
@@ -64,7 +64,7 @@ test('a failed flush refuses its items and those that came meanwhile, once; late
   expect(told.at(-2)).toBe('c');
 });
 
-test('Q4: an item that throws is told of, is no failed flush, and stops no other', async () => {
+test('Q4: an item that throws is reported, fails no flush, and stops no other item', async () => {
   const { commits, flushes, told, add } = stage();
   add('a', () => {
     throw new Error('mine');
@@ -75,7 +75,7 @@ test('Q4: an item that throws is told of, is no failed flush, and stops no other
   expect(told).toEqual(['a', 'threw Error: mine', 'b', 'emptied']);
 });
 
-test('what an item adds waits for a flush of its own', async () => {
+test('an item added by another waits for a separate flush', async () => {
   const { commits, flushes, told, add } = stage();
   add('a', () => add('b'));
   (await flushes.take()).resolve();
@@ -86,7 +86,7 @@ test('what an item adds waits for a flush of its own', async () => {
   expect(told).toEqual(['a', 'b', 'emptied']);
 });
 
-test('Q5: what nobody waits for rides the next flush, in its place', async () => {
+test('Q5: a deferrable item rides the next flush, in its order', async () => {
   const { commits, flushes, told, clock, add, addDeferrable } = stage();
   addDeferrable('a');
   addDeferrable('b');
@@ -105,7 +105,7 @@ test('Q5: what nobody waits for rides the next flush, in its place', async () =>
   expect(clock.pending).toBe(0);
 });
 
-test('Q5: patience ends by itself, or when it is asked to', async () => {
+test('Q5: a deferrable item waits until its time is over, or until the queue is hurried', async () => {
   const { commits, flushes, told, clock, addDeferrable } = stage();
   addDeferrable('a');
   await clock.advance(PATIENCE_MS - 1);

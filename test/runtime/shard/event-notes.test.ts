@@ -1,4 +1,7 @@
-/** Goal: what is told in one turn of the loop crosses as one note, whole and in order (V1 to V3). Method: both ways over real endpoints, notes counted. */
+/**
+ * Goal: the events published in one tick cross as one note, whole and in order (V1 to V3). Method: both ways over real
+ * endpoints, with notes counted.
+ */
 import { MessageChannel } from 'node:worker_threads';
 import { afterEach, expect, test } from 'vitest';
 import { EVENTS_OF_NOTE_MAX, SUBSCRIBER_EVENTS_MAX } from '../../../src/base/bounds.ts';
@@ -38,7 +41,7 @@ test.each([
   ['in place', inOnePlace],
   ['to another thread', toAThread],
 ])(
-  '%s: more than a reader holds, told at once, reaches a reader of all sessions that keeps reading (V2)',
+  '%s: more events than a reader holds, published at once, reach a reader of all sessions that keeps reading (V2)',
   async (_name, way) => {
     const [near, far] = way.ends();
     open.push(near, far);
@@ -63,7 +66,7 @@ test.each([
   ['in place', inOnePlace],
   ['to another thread', toAThread],
 ])(
-  '%s: one note a turn of the loop, before what was sent since (V1), bounded (V2), with who begins (V3)',
+  '%s: one note a tick, before later messages (V1), bounded (V2), with the sessions that begin (V3)',
   async (_name, way) => {
     const [near, far] = way.ends();
     open.push(near, far);

@@ -1,4 +1,4 @@
-// Goal: idle sessions leave memory in the order of last use, by number, by size and by time. A clock moved by hand.
+// Goal: idle sessions leave memory in the order of last use, by number, by size and by time. The clock is manual.
 import { expect, test } from 'vitest';
 import { SessionActor } from '../../../actors/session-actor.ts';
 import { ENDED_SESSIONS_MAX, HOT_TOKENS_MAX, SESSION_IDLE_MS } from '../../../src/base/bounds.ts';
@@ -27,7 +27,7 @@ test('Q1: over the bound the least recently used leave', () => {
   expect(left).toEqual(['b']);
 });
 
-test('Q1: a few large conversations leave before many small ones are too many', () => {
+test('Q1: a few large conversations leave before there are too many small ones', () => {
   const { left, quiet, actorOf } = stage(1_000);
   const third = HOT_TOKENS_MAX / 3 + 1;
   for (const id of ['a', 'b', 'c']) quiet.add(actorOf(id, { tokens: third }));
@@ -35,7 +35,7 @@ test('Q1: a few large conversations leave before many small ones are too many', 
   expect(left).toEqual(['a']);
 });
 
-test('Q2: of children that have ended few stay, and they take nobody else’s place', () => {
+test('Q2: few children that have ended stay, and they displace no other session', () => {
   const { left, quiet, actorOf } = stage(1_000);
   quiet.add(actorOf('parent'));
   const exit = { reason: 'completed', reply: 'done' } as const;
@@ -46,7 +46,7 @@ test('Q2: of children that have ended few stay, and they take nobody else’s pl
   expect(left).not.toContain(`c${ENDED_SESSIONS_MAX}`);
 });
 
-test('Q3, Q4: nobody stays long after its last use, and no timer is left', async () => {
+test('Q3, Q4: no session stays long after its last use, and no timer is left', async () => {
   const { clock, left, quiet, actorOf } = stage(1_000);
   const [a, b] = [actorOf('a'), actorOf('b')];
   quiet.add(a);

@@ -1,5 +1,5 @@
-// Goal: a call whose result is lost while its thread lives is answered at its deadline, and nothing that still waits or runs is.
-// Method: a shard over a tool pool under the test's hand, time by hand; what the log says.
+// Goal: a call whose result is lost while its thread lives is answered at its deadline. A call that still waits or runs
+// is not. Method: a shard over a tool pool under the test's control, a manual clock, and the log.
 import { afterEach, expect, test } from 'vitest';
 import { z } from 'zod';
 import { CALL_CHECK_GRACE_MS } from '../../../src/base/bounds.ts';
@@ -12,16 +12,16 @@ import { eventually } from '../../support/runtime-kit.ts';
 import { openShard, type ShardOptions, type TestShard } from '../../support/shard-kit.ts';
 
 const TIMEOUT_MS = 2_000;
-/** When the calls of a round are looked after first. */
+/** The time of the first check of a round's calls. */
 const CHECK_MS = TIMEOUT_MS + CALL_CHECK_GRACE_MS;
 const LOST = 'The call of act timed out after 2 seconds without a result. It may have taken effect.';
 
-/** A pool that holds what it is given until the test says otherwise. */
+/** A pool that holds its calls until the test releases them. */
 class HandPool implements ToolPool {
   readonly runs: ToolRun[] = [];
   readonly held = new Set<number>();
   readonly cancelled: number[] = [];
-  /** How often it was asked what it holds. */
+  /** How often it was asked for the calls it holds. */
   asked = 0;
   readonly #listener: ToolPoolListener;
 
@@ -51,7 +51,7 @@ class HandPool implements ToolPool {
     this.#listener.finished(id, { content: `result of ${callId}`, success: true, ms: 1 });
   }
 
-  /** The call's answer leaves, and never arrives. */
+  /** Sends the call's answer, which never arrives. */
   lose(callId: string): void {
     this.held.delete(this.#idOf(callId));
   }
@@ -83,14 +83,14 @@ afterEach(async () => {
   for (const each of rounds.splice(0)) await close(each);
 });
 
-/** What is still out is given up at once, as soon as time moves. */
+/** Closing cancels the calls in flight as soon as time moves. */
 async function close({ shard, clock }: Round): Promise<void> {
   const closing = shard.close();
   await clock.advance(1);
   await closing;
 }
 
-/** A model that asks for these calls at once, and says then that it is over. */
+/** A model that makes these calls at once, and then says that it is over. */
 function asking(ids: readonly string[]): ModelProvider {
   const asks = { toolUse: ids.map((id) => ({ name: 'act', input: {}, id })) };
   return scripted((_request, { call }) => (call === 0 ? asks : 'Over.')) as ModelProvider;
@@ -102,7 +102,7 @@ interface Round {
   readonly clock: ManualClock;
 }
 
-/** A session `s` whose model asks for these calls at once and then says that it is over; all of them are with the pool. */
+/** A session `s` whose model makes these calls at once and then says that it is over; the pool has all of them. */
 async function round(
   ids: readonly string[],
   options: Partial<ShardOptions> & { approve?: boolean } = {},
@@ -161,7 +161,7 @@ test('F063, A5: a result that comes after the call was answered for is dropped, 
   expect(await results(shard)).toEqual([LOST]);
 });
 
-test('W2: a call that waits or runs is left alone however long, and found lost at the deadline after it was lost', async () => {
+test('W2: a waiting or running call is left alone however long; a lost one is found at its next deadline', async () => {
   const { shard, pool, clock } = await round(['a']);
   await clock.advance(10 * CHECK_MS);
   expect(pool.asked).toBe(10);
@@ -173,7 +173,7 @@ test('W2: a call that waits or runs is left alone however long, and found lost a
   expect(await results(shard)).toEqual([LOST]);
 });
 
-test('W2: a lost call gives up its place: one that waited behind it runs', async () => {
+test('W2: a lost call makes room: the call that waited for it runs', async () => {
   const ids = Array.from({ length: 33 }, (_unused, n) => `c${n}`);
   const { shard, pool, clock } = await round(ids.slice(0, 32), { provider: asking(ids) });
   expect(pool.runs).toHaveLength(32);
@@ -185,7 +185,7 @@ test('W2: a lost call gives up its place: one that waited behind it runs', async
   expect(await results(shard)).toHaveLength(33);
 });
 
-test('W2: the time a call waits for a person does not count', async () => {
+test('W2: the time a call waits for an approval does not count', async () => {
   const { shard, pool, clock } = await round(['a'], { approve: true });
   await clock.advance(100 * CHECK_MS);
   expect(pool.asked).toBe(0);
@@ -199,7 +199,7 @@ test('W2: the time a call waits for a person does not count', async () => {
   expect(await results(shard)).toEqual([LOST]);
 });
 
-test('W2: a call that starts behind a slow flush is not taken for lost before that', async () => {
+test('W2: a call that starts after a slow flush is not taken for lost before that', async () => {
   let isSlow = false;
   const writes: (() => void)[] = [];
   const { shard, pool, clock } = await round(['a'], {
@@ -221,7 +221,7 @@ test('W2: a call that starts behind a slow flush is not taken for lost before th
 });
 
 test.each(['session.interrupt', 'sessions.delete'] as const)(
-  'W1: %s ends the wait, and no call is asked about any more',
+  'W1: %s ends the wait, and the pool is not asked any more',
   async (method) => {
     const { shard, pool, clock } = await round(['a']);
     pool.lose('a');

@@ -12,7 +12,7 @@ const many = Array.from({ length: 300 }, (_, n) => `s${n}`);
 /** Longer than any session stays in memory after its last use. */
 const LONG_MS = 2 * SESSION_IDLE_MS;
 
-test('H4 of the shard, A11: after many sessions were used, memory holds none of them for long, and no timers', async () => {
+test('H4 of the shard, A11: memory holds none of many used sessions for long, and no timers', async () => {
   const clock = manualClock();
   const runtime = await kit.open({ provider: echo, clock });
   await Promise.all(many.map((id) => runtime.session(id).send('Hi')));
@@ -20,7 +20,7 @@ test('H4 of the shard, A11: after many sessions were used, memory holds none of 
   expect(runtime.metrics()).toMatchObject({ sessionsHot: many.length, sessionsLive: 0, sessionsQueued: 0 });
   await clock.advance(LONG_MS);
   expect(runtime.metrics().sessionsHot).toBe(0);
-  // The checkpoint of those that left.
+  // The checkpoint of the sessions that left.
   await clock.advance(LONG_MS);
   expect(clock.pending).toBe(0);
 });
@@ -38,7 +38,7 @@ test('H4 of the shard, A11: reading many sessions holds none of them for long ei
   expect(runtime.metrics().sessionsHot).toBe(0);
 });
 
-test('A11: of children that have ended few are in memory', async () => {
+test('A11: few children that have ended are in memory', async () => {
   const runtime = await kit.open({ provider: echo });
   const tasks = Array.from({ length: ENDED_SESSIONS_MAX * 2 }, (_, n) => ({
     task: `t${n}`,
@@ -49,7 +49,7 @@ test('A11: of children that have ended few are in memory', async () => {
   expect(runtime.metrics().sessionsHot).toBeLessThanOrEqual(ENDED_SESSIONS_MAX + 1);
 });
 
-test('a passivated session goes on from the log: messages, keys, receipts, events', async () => {
+test('a passivated session continues from the log: messages, keys, receipts, events', async () => {
   const clock = manualClock();
   const runtime = await kit.open({ provider: echo, clock });
   const session = runtime.session('first');
@@ -72,7 +72,7 @@ test('a passivated session goes on from the log: messages, keys, receipts, event
   ]);
 });
 
-test('a passivated session with a long log goes on from its snapshot', async () => {
+test('a passivated session with a long log continues from its snapshot', async () => {
   const tick = tool({ name: 'tick', description: 'Ticks.', input: z.object({}), run: () => 'tock' });
   const turns = Math.ceil(SNAPSHOT_TURNS / 3) + 10;
   const directory = await kit.directory();
@@ -94,7 +94,7 @@ test('a passivated session with a long log goes on from its snapshot', async () 
   expect(await again.session('long').ask('last')).toBe('to last');
 });
 
-test('the list tells passivated sessions as they are', async () => {
+test('the list has the true states of passivated sessions', async () => {
   const clock = manualClock();
   const runtime = await kit.open({ provider: echo, clock });
   await Promise.all(many.map((id) => runtime.session(id).send('Hi')));

@@ -1,4 +1,7 @@
-/** Goal: what is active is what the window holds or is about to hold, and readers are told exactly when that changes. */
+/**
+ * Goal: a definition is active if its text is in the window or about to be. Readers are notified exactly when that
+ * changes.
+ */
 import { describe, expect, it } from 'vitest';
 import { renderMessages } from '../../../src/context/render.ts';
 import type { RequestMessage } from '../../../src/models/provider.ts';
@@ -19,7 +22,7 @@ function told(machine: Machine): readonly unknown[] {
   });
 }
 
-/** The blocks of a request message in short. */
+/** The blocks of a request message in short form. */
 function kinds({ content }: RequestMessage): readonly string[] {
   if (typeof content === 'string') return ['text'];
   return content.map((block) => {
@@ -47,7 +50,7 @@ describe('skills', () => {
     expect(told(machine)).toEqual([['baking']]);
   });
 
-  it('joins the next half-step as a delivery, and is told once', () => {
+  it('joins the next half-step as a delivery, and is published once', () => {
     const machine = startedSession();
     activate(machine, 'skill', 'baking');
     activate(machine, 'skill', 'frying');
@@ -102,7 +105,7 @@ describe('skills', () => {
     expect(machine.log.slice(-4, -2).sort()).toEqual(['tool_response of a', 'tool_response of b']);
   });
 
-  it('one whose text has left the window is active no more, and may be activated again', () => {
+  it('one whose text has left the window is no longer active, and may be activated again', () => {
     const machine = startedSession({ tokenBudget: 1_000 });
     activate(machine, 'skill', 'baking');
     for (let count = 0; machine.state.floor === 1; count += 1) {
@@ -115,7 +118,7 @@ describe('skills', () => {
     expect(activate(machine, 'skill', 'baking')).toEqual({ activated: true });
   });
 
-  it('a child whose name only looks alike contributes none', () => {
+  it('a child whose name only begins like an enricher’s activates none', () => {
     const machine = startedSession();
     machine.send('hi', { type: 'subagent', source: { type: 'subagent', name: 'melete-spy' } });
     expect(machine.state.messages[0]).toMatchObject({ toolName: 'from_melete-spy' });
@@ -144,7 +147,7 @@ describe('workflows', () => {
 });
 
 describe('the log', () => {
-  it('A10: a replay tells and knows the same', () => {
+  it('A10: a replay publishes the same events and knows the same skills', () => {
     const machine = startedSession({ tokenBudget: 1_000 });
     for (let count = 0; count < 12; count += 1) {
       activate(machine, count % 3 === 0 ? 'workflow' : 'skill', `d${count % 4}`);
@@ -157,7 +160,7 @@ describe('the log', () => {
     expect(machine.state.eventSeq).toBe(machine.seen.events.at(-1)?.seq);
   });
 
-  it('a full mailbox refuses, and keeps nothing', () => {
+  it('a full mailbox refuses, and nothing is stored', () => {
     const machine = startedSession({ limits: { mailbox: 1 } });
     activate(machine, 'skill', 'a');
     expect(activate(machine, 'skill', 'b')).toContain('limits.mailbox');

@@ -171,7 +171,7 @@ describe('spawning', () => {
     expect(systemPrompt(child.state, 'Answer briefly.')).not.toContain('Your Task');
   });
 
-  it('Δ27: a model may have maxActive children working; a program is not bound by it', () => {
+  it('Δ27: a model may have maxActive children working; this does not limit an embedder', () => {
     const tree = new Tree({ maxActiveChildren: 1 });
     tree.root.send('go');
     tree.answer(tree.root, [call('x', 'spawn_subagent'), call('y', 'spawn_subagent')]);
@@ -183,7 +183,7 @@ describe('spawning', () => {
     expect(tree.root.state.children.size).toBe(2);
   });
 
-  it('decision 5: depth is bounded, by default to children that do not spawn', () => {
+  it('decision 5: depth is bounded; by default children do not spawn', () => {
     const tree = new Tree();
     const child = tree.spawn('dig');
     child.spawn({ task: 'deeper' });
@@ -209,7 +209,7 @@ describe('spawning', () => {
     expect(tree.root.effect('spawned')).toMatchObject({ child: 's:2', duplicate: true });
   });
 
-  it('an id the embedder took is passed over', () => {
+  it('an id that the embedder uses is skipped', () => {
     const tree = new Tree();
     tree.root.world.taken.add('s:1').add('s:2');
     expect(tree.spawn('dig').state.id).toBe('s:3');
@@ -225,7 +225,7 @@ describe('spawning', () => {
   });
 });
 
-describe('what parent and child tell each other', () => {
+describe('messages between parent and child', () => {
   it("F114: a child's text becomes a delivery at its parent, raw, and wakes it", () => {
     const tree = new Tree();
     const child = tree.spawn('dig', { name: 'digger' });
@@ -240,7 +240,7 @@ describe('what parent and child tell each other', () => {
     expect(tree.root.waiting).toEqual(['all done']);
   });
 
-  it('F114: blank text is told to nobody', () => {
+  it('F114: blank text is not delivered', () => {
     const tree = new Tree();
     tree.answer(tree.spawn('dig'), [call('a', 'bash')]);
     expect(tree.root.state.nextPendingId).toBe(1);
@@ -288,7 +288,7 @@ describe('what parent and child tell each other', () => {
     expect([...mentionedNames(runs)]).toEqual(['one']);
   });
 
-  it('a child whose replies go to the handle only tells its mailbox nothing', () => {
+  it("a child whose replies go to the handle puts nothing into its parent's mailbox", () => {
     const tree = new Tree();
     tree.answer(tree.spawn('dig', { replies: 'handle' }), 'found');
     expect(tree.root.state.nextPendingId).toBe(1);
@@ -297,7 +297,7 @@ describe('what parent and child tell each other', () => {
     ]);
   });
 
-  it('R23: words of somebody who is no child are dropped', () => {
+  it('R23: words from a session that is no child are dropped', () => {
     const machine = startedSession();
     expect(machine.input({ type: 'subagentSaid', child: 'x:9', content: 'hi' })).toEqual({ records: [], effects: [] });
     expect(machine.input({ type: 'childExited', child: 'x:9', reason: 'failed' })).toEqual({
@@ -328,7 +328,7 @@ describe('the end of a child', () => {
     expect(tree.root.state.children.get('s:1')?.exited).toBe('completed');
   });
 
-  it('a child with something waiting has not', () => {
+  it('a child with waiting entries has not finished', () => {
     const tree = new Tree();
     const child = tree.spawn('dig');
     child.send('also here');

@@ -2,7 +2,10 @@ import { describe, expect, it } from 'vitest';
 import type { Deliver } from '../../../src/base/messages.ts';
 import { executingSession, type Machine, startedSession, UNAUTHORIZED } from '../../support/session-kit.ts';
 
-/** The states a message can meet; each has `waiting` in the mailbox or the log, and nothing else of a user's. */
+/**
+ * The states in which a message may arrive. Each has a message named `waiting` in the mailbox or the log, and no other
+ * message of a user.
+ */
 const STATES = {
   idle: () => startedSession(),
   awaiting: () => startedSession({ sent: 'first' }),
@@ -21,7 +24,7 @@ const STATES = {
 
 type Met = keyof typeof STATES;
 
-/** Where a message is right after it was sent. */
+/** The place of a message right after it was sent. */
 type Fate = 'in the log' | 'waits' | 'refused';
 
 const FATES: Readonly<Record<Deliver, Readonly<Record<Met, Fate>>>> = {
@@ -54,7 +57,7 @@ describe('delivery policies', () => {
   });
 
   it.each(CASES.filter(([, , fate]) => fate === 'waits'))(
-    'deliver %s to a session that is %s waits and is in the log once the session went on',
+    'deliver %s to a session that is %s waits and is in the log once the session continues',
     (deliver, met) => {
       const machine = STATES[met]();
       machine.send('new', { deliver });
@@ -77,7 +80,7 @@ describe('delivery policies', () => {
     expect(machine.state.turn).toMatchObject({ id: 2 });
   });
 
-  it('steer: all steers join the next half-step together, before the rider that came first', () => {
+  it('steer: all steers join the next half-step together, before an earlier rider', () => {
     const machine = executingSession({ a: 'bash' });
     machine.send('rider');
     machine.send('steer 1', { deliver: 'steer' });
@@ -86,7 +89,7 @@ describe('delivery policies', () => {
     expect(machine.log.slice(-3)).toEqual(['user_message steer 1', 'user_message steer 2', 'user_message rider']);
   });
 
-  it('turn: is passed over by half-steps of the running turn and has the next turn to itself', () => {
+  it('turn: half-steps of the running turn pass it over, and it has the next turn to itself', () => {
     const machine = executingSession({ a: 'bash' });
     machine.send('own turn', { deliver: 'turn' });
     machine.send('rider');
@@ -97,7 +100,7 @@ describe('delivery policies', () => {
     expect(machine.state.turn?.entries).toEqual([2]);
   });
 
-  it('turn: steers that wait go first, and it still waits for its own', () => {
+  it('turn: waiting steers go first, and it still waits for a separate turn', () => {
     const machine = startedSession({ sent: 'first' });
     machine.send('own turn', { deliver: 'turn' });
     machine.send('steer', { deliver: 'steer' });
@@ -107,7 +110,7 @@ describe('delivery policies', () => {
     expect(machine.log.at(-1)).toBe('user_message own turn');
   });
 
-  it('interrupt: gives up the model call, ends its turn as cancelled and goes before all that waits', () => {
+  it('interrupt: cancels the model call, ends its turn as cancelled and goes before all waiting entries', () => {
     const machine = startedSession({ sent: 'first' });
     machine.send('rider');
     machine.send('stop', { deliver: 'interrupt' });
@@ -119,7 +122,7 @@ describe('delivery policies', () => {
     expect(machine.waiting).toEqual(['rider']);
   });
 
-  it('interrupt: cancels running calls, answers each, and has a turn of its own', () => {
+  it('interrupt: cancels running calls, answers each, and has a separate turn', () => {
     const machine = executingSession({ a: 'bash', b: 'bash' });
     machine.finish('a', 'result');
     machine.send('stop', { deliver: 'interrupt' });
@@ -130,7 +133,7 @@ describe('delivery policies', () => {
     expect(machine.state.turn).toMatchObject({ id: 2 });
   });
 
-  it('merge: all that wait become one message, with a blank line between, and one answer', () => {
+  it('merge: all waiting ones become one message, with a blank line between, and one answer', () => {
     const machine = startedSession({ sent: 'first' });
     machine.send('one', { deliver: 'merge' });
     machine.send('rider');
@@ -143,7 +146,7 @@ describe('delivery policies', () => {
       expect(machine.state.receipts.get(id)).toEqual({ status: 'answered', turn: 2, text: 'both' });
   });
 
-  it('merge: together they are no longer than one message may be; the others are the next one, in order', () => {
+  it('merge: the joined message keeps the bound of one message; the others form the next one, in order', () => {
     const machine = startedSession({ sent: 'first', limits: { messageBytes: 10 } });
     for (const text of ['one', 'two', 'three', 'four']) machine.send(text, { deliver: 'merge' });
     machine.answer('ok');
@@ -165,7 +168,7 @@ describe('delivery policies', () => {
     ]);
   });
 
-  it('latest: drops the waiting latest and waits in its place; other entries stay', () => {
+  it('latest: replaces the waiting latest at its position; other entries stay', () => {
     const machine = startedSession({ sent: 'first' });
     machine.send('old', { deliver: 'latest' });
     machine.send('rider');
@@ -175,13 +178,13 @@ describe('delivery policies', () => {
     expect(machine.seen.settled).toContainEqual({ id: 2, receipt: { status: 'dropped', reason: 'replaced' } });
   });
 
-  it('reject: takes the message of an idle session although only background waits', () => {
+  it('reject: accepts a message to an idle session with only background entries waiting', () => {
     const machine = startedSession();
     machine.send('memory', { type: 'from_mneme', source: { type: 'recall', name: '1' } });
     expect(machine.send('now', { deliver: 'reject' })).toBe(2);
   });
 
-  it('reject: a paused session with something active waiting is busy', () => {
+  it('reject: a paused session with a waiting active entry is busy', () => {
     const machine = STATES.paused();
     machine.send('one');
     expect(machine.send('two', { deliver: 'reject' })).toMatchObject({ name: 'SessionBusyError' });

@@ -1,4 +1,7 @@
-/** Goal: the preparation of a turn as the pure core decides it: one at a time, once a turn, stale ends dropped, nothing lost. */
+/**
+ * Goal: the preparation of a turn as the pure core decides it. One runs at a time and once a turn, stale ends are
+ * dropped, and nothing is lost.
+ */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { ErrorShape } from '../../../src/base/errors.ts';
@@ -44,7 +47,7 @@ describe('a preparation', () => {
     expect(started(machine)).toEqual(['melete 1', 'melete 2']);
   });
 
-  it('R26: is of turns out of idle: what rides a running turn is not prepared', () => {
+  it('R26: only turns out of idle are prepared: a message that rides a running turn is not', () => {
     const machine = watched();
     machine.send('go');
     enriched(machine);
@@ -98,7 +101,7 @@ describe('a preparation', () => {
     expect(started(machine)).toEqual(['melete 1', 'melete 2']);
   });
 
-  it('E3: what was prepared and waits is not prepared again, whatever goes before it', () => {
+  it('E3: a prepared entry that waits is not prepared again, whatever goes before it', () => {
     const machine = watched();
     machine.send('calm');
     machine.input({ type: 'pause' });
@@ -113,7 +116,7 @@ describe('a preparation', () => {
     expect(machine.state.prepared).toBeUndefined();
   });
 
-  it('a head of before there was any of it wakes as a session without', () => {
+  it('a head without the members of preparation wakes as a session without one', () => {
     const {
       enrichment: _e,
       prepared: _p,
@@ -157,7 +160,7 @@ function act(machine: Machine, each: Step): void {
   else machine.input({ type: each.do });
 }
 
-it('S7, E1, A10: under any schedule one run is due at most, a log folds to the state, and in the end all is answered', () => {
+it('S7, E1, A10: any schedule has at most one open run, folds to the state, and ends with all answered', () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 40 }), fc.constantFrom(MELETE, BOTH), (steps, enrichers) => {
       const machine = watched(enrichers);
@@ -165,7 +168,7 @@ it('S7, E1, A10: under any schedule one run is due at most, a log folds to the s
       for (const each of steps) {
         const ended = run(machine) - (each.do === 'enriched' && each.stale ? 1 : 0);
         act(machine, each);
-        // Whoever runs them: a crash ends all, an outcome or a cancellation one.
+        // The runs in flight: a crash ends all of them, an outcome or a cancellation ends one.
         if (each.do === 'recover') out.clear();
         if (each.do === 'enriched') out.delete(ended);
         for (const effect of machine.last) {

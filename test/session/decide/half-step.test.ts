@@ -23,7 +23,7 @@ describe('the half-step', () => {
     expect(machine.state.mailbox).toHaveLength(19);
   });
 
-  it('A5: an answer to a half-step that is over is dropped', () => {
+  it('A5: an answer to a finished half-step is dropped', () => {
     const machine = startedSession({ sent: 'hello' });
     machine.answer('hi');
     machine.send('more');
@@ -38,7 +38,7 @@ describe('the half-step', () => {
     expect(machine.state).toMatchObject({ state: 'awaiting', current: { halfStep: 2 } });
   });
 
-  it('decision 6: a turn of many rounds takes one rider a half-step, into the same turn', () => {
+  it('decision 6: a turn of many rounds takes one rider a half-step into the same turn', () => {
     const machine = executingSession({ a: 'bash' });
     machine.send('one');
     machine.send('two');
@@ -51,7 +51,7 @@ describe('the half-step', () => {
       expect(machine.state.receipts.get(id)).toEqual({ status: 'answered', turn: 1, text: 'done' });
   });
 
-  it('the header of the request opens an epoch when it changes, and only then', () => {
+  it('the header of the request opens an epoch if it changes, and only then', () => {
     const machine = startedSession({ sent: 'one' });
     expect(machine.state.epoch).toBe(2);
     machine.answer('ok');
@@ -65,7 +65,7 @@ describe('the half-step', () => {
 });
 
 describe('the system prompt as a function', () => {
-  it('is evaluated once an epoch, before the first call of it', () => {
+  it('is evaluated once an epoch, before its first call', () => {
     const machine = startedSession({ sent: 'one', hasSystemFunction: true });
     expect(machine.effect('callModel')).toBeUndefined();
     expect(machine.effect('evaluateSystem')).toEqual({ type: 'evaluateSystem', epoch: 2 });
@@ -109,7 +109,7 @@ describe('the system prompt as a function', () => {
 });
 
 describe('pause and resume', () => {
-  it('no half-step starts while paused; what runs goes on and its results wait', () => {
+  it('no half-step starts while paused; running work continues and its results wait', () => {
     const machine = executingSession({ a: 'bash' });
     machine.input({ type: 'pause' });
     machine.finish('a', 'result');
@@ -120,7 +120,7 @@ describe('pause and resume', () => {
     expect(machine.log.at(-1)).toBe('tool_response result');
   });
 
-  it('both are told, once', () => {
+  it('both are published, once', () => {
     const machine = startedSession();
     machine.input({ type: 'resume' });
     machine.input({ type: 'pause' });
@@ -132,7 +132,7 @@ describe('pause and resume', () => {
     ]);
   });
 
-  it('a retry that is due while paused is made: the half-step runs already', () => {
+  it('a retry that is due while paused is made: its half-step has already begun', () => {
     const machine = startedSession({ sent: 'hello' });
     machine.fail(transientError());
     machine.input({ type: 'pause' });

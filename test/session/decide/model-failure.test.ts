@@ -10,7 +10,7 @@ import {
   UNAUTHORIZED,
 } from '../../support/session-kit.ts';
 
-/** The current attempt fails for a while: the wait passes and the call is made again. */
+/** The current attempt fails with a transient error: the wait passes and the call is made again. */
 function failAndWait(machine: Machine, error = transientError()): void {
   machine.fail(error);
   const retry = machine.effect('retryLater');
@@ -80,7 +80,7 @@ describe('retries of a model call', () => {
     expect(machine.last).toEqual([{ type: 'stale', what: 'retry' }]);
   });
 
-  it('A5: a failure of an attempt that is over is dropped', () => {
+  it('A5: a failure of a finished attempt is dropped', () => {
     const machine = startedSession({ sent: 'hello' });
     failAndWait(machine);
     machine.input({ type: 'modelFailed', halfStep: 1, attempt: 1, error: FATAL });
@@ -245,7 +245,7 @@ describe('the failure path', () => {
     expect(machine.allOf('callModel')).toEqual([]);
   });
 
-  it('a bounced merge goes back whole, and all its senders are told', () => {
+  it('a bounced merge returns whole, and all its senders are notified', () => {
     const machine = startedSession({ sent: 'first' });
     machine.send('one', { deliver: 'merge', bounceBack: true });
     machine.send('two', { deliver: 'merge', bounceBack: true });

@@ -5,7 +5,7 @@ import { decodeTransition, encodeTransition, RECORD_FORMAT } from '../../../src/
 import { emptyState } from '../../../src/session/state/state.ts';
 import { executingSession, Machine, startedSession, transientError, UNAUTHORIZED } from '../../support/session-kit.ts';
 
-/** The same session after its process died: folded from the text of its log, then told to recover. */
+/** The same session after its process died: folded from the text of its log, then recovered. */
 function reopened(machine: Machine): Machine {
   const turns = machine.turns.map((turn) => decodeTransition(encodeTransition(turn)));
   const again = Machine.replayed(machine.world, machine.state.id, turns);
@@ -35,7 +35,7 @@ describe('recovery is not a mode', () => {
     expect(again.state).toMatchObject({ state: 'awaiting', turn: { id: 2 } });
   });
 
-  it('a retry that waited waits for what is left of it', () => {
+  it('a waiting retry waits for the remaining time', () => {
     const machine = startedSession({ sent: 'hello' });
     machine.fail(transientError());
     machine.world.now += 400;
@@ -53,7 +53,7 @@ describe('recovery is not a mode', () => {
     expect(reopened(again).last).toEqual([{ type: 'retryLater', halfStep: 1, attempt: 2, delayMs: 1_000 }]);
   });
 
-  it('a system text that was being evaluated is asked for again', () => {
+  it('an interrupted evaluation of a system text is requested again', () => {
     const machine = startedSession({ sent: 'hello', hasSystemFunction: true });
     expect(reopened(machine).last).toEqual([{ type: 'evaluateSystem', epoch: 2 }]);
     machine.input({ type: 'systemEvaluated', epoch: 2, text: 'You are.' });
@@ -83,7 +83,7 @@ describe('recovery is not a mode', () => {
     expect(again.log.slice(-2)).toEqual([`tool_response ${OUTCOME_UNKNOWN}`, `tool_response ${OUTCOME_UNKNOWN}`]);
   });
 
-  it('I4: a call with its response is never touched again', () => {
+  it('I4: a call that has its response is neither run nor answered again', () => {
     const machine = executingSession({ a: 'bash', b: 'read_file' });
     machine.finish('a', 'result');
     const again = reopened(machine);
@@ -91,7 +91,7 @@ describe('recovery is not a mode', () => {
     expect(again.waiting).toEqual(['result']);
   });
 
-  it('A10: an answer that was journalled is not asked for again', () => {
+  it('A10: a model call whose answer is in the journal is not made again', () => {
     const machine = startedSession({ sent: 'hello' });
     machine.answer('hi');
     const again = reopened(machine);
@@ -99,7 +99,7 @@ describe('recovery is not a mode', () => {
     expect(again.turns).toHaveLength(machine.turns.length);
   });
 
-  it('what waited in an idle session is taken up', () => {
+  it('waiting entries of an idle session are claimed', () => {
     const machine = startedSession();
     machine.send('memory', { type: 'from_mneme', source: { type: 'recall', name: '1' } });
     machine.world.admits = false;
@@ -121,7 +121,7 @@ describe('recovery is not a mode', () => {
     expect(reopened(blocked)).toMatchObject({ effects: [], state: { state: 'idle', blocked: UNAUTHORIZED } });
   });
 
-  it('recovering twice is recovering once: the same effects, no call answered twice', () => {
+  it('recovering twice equals recovering once: the same effects, no call answered twice', () => {
     const machine = executingSession({ a: 'bash', b: 'read_file' });
     const once = reopened(machine);
     const twice = reopened(once);
@@ -130,7 +130,7 @@ describe('recovery is not a mode', () => {
   });
 });
 
-describe('the text of a turn', () => {
+describe('the text of a transition', () => {
   it.each([
     '{}',
     '[]',
@@ -142,7 +142,7 @@ describe('the text of a turn', () => {
     expect(() => decodeTransition(text)).toThrow();
   });
 
-  it('a record that no writer of ours can have made is a broken log and throws', () => {
+  it('a record that our writers cannot have made means a corrupt log and throws', () => {
     const machine = startedSession({ sent: 'hello' });
     machine.answer('hi');
     const answer = machine.records.filter((record) => record.type === 'responded');

@@ -1,4 +1,4 @@
-// Goal: the waits between the attempts of a model call are the contract's by default, and as the embedder sets them otherwise.
+// Goal: the waits between the attempts of a model call are the contract's by default, or as the embedder sets them.
 import { describe, expect, test } from 'vitest';
 import type { ErrorShape } from '../../../src/base/errors.ts';
 import { parseSettings } from '../../../src/base/settings.ts';

@@ -4,7 +4,7 @@ import { emptyState } from '../../../src/session/state/state.ts';
 import { brief, call, FATAL, type Machine, transientError } from '../../support/session-kit.ts';
 import { Tree } from '../../support/session-tree.ts';
 
-/** A supervised child at work, with a message waiting behind its task. */
+/** A supervised child at work, with a message waiting after its task. */
 function supervisedChild(): { readonly tree: Tree; readonly child: Machine } {
   const tree = new Tree({ isSupervised: true });
   const child = tree.spawn('dig', { name: 'digger' });
@@ -13,7 +13,7 @@ function supervisedChild(): { readonly tree: Tree; readonly child: Machine } {
 }
 
 describe('a child', () => {
-  it('I7: finishes when the only message that still waited is taken back, with what it said last', () => {
+  it('I7: finishes with its last words when its only waiting message is recalled', () => {
     const tree = new Tree();
     const child = tree.spawn('dig', { name: 'digger' });
     child.input({ type: 'pause' });
@@ -26,7 +26,7 @@ describe('a child', () => {
     expect(tree.root.state.children.get(child.state.id)?.exited).toBe('completed');
   });
 
-  it('I7, F046: finishes when the only entry that still waited is set aside as a dead letter', () => {
+  it('I7, F046: finishes when its only waiting entry is set aside as a dead letter', () => {
     const tree = new Tree();
     const child = tree.spawn('dig', { name: 'digger' });
     child.input({ type: 'pause' });
@@ -39,7 +39,7 @@ describe('a child', () => {
     expect(tree.root.state.children.get(child.state.id)?.exited).toBe('completed');
   });
 
-  it('I7: goes on with the other message when one of two is taken back, and before its task is done', () => {
+  it('I7: continues with the other message when one of two is recalled, also before its task is done', () => {
     const tree = new Tree();
     const child = tree.spawn('dig', { name: 'digger' });
     child.input({ type: 'pause' });
@@ -56,7 +56,7 @@ describe('a child', () => {
 });
 
 describe('a supervised child', () => {
-  it('asks its supervisor what its failure means, and takes up nothing before the answer', () => {
+  it('asks its supervisor about its failure, and claims nothing before the decision', () => {
     const { child } = supervisedChild();
     child.fail(FATAL);
     expect(child.last).toEqual([{ type: 'childFailed', error: FATAL }]);
@@ -64,7 +64,7 @@ describe('a supervised child', () => {
     expect(child.waiting).toEqual(['also look left']);
   });
 
-  it('restarted, it begins with its task alone; what waited comes after it and is not lost', () => {
+  it('restarted, it begins with its task alone; waiting entries come after it and are not lost', () => {
     const { child } = supervisedChild();
     child.fail(FATAL);
     child.input({ type: 'restart', reason: 'failed' });
@@ -75,7 +75,7 @@ describe('a supervised child', () => {
     expect(child.log).toEqual(['user_message dig', 'agent_message dug', 'user_message also look left']);
   });
 
-  it('R12: its task goes before a message that interrupts, for it would start nothing after it', () => {
+  it('R12: its task goes before a message that interrupts, after which it would start nothing', () => {
     const { child } = supervisedChild();
     child.input({ type: 'pause' });
     child.fail(FATAL);
@@ -86,7 +86,7 @@ describe('a supervised child', () => {
     expect(child.waiting).toEqual(['also look left', 'stop']);
   });
 
-  it('R14: undone before it could begin, its task starts no turn about nothing, and its parent is told', () => {
+  it('R14: undone before it could begin, its task starts no empty turn, and its parent is notified', () => {
     const { tree, child } = supervisedChild();
     child.input({ type: 'pause' });
     child.fail(FATAL);
@@ -102,7 +102,7 @@ describe('a supervised child', () => {
     expect(child.log).toEqual(['user_message also look left']);
   });
 
-  it('folded to be read whole, it keeps what it said before a restart', () => {
+  it('folded with the whole history, it keeps its messages from before a restart', () => {
     const { child } = supervisedChild();
     child.fail(FATAL);
     const before = child.log;
@@ -116,8 +116,8 @@ describe('a supervised child', () => {
     expect(whole.messages.slice(before.length).map(brief)).toEqual(child.log);
   });
 
-  it('R12, A8: restarted again before it could begin, its task stands once, and starts one turn', () => {
-    // Found by the simulator, seed 602385: the task of the first restart was claimed behind the answer to the second's.
+  it('R12, A8: restarted again before it could begin, its task is in the mailbox once, and starts one turn', () => {
+    // Found by the simulator, seed 602385: the first restart's task was claimed after the answer to the second's.
     const { child } = supervisedChild();
     child.input({ type: 'pause' });
     child.fail(FATAL);
@@ -142,7 +142,7 @@ describe('a supervised child', () => {
     expect(child.state.openCalls.size).toBe(0);
   });
 
-  it('told to fail, it ends, its parent is told, and it goes on with what waits', () => {
+  it('ordered to fail, it ends, its parent is notified, and it continues with waiting entries', () => {
     const { tree, child } = supervisedChild();
     child.fail(FATAL);
     tree.input(child, { type: 'fail', error: FATAL, reports: true });
@@ -151,7 +151,7 @@ describe('a supervised child', () => {
     expect(child.log.at(-1)).toBe('user_message also look left');
   });
 
-  it('waits out a transient fault, through a restart of the process', () => {
+  it('waits out a transient fault, also over a restart of the process', () => {
     const { child } = supervisedChild();
     child.fail({ ...transientError(), retryable: false });
     child.input({ type: 'restartLater', delayMs: 500, error: FATAL });
@@ -177,7 +177,7 @@ describe('a supervised child', () => {
     expect(child.last).toEqual([{ type: 'stale', what: 'restart' }]);
   });
 
-  it('that ends by itself before its restart is due has no restart left', () => {
+  it('has no restart left once it ends before its restart is due', () => {
     const { tree, child } = supervisedChild();
     child.fail(FATAL);
     child.input({ type: 'restartLater', delayMs: 500, error: FATAL });
@@ -186,7 +186,7 @@ describe('a supervised child', () => {
     expect(child.state).toMatchObject({ exit: { reason: 'completed' }, restartAt: undefined });
   });
 
-  it("a failure beyond mending is its parent's: the running turn fails, the children's words wait", () => {
+  it("an escalated failure fails the parent's running turn; the children's words wait", () => {
     const { tree } = supervisedChild();
     tree.root.send('go');
     tree.root.answer([call('a', 'bash')]);
@@ -197,7 +197,7 @@ describe('a supervised child', () => {
 });
 
 describe('admission', () => {
-  it('a session that is not admitted starts nothing; once it is, a wake takes up what waits', () => {
+  it('a session that is not admitted starts nothing; once it is, a wake claims waiting entries', () => {
     const tree = new Tree();
     tree.root.world.admits = false;
     const child = tree.spawn('dig');

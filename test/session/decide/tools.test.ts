@@ -111,7 +111,7 @@ describe('healing', () => {
     expect(callsAtWork(machine.state, environmentOf(machine.world).agent)).toEqual([]);
   });
 
-  it('a round whose calls were all lost goes back to the model, which learns of it', () => {
+  it('a round whose calls were all lost returns to the model, which learns of it', () => {
     const machine = executingSession({ a: 'bash' });
     machine.send('rider', { deliver: 'turn' });
     machine.input({ type: 'heal', callIds: ['a'] });
@@ -120,7 +120,7 @@ describe('healing', () => {
     expect(machine.state).toMatchObject({ state: 'awaiting', turn: { id: 1, halfSteps: 2 } });
   });
 
-  it('a round of which one call was lost waits for the others', () => {
+  it('a round with one lost call waits for the others', () => {
     const machine = executingSession({ a: 'bash', b: 'bash' });
     machine.input({ type: 'heal', callIds: ['b'] });
     expect(machine.state.state).toBe('executing');
@@ -128,7 +128,7 @@ describe('healing', () => {
     expect(machine.state.state).toBe('awaiting');
   });
 
-  it('heals nothing where nothing is open', () => {
+  it('heals nothing when nothing is open', () => {
     const machine = startedSession({ sent: 'go' });
     expect(machine.input({ type: 'heal', callIds: ['a'] })).toEqual({ records: [], effects: [] });
   });

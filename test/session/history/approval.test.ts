@@ -1,4 +1,6 @@
-/** Calls that wait for a person: who waits, what a decision does, what a restart and an interrupt leave of it. */
+/**
+ * Calls that wait for an approval: which calls wait, what a decision does, and what a restart and an interrupt leave.
+ */
 import { describe, expect, it } from 'vitest';
 import { isRunnable, isRunning } from '../../../actors/session-actor.ts';
 import { renderMessages } from '../../../src/context/render.ts';
@@ -40,8 +42,8 @@ function results(machine: Machine): readonly unknown[] {
   return machine.state.mailbox.map(({ toolUseId, content, success }) => [toolUseId, content, success]);
 }
 
-describe('a call that needs a person', () => {
-  it('waits, is told of, and what needs nobody runs at once', () => {
+describe('a call that needs an approval', () => {
+  it('waits and is published; calls without an approval run at once', () => {
     const machine = asking({ a: 'bash', r: 'read_file', b: 'bash' });
     expect(machine.lastOf('runTool').map(({ callId }) => callId)).toEqual(['r']);
     expect(machine.events('approval.required')).toEqual([
@@ -75,7 +77,7 @@ describe('a call that needs a person', () => {
     expect(machine.state.approvals?.waiting).toEqual(['a']);
   });
 
-  it('a call of no tool is answered at once', () => {
+  it('a call of an unknown tool is answered at once', () => {
     const machine = startedSession({ agent: { holdsCalls: true, approval: new Set(['nothing']) }, sent: 'go' });
     machine.answer([call('a', 'nothing')]);
     expect(machine.state.approvals).toBeUndefined();
@@ -97,7 +99,7 @@ describe('a call that needs a person', () => {
     decide(machine, 'k', true, { input: { amount: 1 } });
     expect(machine.effect('runTool')?.input).toEqual({ amount: 1 });
     expect(reopened(machine).effect('runTool')?.input).toEqual({ amount: 1 });
-    // What the model asked for stays what it asked for.
+    // The model's call keeps its own input.
     expect(machine.state.messages.at(-1)?.input).toEqual({ command: 'k' });
   });
 
@@ -128,7 +130,7 @@ describe('a call that needs a person', () => {
     expect(machine.allOf('runTool').length).toBe(1);
   });
 
-  it('an interrupt ends it: every call is answered, and a later decision is none', () => {
+  it('an interrupt ends it: every call is answered, and a later decision has no effect', () => {
     const machine = asking({ a: 'bash' });
     machine.input({ type: 'interrupt' });
     expect(machine.log.at(-1)).toBe(`tool_response ${INTERRUPT_NOTICE}`);
@@ -137,7 +139,7 @@ describe('a call that needs a person', () => {
     expect(machine.allOf('runTool')).toEqual([]);
   });
 
-  it('it has no deadline: what was not started is not late', () => {
+  it('it has no deadline: a call that was not started is not late', () => {
     const machine = asking({ a: 'bash' });
     expect(callsAtWork(machine.state, environmentOf(machine.world).agent)).toEqual([]);
     expect(machine.input({ type: 'heal', callIds: ['a'] })).toEqual({ records: [], effects: [] });
@@ -145,7 +147,7 @@ describe('a call that needs a person', () => {
     expect(callsAtWork(machine.state, environmentOf(machine.world).agent)).toHaveLength(1);
   });
 
-  it('after a restart it waits on, and nothing is told again; once allowed a crash leaves its outcome unknown', () => {
+  it('after a restart it waits without a new event; once allowed, a crash leaves its outcome unknown', () => {
     const machine = asking({ a: 'bash' });
     const again = reopened(machine);
     expect(again.last).toEqual([]);
@@ -161,7 +163,7 @@ describe('a call that needs a person', () => {
     }
   });
 
-  it('calls of a suspended run are asked about when it goes on', () => {
+  it('calls of a suspended run wait for an approval when it resumes', () => {
     const machine = startedSession({ agent: { ...NAMED.agent, maxSteps: 1 }, sent: 'go' });
     machine.answer([text('I look.'), call('a', 'bash'), call('r', 'read_file')]);
     expect(machine.events('approval.required')).toEqual([]);
@@ -170,7 +172,7 @@ describe('a call that needs a person', () => {
     expect(machine.events('approval.required')).toMatchObject([{ toolUseId: 'a' }]);
   });
 
-  it('a predicate is asked about them as well', () => {
+  it('a predicate is asked about them too', () => {
     const machine = startedSession({ agent: { ...ASKED.agent, maxSteps: 1 }, sent: 'go' });
     machine.answer([call('a', 'bash')]);
     expect(machine.effect('consult')).toBeUndefined();
@@ -193,14 +195,14 @@ describe('a call that needs a person', () => {
   });
 });
 
-describe('an edit of the history, while a call waits for a person', () => {
+describe('an edit of the history while a call waits for an approval', () => {
   const edit = (machine: Machine, request: EditRequest): unknown => {
     machine.input({ type: 'edit', request });
     return machine.effect('result')?.value;
   };
   const idOf = (machine: Machine): string => historyMessages(machine.state).at(-1)?.id ?? '';
 
-  it('takes the call away: no approval is left of it, and a round without calls closes', () => {
+  it('removes the call: its approval is gone, and a round without calls closes', () => {
     const machine = asking({ a: 'bash' });
     edit(machine, { operation: 'remove', id: idOf(machine) });
     expect(machine.state).toMatchObject({ state: 'idle', approvals: { waiting: [] } });
@@ -209,7 +211,7 @@ describe('an edit of the history, while a call waits for a person', () => {
     expect(machine.events('turn.finished').at(-1)).toMatchObject({ reason: 'cancelled' });
   });
 
-  it('an id that is free again is of another call, which waits for nobody', () => {
+  it('an id that is free again belongs to another call, which waits for no approval', () => {
     const machine = asking({ a: 'bash', r: 'read_file' });
     const kept = [{ callId: 'r', name: 'read_file', arguments: '{"command":"r"}' }];
     edit(machine, { operation: 'update', id: idOf(machine), attributes: { toolCalls: kept } });
@@ -220,7 +222,7 @@ describe('an edit of the history, while a call waits for a person', () => {
     expect(machine.lastOf('runTool').map(({ callId }) => callId)).toEqual(['a']);
   });
 
-  it('a result by hand is its answer', () => {
+  it('a result added by hand answers it', () => {
     const machine = asking({ a: 'bash', b: 'bash' });
     for (const toolCallId of ['a', 'b']) {
       const message = { role: 'tool', toolCallId, name: 'bash', content: 'by hand' } as const;
@@ -231,7 +233,7 @@ describe('an edit of the history, while a call waits for a person', () => {
     expect(refolded(machine).state).toEqual(machine.state);
   });
 
-  it('what a person was asked about is what runs: changed, the call is gone', () => {
+  it('only the approved call runs: a changed call is gone', () => {
     const machine = asking({ a: 'bash', r: 'read_file' });
     const changed = ['a', 'r'].map((callId) => ({
       callId,
@@ -244,7 +246,7 @@ describe('an edit of the history, while a call waits for a person', () => {
     expect(throughSnapshot(machine)).toEqual(machine.state);
   });
 
-  it('changed while a predicate is asked, the call waits for a person, and runs as it is then', () => {
+  it('changed while a predicate is asked, the call waits for an approval, and runs in its new form', () => {
     const machine = asking({ a: 'bash' }, ASKED);
     const changed = [{ callId: 'a', name: 'bash', arguments: '{"command":"other"}' }];
     edit(machine, { operation: 'update', id: idOf(machine), attributes: { toolCalls: changed } });
@@ -254,7 +256,7 @@ describe('an edit of the history, while a call waits for a person', () => {
     expect(machine.effect('runTool')?.input).toEqual({ command: 'other' });
   });
 
-  it('answered by hand while it is held, the model is called when its boundary is passed', () => {
+  it('answered by hand while it is held, the model is called after its boundary', () => {
     const machine = asking({ a: 'bash' }, ASKED);
     const message = { role: 'tool', toolCallId: 'a', name: 'bash', content: 'by hand' } as const;
     edit(machine, { operation: 'add', message, silent: true });
@@ -263,11 +265,11 @@ describe('an edit of the history, while a call waits for a person', () => {
   });
 });
 
-describe('a call that nobody decides', () => {
+describe('a call without a decision', () => {
   const EXPIRING: WorldOptions = { ...NAMED, settings: { approvals: { expiresMs: 60_000 } } };
   const EXPIRED = 'Denied: your human did not allow this call: nobody decided within 60 seconds.';
 
-  it('is denied at its deadline, counted from when it began to wait, and not before', () => {
+  it('is denied at its deadline, counted from the start of its wait, and not before', () => {
     const machine = asking({ a: 'bash', b: 'bash' }, EXPIRING);
     machine.world.now += 59_999;
     machine.input({ type: 'approvalsExpired' });
@@ -282,7 +284,7 @@ describe('a call that nobody decides', () => {
     expect(machine.last).toEqual([]);
   });
 
-  it('waits for ever by default, and says what waits behind it', () => {
+  it('waits for ever by default, and names the entries behind it', () => {
     const machine = asking({ a: 'bash' });
     machine.world.now += 1e12;
     machine.input({ type: 'approvalsExpired' });
@@ -295,7 +297,7 @@ describe('a call that nobody decides', () => {
   });
 
   it.each(['ride', 'steer', 'latest', 'merge', 'turn'] as const)(
-    'is denied by a %s message where onInput says so',
+    'is denied by a %s message if onInput says so',
     (deliver) => {
       const machine = asking({ a: 'bash', b: 'bash' }, { ...NAMED, settings: { approvals: { onInput: 'deny' } } });
       machine.send('stop that', { deliver });
@@ -306,7 +308,7 @@ describe('a call that nobody decides', () => {
     },
   );
 
-  it('is left alone by what is no message of a user', () => {
+  it('is not affected by other entries than messages of a user', () => {
     const machine = asking({ a: 'bash' }, { ...NAMED, settings: { approvals: { onInput: 'deny' } } });
     machine.send('memory', { type: 'from_mneme', source: { type: 'recall', name: '7' } });
     expect(machine.state.approvals?.waiting).toEqual(['a']);

@@ -1,7 +1,7 @@
 /**
- * Goal: a conversation compressed at any boundary, with a summary, without one, or with a crash in between, stays one the API takes,
- * keeps its tool rounds whole, and is the fold of its log. Method: random lives of one session whose bounds are so low that it is
- * compressed all the time; the seed of a failing one is printed.
+ * Goal: a compressed conversation stays legal, keeps its tool rounds whole, and is the fold of its log. This holds for
+ * any boundary, with or without a summary, and over a crash. Method: random lives of one session whose bounds are so
+ * low that it is compressed all the time; the seed of a failing one is printed.
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -47,7 +47,7 @@ function expectLegal(messages: readonly RenderedMessage[], life: LifeOptions): v
   expect(fatalOf(checkRequest(body))).toEqual([]);
 }
 
-/** No call is shown without the response the log has to it, and none is hidden while its response is shown. */
+/** No call is shown without its response in the log, and none is hidden while its response is shown. */
 function expectWhole({ messages, hidden }: SessionState): void {
   const calls = new Map(
     messages.flatMap(({ type, toolUseId, seq }) => (type === 'tool_call' ? [[toolUseId, seq] as const] : [])),
@@ -77,7 +77,7 @@ function expectSound(state: SessionState): void {
 }
 
 describe('a life in which the conversation is compressed again and again', () => {
-  it('C1, S6: after every step it is sound and whole, and the same when it is read again', () => {
+  it('C1, S6: after every step it is sound and whole, and equals a second reading', () => {
     let compactions = 0;
     fc.assert(
       fc.property(compressed, steps(), (options, all) => {
@@ -100,7 +100,7 @@ describe('a life in which the conversation is compressed again and again', () =>
     expect(compactions).toBeGreaterThan(20);
   });
 
-  it('A8: every request, those for a summary too, is legal and begins with what was answered in its epoch', () => {
+  it('A8: every request, also for a summary, is legal and extends the answered one of its epoch', () => {
     let summaries = 0;
     fc.assert(
       fc.property(compressed, steps(), (options, all) => {
@@ -138,7 +138,7 @@ describe('a life in which the conversation is compressed again and again', () =>
     expect(summaries).toBeGreaterThan(60);
   });
 
-  it('W1, W2: what a mirror is sent of a request, for a summary or not, is that request', () => {
+  it('W1, W2: a mirror rebuilds each request, for a summary or not, from its difference', () => {
     fc.assert(
       fc.property(compressed, steps(), (options, all) => {
         const rendering = renderOptions(options);
@@ -171,7 +171,7 @@ describe('a life in which the conversation is compressed again and again', () =>
     );
   });
 
-  it('I7, A10: read again after any of its turns it goes on, and comes to rest', () => {
+  it('I7, A10: read again after any of its transitions it continues, and comes to rest', () => {
     fc.assert(
       fc.property(compressed, steps(), fc.nat(), (options, all, at) => {
         const life = new Life(options).live(all);

@@ -1,6 +1,6 @@
 /**
- * Compression in the pure core: when it begins, what it does to a conversation, and that whatever ends it but a summary leaves
- * the conversation as it was. Nothing here is a model: a summary is an answer of the test.
+ * Compression in the pure core: when it begins, and what it does to a conversation. If it ends without a summary, the
+ * conversation stays as it was. There is no model here: the test answers with a summary.
  */
 import { describe, expect, it } from 'vitest';
 import { KEPT_RESULT_CHARACTERS_MAX } from '../../../src/base/bounds.ts';
@@ -32,7 +32,7 @@ function talked(turns: number, options: WorldOptions = {}): Machine {
   return machine;
 }
 
-/** The conversation in short: role and text. */
+/** The conversation in short form: role and text. */
 function shown(machine: Machine): readonly string[] {
   return historyMessages(machine.state).map(({ role, content }) => `${role} ${String(content)}`);
 }
@@ -41,7 +41,7 @@ function isCompacting(machine: Machine): boolean {
   return machine.state.current?.compaction !== undefined;
 }
 
-/** Fails unless the API would take the conversation with a user's message behind it. */
+/** Fails unless the API would accept the conversation with another user message at the end. */
 function expectLegal(machine: Machine): void {
   const messages = renderMessages(machine.state.messages, OPTIONS, true, machine.state.thoughtFloor);
   const body = {
@@ -53,7 +53,7 @@ function expectLegal(machine: Machine): void {
   expect(checkRequest(body)).toEqual([]);
 }
 
-/** Fails unless a replay of the log, and one of a snapshot, are in the same state. */
+/** Fails unless a replay of the log and a restored snapshot give the same state. */
 function expectReplayed(machine: Machine): void {
   expect(Machine.replayed(machine.world, machine.state.id, machine.turns).state).toEqual(machine.state);
   expect(restoreState(snapshotState(machine.state))).toEqual(machine.state);
@@ -119,7 +119,7 @@ describe('when a conversation is compressed', () => {
     expect(enough.effect('result')?.value).toEqual({ compressed: false, reason: 'busy' });
   });
 
-  it('a session that is compressed is not cut while that works; it is, where compressing failed', () => {
+  it('a session with compression evicts nothing while that works; it does after a failed compression', () => {
     const machine = talked(6, { tokenBudget: 20 });
     expect(machine.events('eviction')).toEqual([]);
     machine.send('ask 7');
@@ -131,7 +131,7 @@ describe('when a conversation is compressed', () => {
   });
 });
 
-describe('what a compression does', () => {
+describe('effects of a compression', () => {
   it('H54: a summary in the place of what is old, the newest as they were, then the turn that waited', () => {
     const machine = talked(6);
     machine.send('ask 7');
@@ -280,14 +280,14 @@ describe('what a compression does', () => {
     }
     expect(made.length).toBeGreaterThan(2);
     for (const [index, turn] of made.entries()) {
-      // Two turns of two messages, and the index card among them.
+      // Two turns of two messages, and the index card between them.
       if (index > 0) expect(turn - (made[index - 1] ?? 0)).toBeGreaterThanOrEqual(2);
     }
   });
 });
 
-describe('what ends a compression but a summary', () => {
-  /** A session whose compression is under way, and what it was before. */
+describe('endings of a compression without a summary', () => {
+  /** A session during a compression, and its conversation before it. */
   function underWay(options: WorldOptions = {}): { readonly machine: Machine; readonly before: readonly string[] } {
     const machine = talked(6, options);
     const before = shown(machine);
@@ -357,7 +357,7 @@ describe('what ends a compression but a summary', () => {
     expectReplayed(machine);
   });
 
-  it('a message that interrupts gives the compression up and has the next turn', () => {
+  it('a message that interrupts ends the compression and has the next turn', () => {
     const { machine } = underWay();
     machine.send('now', { deliver: 'interrupt' });
     expect(machine.log.at(-1)).toBe('user_message now');
@@ -365,7 +365,7 @@ describe('what ends a compression but a summary', () => {
     expect(isCompacting(machine)).toBe(false);
   });
 
-  it('a completion of a compression that was given up is dropped', () => {
+  it('a completion of an abandoned compression is dropped', () => {
     const { machine } = underWay();
     const { halfStep } = machine;
     machine.input({ type: 'interrupt' });
@@ -389,14 +389,14 @@ describe('what ends a compression but a summary', () => {
     expect(again.log.at(-1)).toBe('user_message ask 7');
   });
 
-  it('a system function is evaluated anew for the epoch a compression opens', () => {
+  it('a system function is evaluated again for the epoch that a compression opens', () => {
     const { machine } = underWay();
     machine.world.hasSystemFunction = true;
     machine.answer('summary');
     expect(machine.effect('evaluateSystem')).toEqual({ type: 'evaluateSystem', epoch: machine.state.epoch });
   });
 
-  it('no compression between rounds that a binding model has thought about, whose thoughts are still owed', () => {
+  it('no compression between rounds while a model that binds its thoughts still needs them', () => {
     const machine = startedSession({ compression: { messages: 4, keepRecent: 1, bindsThinking: true }, sent: 'go' });
     for (let round = 1; round <= 4; round += 1) {
       machine.answer([{ type: 'thinking', thinking: 'hm', signature: 's' }, call(`a${round}`, 'bash')]);
@@ -539,7 +539,7 @@ describe('chunks and their index card', () => {
     expect(isCompacting(machine)).toBe(true);
     machine.answer('summary');
     const record = machine.records.find((each) => each.type === 'compacted');
-    // The note of the failure stands between them.
+    // The note of the failure is between them.
     expect(record).toMatchObject({
       archived: [[1, 3]],
       chunk: {
@@ -553,7 +553,7 @@ describe('chunks and their index card', () => {
   });
 });
 
-it('two sessions are compressed at once without a word of each other', () => {
+it('two sessions are compressed at once without mixing their messages', () => {
   const machines = ['a', 'b'].map((name) => {
     const machine = new Machine(talked(0).world, name);
     machine.input({ type: 'create', agent: 'main' });

@@ -1,4 +1,7 @@
-/** Goal: a fork begins with what there was, whole rounds of it, and shares nothing that changes. Method: states, no threads. */
+/**
+ * Goal: a fork begins with its parent's history, in whole rounds, and shares nothing that changes. Method: states, no
+ * threads.
+ */
 import { describe, expect, it } from 'vitest';
 import { FORK_DEPTH_MAX, FORKS_SHARED_MAX } from '../../../src/base/bounds.ts';
 import { checkRequest, fatalOf } from '../../../src/context/legality.ts';
@@ -30,7 +33,7 @@ function kept(machine: Machine, at?: number): readonly number[] {
   return planted(forkSeed(machine.state, at)).messages.map(({ seq }) => seq);
 }
 
-describe('what a fork begins with', () => {
+describe('the initial state of a fork', () => {
   it('H52: the same messages, and none of what either session does to them later', () => {
     const machine = talk();
     const seed = forkSeed(machine.state);
@@ -66,7 +69,7 @@ describe('what a fork begins with', () => {
     expect(() => forkSeed(machine.state, 10)).toThrow(expect.objectContaining({ code: 'message_not_found' }));
   });
 
-  it('tasks begun behind the cut never were, and the next one has the number they had', () => {
+  it('tasks begun after the cut are not copied, and the next one gets their number', () => {
     const machine = talk();
     const fork = planted(forkSeed(machine.state, 7));
     expect(fork.tasks).toMatchObject({ current: 1, active: 1 });
@@ -76,7 +79,7 @@ describe('what a fork begins with', () => {
     expect(planted(forkSeed(machine.state, 11)).tasks).toMatchObject({ current: 3, active: 3 });
   });
 
-  it('a system prompt written later says nothing of when the cut is: the branch is that of the messages (seed 300804)', () => {
+  it('a late system prompt does not move the cut: the messages determine the branch (seed 300804)', () => {
     const machine = talk();
     machine.input({ type: 'undo' });
     machine.send('beside');
@@ -104,7 +107,7 @@ describe('what a fork begins with', () => {
     expect(fork.log).toEqual(before);
   });
 
-  it('a result that was filled in far above belongs to the task of its time, which is on the branch', () => {
+  it('a message filled in far above belongs to the task of its creation, which is on the branch', () => {
     const machine = startedSession({ sent: 'go' });
     machine.answer([call('a', 'read_file')]);
     machine.finish('a', 'found a');
@@ -128,7 +131,7 @@ describe('what a fork begins with', () => {
     expect(fork.log).toEqual([...before, 'user_message on', 'agent_message to on']);
   });
 
-  it('hidden branches go along, and can be returned to', () => {
+  it('hidden branches are copied, and can be returned to', () => {
     const machine = talk();
     machine.input({ type: 'undo' });
     const fork = new Machine(makeWorld(), 'f');
@@ -138,7 +141,7 @@ describe('what a fork begins with', () => {
     expect(machine.log).not.toContain('user_message more');
   });
 
-  it('of a session at work the calls that run are answered as lost, and the fork is at rest', () => {
+  it('a fork of a working session answers its running calls as lost and is at rest', () => {
     const machine = executingSession({ a: 'read_file', b: 'read_file' });
     machine.finish('a', 'found a');
     machine.send('waits');
@@ -152,7 +155,7 @@ describe('what a fork begins with', () => {
     expect(fatalOf(checkRequest(JSON.parse(JSON.stringify(body))))).toEqual([]);
   });
 
-  it('numbers that stand in messages go on, so that none is given twice', () => {
+  it('numbers in messages continue, so that none is used twice', () => {
     const machine = talk();
     const fork = planted(forkSeed(machine.state));
     const { nextMessageSeq, nextPendingId, epoch } = machine.state;
@@ -161,7 +164,7 @@ describe('what a fork begins with', () => {
     expect(fork.tokens).toBe(machine.state.tokens);
   });
 
-  it('through its text it is the same', () => {
+  it('a copy from its JSON text is the same', () => {
     const machine = talk();
     machine.input({ type: 'undo' });
     const seed = forkSeed(machine.state, 5);
@@ -170,7 +173,7 @@ describe('what a fork begins with', () => {
 });
 
 describe('the records of a fork', () => {
-  it('shares the log through a marker, by default under an id of the same shard that is free', () => {
+  it('shares the log through a marker, by default under a free id of the same shard', () => {
     const machine = talk();
     machine.world.taken.add('s:fork-1');
     const told = machine.seen.events.length;
@@ -185,7 +188,7 @@ describe('the records of a fork', () => {
     expect(machine.seen.events).toHaveLength(told);
   });
 
-  it('beyond what may rest on one log, and far down a chain of forks, the record has a copy', () => {
+  it('beyond the bounds of sharing a log, and far down a chain of forks, the record has a copy', () => {
     const machine = talk();
     machine.state.forks = Array.from({ length: FORKS_SHARED_MAX }, (_, index) => `f${index}`);
     machine.input({ type: 'fork' });
@@ -198,7 +201,7 @@ describe('the records of a fork', () => {
     expect(deep.effect('forkBorn')?.record.seed).toBeDefined();
   });
 
-  it('an id that is taken, one that grows too long, and a message that is not there are refused; nothing is written', () => {
+  it('a taken id, one that grows too long, and a missing message are refused; nothing is written', () => {
     const machine = talk();
     const before = machine.turns.length;
     machine.world.taken.add('other');

@@ -1,4 +1,4 @@
-/** Guardrails at the pure core: when they are asked, and what each of their words does to the log. */
+/** Guardrails in the pure core: when they are asked, and what each of their verdicts does to the log. */
 import { describe, expect, it } from 'vitest';
 import type { AssistantMessage, HistoryMessage } from '../../../src/base/history-message.ts';
 import { historyMessages } from '../../../src/session/history/history-form.ts';
@@ -30,7 +30,7 @@ function saidAfter(machine: Machine, word: GuardWord<AssistantMessage>): void {
 const BLOCKED = { code: 'turn_failed', data: { reason: 'guardrail', detail: 'no' } };
 
 describe('guardrails before a call', () => {
-  it('are asked once the message is stored; the call follows when they pass, and nothing is written', () => {
+  it('are asked once the message is stored; if they pass, the call follows and nothing is written', () => {
     const machine = startedSession({ ...BEFORE, sent: 'go' });
     expect(machine.last).toContainEqual({ type: 'guardBefore', halfStep: 1 });
     expect(machine.effect('callModel')).toBeUndefined();
@@ -40,7 +40,7 @@ describe('guardrails before a call', () => {
     expect(machine.turns.length).toBe(turns);
   });
 
-  it('a block makes no call; the message stays, and what waits has a turn of its own', () => {
+  it('a block prevents the call; the message stays, and waiting entries have a separate turn', () => {
     const machine = startedSession({ ...BEFORE, sent: 'go' });
     saidBefore(machine, { verdict: 'block', reason: 'no' });
     expect(machine.seen.settled[0]?.receipt).toMatchObject({ status: 'failed', error: BLOCKED });
@@ -52,7 +52,7 @@ describe('guardrails before a call', () => {
     expect(machine.effect('guardBefore')).toBeDefined();
   });
 
-  it('a transformation is one edit that touches what differs, and the call follows it', () => {
+  it('a transformation is one edit of the changed parts, and the call follows it', () => {
     const machine = startedSession({ ...BEFORE, sent: 'my number is 4111' });
     const [message] = historyMessages(machine.state);
     if (message === undefined) throw new Error('no message');
@@ -64,7 +64,7 @@ describe('guardrails before a call', () => {
     expect(refolded(machine).state).toEqual(machine.state);
   });
 
-  it('a transformation may take messages away and put others there; one that changes nothing writes nothing', () => {
+  it('a transformation may remove and add messages; one that changes nothing writes nothing', () => {
     const machine = startedSession({ ...BEFORE, sent: 'one' });
     saidBefore(machine, { verdict: 'pass' });
     machine.answer('uno');
@@ -80,7 +80,7 @@ describe('guardrails before a call', () => {
     expect(machine.events('history.changed')).toHaveLength(1);
   });
 
-  it('one that throws fails the turn', () => {
+  it('an error fails the turn', () => {
     const machine = startedSession({ ...BEFORE, sent: 'go' });
     const error = { name: 'ConfigError', code: 'config', message: 'a guardrail threw: oh' } as const;
     machine.input({ type: 'guardFailed', halfStep: 1, error });
@@ -88,7 +88,7 @@ describe('guardrails before a call', () => {
     expect(machine.allOf('callModel')).toEqual([]);
   });
 
-  it('stand before each call of a turn, once each: a retry is the same call', () => {
+  it('run before each call of a turn, once each: a retry is the same call', () => {
     const machine = startedSession({ ...BEFORE, sent: 'go' });
     saidBefore(machine, { verdict: 'pass' });
     machine.fail(transientError());
@@ -100,7 +100,7 @@ describe('guardrails before a call', () => {
     expect(machine.allOf('guardBefore')).toHaveLength(2);
   });
 
-  it('are asked again after a crash, as the call is made again; late words are stale', () => {
+  it('are asked again after a crash, because the call is made again; late verdicts are stale', () => {
     const machine = startedSession({ ...BEFORE, sent: 'go' });
     expect(reopened(machine).last).toEqual([{ type: 'guardBefore', halfStep: 1 }]);
     saidBefore(machine, { verdict: 'pass' });
@@ -109,7 +109,7 @@ describe('guardrails before a call', () => {
     expect(machine.last).toEqual([{ type: 'stale', what: 'guardrail' }]);
   });
 
-  it('come before the text of a system function is evaluated', () => {
+  it('run before the text of a system function is evaluated', () => {
     const machine = startedSession({ ...BEFORE, hasSystemFunction: true, sent: 'go' });
     expect(machine.effect('evaluateSystem')).toBeUndefined();
     saidBefore(machine, { verdict: 'pass' });
@@ -118,7 +118,7 @@ describe('guardrails before a call', () => {
 });
 
 describe('guardrails after a call', () => {
-  it('see the message the answer would become, before anything of it is stored', () => {
+  it('see the message the answer would become, before any of it is stored', () => {
     const machine = startedSession({ ...AFTER, sent: 'go' });
     const turns = machine.turns.length;
     machine.answer([text('I look.'), call('a', 'bash', { command: 'ls' })]);
@@ -148,7 +148,7 @@ describe('guardrails after a call', () => {
     expect(refolded(machine).state).toEqual(machine.state);
   });
 
-  it('a transformed reply is the one stored, calls and all', () => {
+  it('a transformed reply is the one stored, calls included', () => {
     const machine = startedSession({ ...AFTER, sent: 'go' });
     machine.answer([text('call me at 555'), call('a', 'bash')]);
     const shown = machine.effect('guardAfter')?.message;
@@ -160,7 +160,7 @@ describe('guardrails after a call', () => {
     expect(machine.state.usage).toEqual(USAGE);
   });
 
-  it('a crash while they look makes the call again: nobody was told, nothing was paid for twice in the log', () => {
+  it('a crash during the question repeats the call: nothing was published, the log counts no usage twice', () => {
     const machine = startedSession({ ...AFTER, sent: 'go' });
     machine.answer('done');
     const again = reopened(machine);
@@ -171,7 +171,7 @@ describe('guardrails after a call', () => {
     expect(again.log).toEqual(['user_message go', 'agent_message done']);
   });
 
-  it('an interrupt while they look wins: their word is stale', () => {
+  it('an interrupt during the question wins: their verdict is stale', () => {
     const machine = startedSession({ ...AFTER, sent: 'go' });
     machine.answer('done');
     const asked = machine.effect('guardAfter');
@@ -182,7 +182,7 @@ describe('guardrails after a call', () => {
     expect(machine.log).toEqual(['user_message go']);
   });
 
-  it('a cut off call stays marked when the reply passes', () => {
+  it('a truncated call stays marked when the reply passes', () => {
     const machine = startedSession({ ...AFTER, sent: 'go' });
     machine.answer([call('a', 'bash')], { stop: 'max_tokens' });
     saidAfter(machine, { verdict: 'pass' });

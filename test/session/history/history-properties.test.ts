@@ -1,8 +1,8 @@
 /**
- * Goal: whatever is done to a history, at whatever moment of a session's life, its state is the fold of its log (A10), its calls
- * are answered or being answered (S4, I4), nothing accepted is lost (A7), and what is sent is legal and byte-stable within its
- * epoch (A8, I3). Method: random operations between random half-steps, tool rounds, interrupts and crashes of one session; the
- * seed of a failing one is printed.
+ * Goal: a history may be changed in any way at any moment of a session's life. Its state stays the fold of its log
+ * (A10). Its calls are answered or being answered (S4, I4), and no accepted message is lost (A7). Its requests are
+ * legal and byte-stable within their epoch (A8, I3). Method: random operations between random half-steps, tool rounds,
+ * interrupts and crashes of one session. The seed of a failing one is printed.
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -25,7 +25,7 @@ type Step =
   | { readonly do: 'send' | 'finish' | 'interrupt' | 'crash' | 'pause' | 'resume' | 'reopen' }
   | { readonly do: 'answer'; readonly calls: number; readonly says: boolean };
 
-/** A session with an outside that owes it answers. */
+/** A session, and the outside that answers it. */
 class Story {
   readonly world = makeWorld({ tokenBudget: 2_000 });
   machine: Machine;
@@ -99,7 +99,7 @@ class Story {
     this.machine.input({ type: 'recover' });
   }
 
-  /** What the outside does with the effects of the last step. */
+  /** Runs the effects of the last step on the outside. */
   follow(): void {
     for (const effect of this.machine.last) {
       if (effect.type === 'runTool') this.running.add(effect.callId);
@@ -109,7 +109,7 @@ class Story {
     for (const id of [...this.running]) if (!this.machine.state.openCalls.has(id)) this.running.delete(id);
   }
 
-  /** The request of a call: legal, and beginning with what was answered in its epoch. */
+  /** Checks the request of a call: it is legal and extends the answered one of its epoch. */
   request(): readonly string[] {
     const { state } = this.machine;
     const messages = this.window.next(state).all();
@@ -150,7 +150,7 @@ class Story {
     expect(restoreState(snapshotState(state)), 'A10').toStrictEqual(state);
   }
 
-  /** All that is owed is given, and the session is at rest. */
+  /** Gives every open answer, until the session is at rest. */
   settle(): void {
     this.step({ do: 'resume' });
     for (let count = 0; this.machine.state.state !== 'idle'; count += 1) {
@@ -167,7 +167,7 @@ function pickId(state: SessionState, at: number): string {
   return messages[at % Math.max(1, messages.length)]?.id ?? 'nobody';
 }
 
-/** A call some message asked for, or one nobody did. */
+/** A call that some message made, or one that none made. */
 function pickCall(state: SessionState, at: number): string {
   const calls = historyMessages(state).flatMap((message) =>
     message.role === 'assistant' ? (message.toolCalls ?? []) : [],
@@ -318,7 +318,7 @@ describe('any life of a session whose history is edited', () => {
     );
   });
 
-  it('H2: words put before the calls of an answer that had none: each part has a number of its own, the call its key', () => {
+  it('H2: text added before the calls of an answer without any: each part has its number, the call its key', () => {
     const story = new Story();
     const { machine } = story;
     machine.send('go');

@@ -1,4 +1,4 @@
-/** Goal: what mends a history touches what is broken and nothing else. Method: examples, and random histories. */
+/** Goal: repairing a history changes only its broken parts. Method: examples, and random histories. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { HistoryMessage } from '../../../src/base/history-message.ts';
@@ -11,7 +11,7 @@ import {
 import { fillOrphans, INTERRUPTED_RESULT, pruneOrphans } from '../../../src/session/history/repair.ts';
 import { ask, brief, result, said, user } from '../../support/history-kit.ts';
 
-describe('mending a history', () => {
+describe('repairing a history', () => {
   it('H22: an unanswered call is answered right after its message, before the results of others', () => {
     const messages = [ask('a1', 'done', 'open'), result('done')];
     const [filled, ids] = fillOrphans(messages);
@@ -102,7 +102,7 @@ describe('calls and results', () => {
 
 type Kind = { readonly kind: string; readonly calls?: readonly string[] };
 
-/** The first message that asks for a call. */
+/** The index of the first message with this call. */
 function owner(list: readonly Kind[], callId: string): number {
   return list.findIndex(({ calls }) => calls?.includes(callId) === true);
 }
@@ -117,7 +117,7 @@ function histories(): fc.Arbitrary<readonly HistoryMessage[]> {
   return fc.array(message, { maxLength: 10 }).map((list) =>
     list.map((each, index) => {
       if (each.kind === 'user') return user(`u${index}`);
-      // Providers give each call an id of its own; what becomes of ids that messages share is nobody's business.
+      // Providers give each call a unique id; the result for ids that messages share is not specified.
       if (each.kind === 'ask') return ask(`a${index}`, ...each.calls.filter((id) => owner(list, id) === index));
       return { ...result(each.call), id: `t${index}` };
     }),

@@ -1,4 +1,4 @@
-/** Deferred rollback: a failed turn is shown as it failed, and taken out when the next one starts. */
+/** Deferred rollback: a failed turn is shown as failed, and removed when the next one starts. */
 import { describe, expect, it } from 'vitest';
 import { applyAll } from '../../../src/session/apply/apply.ts';
 import { refolded } from '../../support/reopen.ts';
@@ -51,7 +51,7 @@ describe('deferred rollback', () => {
     expect(machine.events('session.rollback')).toHaveLength(1);
   });
 
-  it('what may be cured by trying again keeps its message while the process lives', () => {
+  it('a message whose failure a retry may cure stays while the process lives', () => {
     const machine = failedSession(CONNECTION);
     machine.send('good');
     expect(machine.log).toContain('user_message bad');
@@ -62,7 +62,7 @@ describe('deferred rollback', () => {
     expect(refused.log).toContain('user_message bad');
   });
 
-  it('without a message of a user nothing is taken out and nothing is told', () => {
+  it('without a message of a user nothing is removed and nothing is published', () => {
     const machine = startedSession({ ...ON, sent: 'one' });
     machine.fail(FATAL);
     applyAll(machine.state, [{ type: 'edited', operation: 'remove', removed: [1] }], machine.world.now);
@@ -71,7 +71,7 @@ describe('deferred rollback', () => {
     expect(machine.log.at(-1)).toBe('user_message good');
   });
 
-  it('a message that bounced is gone already: what came before it stays', () => {
+  it('a bounced message is already gone: earlier ones stay', () => {
     const machine = startedSession({ ...ON, sent: 'one' });
     machine.answer('uno');
     machine.send('bad', { bounceBack: true });
@@ -81,7 +81,7 @@ describe('deferred rollback', () => {
     expect(machine.events('session.rollback')).toEqual([]);
   });
 
-  it('unless it is asked for nothing is taken out', () => {
+  it('nothing is removed by default', () => {
     const machine = failedSession(FATAL, {});
     machine.send('good');
     expect(machine.log).toContain('user_message bad');

@@ -1,7 +1,7 @@
 /**
- * Goal: whoever has a say in a run, and whatever he says and when, a run is never stuck, no call that may happen once is
- * started twice, none runs without the person it needs, and the state is the fold of its log. Method: random lives of one
- * session with listeners, limits, approvals and guardrails, crashes included; the seed of a failing one is printed.
+ * Goal: any verdicts on a run, at any time, leave it able to end. No call that may happen once starts twice, none runs
+ * without its approval, and the state is the fold of the log. Method: random lives of one session with listeners,
+ * limits, approvals and guardrails, crashes included. The seed of a failing one is printed.
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -71,14 +71,14 @@ function factsOf({ maxSteps, approval, before, after }: Options): Partial<AgentF
   };
 }
 
-/** A session and the outside that owes it answers. */
+/** A session, and the outside that answers it. */
 class RunLife {
   machine: Machine;
   readonly #options: Options;
-  /** Calls started, by id; calls a person allowed. */
+  /** Calls started, by id; calls that an approval allowed. */
   readonly started = new Map<string, number>();
   readonly allowed = new Set<string>();
-  /** Calls that were told to need a person. */
+  /** Calls that were published as waiting for an approval. */
   readonly asked = new Set<string>();
   readonly #answered = new Set<Effect>();
   #seen = 0;
@@ -128,7 +128,7 @@ class RunLife {
     this.#note();
   }
 
-  /** Everything owed is given, persons allow, suspended runs go on, until nothing is left to do. */
+  /** Gives every open answer, allows every call and resumes suspended runs, until nothing is left to do. */
   settle(): void {
     for (let count = 0; count < 500; count += 1) {
       const [effect] = this.owed;
@@ -142,7 +142,7 @@ class RunLife {
     throw new Error(`not settled: ${this.machine.state.state}`);
   }
 
-  /** An edit of one of the messages, or calls, there are; counted from the newest. */
+  /** An edit of one of the existing messages or calls, counted from the newest. */
   #editOf(edit: Edit, which: number): EditRequest | undefined {
     const messages = historyMessages(this.machine.state).toReversed();
     const message = messages[which % Math.max(1, messages.length)];
@@ -271,7 +271,7 @@ function checkRunLoop(life: RunLife): void {
   expect(throughSnapshot(life.machine)).toEqual(state);
 }
 
-describe('any run in which others have a say', () => {
+describe('any run with verdicts', () => {
   it('S3, S4, A7, I7: holds its invariants after every step, and ends', { timeout: 120_000 }, () => {
     fc.assert(
       fc.property(options, steps, (chosen, all) => {

@@ -1,6 +1,6 @@
 /**
- * The run loop at message boundaries: held answers, suspended runs, the step limit. Method: the pure core is driven input by
- * input; what a crash leaves is the log folded again, at each of its turns.
+ * The run loop at message boundaries: held answers, suspended runs, the step limit. Method: the pure core is driven
+ * input by input. A crash is the log folded again, at each of its transitions.
  */
 import { describe, expect, it } from 'vitest';
 import { isRunnable, isRunning, isWaiting } from '../../../actors/session-actor.ts';
@@ -27,7 +27,7 @@ function gatedSession(options: WorldOptions = {}): Machine {
   return startedSession({ ...options, isGated: true, sent: 'go' });
 }
 
-/** Answers the last question of a machine: `interrupt` missing lets it pass. */
+/** Answers the last question of a machine; without `interrupt` it passes. */
 function say(machine: Machine, interrupt?: { readonly reason: string | null }, approve: readonly string[] = []): void {
   const { held } = machine.state;
   if (held === undefined) throw new Error('nothing is held');
@@ -48,8 +48,8 @@ function calls(effects: readonly Effect[]): number {
   return effects.filter((effect) => effect.type === 'callModel').length;
 }
 
-describe('a message boundary that is waited for', () => {
-  it('an answer with calls is stored, told, and starts nothing until it was answered', () => {
+describe('a message boundary with a listener', () => {
+  it('an answer with calls is stored and published, and starts nothing until the listeners answered', () => {
     const machine = gatedSession();
     machine.answer([text('I look.'), call('a', 'bash'), call('b', 'read_file')]);
     expect(machine.last).toEqual([
@@ -66,7 +66,7 @@ describe('a message boundary that is waited for', () => {
     expect(machine.events('tool.started').map(({ toolUseId }) => toolUseId)).toEqual(['a', 'b']);
   });
 
-  it('results become messages first; the model is called with them, and what else waits, once that was answered', () => {
+  it('results become messages first; after the listeners the model gets them and the waiting entries', () => {
     const machine = gatedSession();
     machine.answer([call('a', 'bash'), call('b', 'bash')]);
     say(machine);
@@ -86,7 +86,7 @@ describe('a message boundary that is waited for', () => {
     expect(machine.log.at(-1)).toBe('user_message also this');
   });
 
-  it('a final text is a boundary too, and the turn ends when it was answered', () => {
+  it('a final text is a boundary too, and the turn ends once the listeners answered', () => {
     const machine = gatedSession();
     machine.answer('done');
     expect(machine.events('turn.finished')).toEqual([]);
@@ -97,7 +97,7 @@ describe('a message boundary that is waited for', () => {
     expect(machine.state).toMatchObject({ state: 'idle', held: undefined });
   });
 
-  it('a paused answer goes on when it was answered', () => {
+  it('a paused answer continues once the listeners answered', () => {
     const machine = gatedSession();
     machine.answer('half', { stop: 'pause_turn' });
     say(machine);
@@ -107,7 +107,7 @@ describe('a message boundary that is waited for', () => {
     expect(machine.seen.settled[0]?.receipt).toMatchObject({ status: 'answered', text: 'half and half' });
   });
 
-  it('what is held takes no wake, and an answer to another boundary is stale', () => {
+  it('a held boundary ignores a wake, and a verdict on another boundary is stale', () => {
     const machine = gatedSession();
     machine.answer([call('a', 'bash')]);
     machine.input({ type: 'wake' });
@@ -144,7 +144,7 @@ describe('a message boundary that is waited for', () => {
     expect(machine.events('turn.finished')[0]).toMatchObject({ reason: 'cancelled', outcome: 'interrupted' });
   });
 
-  it('after a crash a held answer whose listeners are gone starts its calls, as they never ran', () => {
+  it('after a crash a held answer whose listeners are gone starts its calls, since they never ran', () => {
     const machine = gatedSession();
     machine.answer([call('a', 'bash'), call('b', 'read_file')]);
     machine.world.isGated = false;
@@ -156,7 +156,7 @@ describe('a message boundary that is waited for', () => {
     expect(again.events('session.recovered')).toEqual([]);
   });
 
-  it('after a crash listeners that are there are asked again', () => {
+  it('after a crash listeners that are registered are asked again', () => {
     const machine = gatedSession();
     machine.answer([call('a', 'bash')]);
     expect(reopened(machine).last).toEqual(machine.last);
@@ -165,7 +165,7 @@ describe('a message boundary that is waited for', () => {
     expect(reopened(machine).last).toMatchObject([{ type: 'consult', at: 'results' }]);
   });
 
-  it('a session nobody waits for writes and tells what it did before', () => {
+  it('a session without listeners writes and publishes the same as before', () => {
     const machine = startedSession({ sent: 'go' });
     machine.answer([call('a', 'bash')]);
     expect(machine.records.at(-1)).not.toHaveProperty('held');
@@ -195,14 +195,14 @@ describe('a run that a listener stops', () => {
     expect(explain(machine.state, OUTSIDE)).toMatchObject({ reason: 'suspended' });
   });
 
-  it('without a reason, and without a text, both are told as such', () => {
+  it('a missing reason and a missing text are published as such', () => {
     const machine = gatedSession();
     machine.answer([call('a', 'bash')]);
     say(machine, { reason: null });
     expect(machine.seen.settled[0]?.receipt).toMatchObject({ detail: null, text: '' });
   });
 
-  it('at the results: all that finished stay, and are not run again', () => {
+  it('at the results: all finished ones stay, and are not run again', () => {
     const machine = gatedSession();
     machine.answer([call('a', 'bash'), call('b', 'bash')]);
     say(machine);
@@ -248,7 +248,7 @@ describe('a run that a listener stops', () => {
     expect(machine.last).toMatchObject([{ type: 'consult', at: 'results' }]);
   });
 
-  it('a call that was not to be run is answered with the reason when the run goes on', () => {
+  it('a call that must not run is answered with the reason when the run resumes', () => {
     const machine = gatedSession();
     machine.answer([call('a', 'bash'), call('b', 'bash')], { stop: 'max_tokens' });
     say(machine, { reason: 'stop' });
@@ -257,7 +257,7 @@ describe('a run that a listener stops', () => {
     expect(machine.state.mailbox).toMatchObject([{ toolUseId: 'b', success: false }]);
   });
 
-  it('a message that waited already goes on with it', () => {
+  it('a message that was already waiting continues with it', () => {
     const machine = gatedSession();
     machine.send('later');
     machine.answer([call('a', 'bash')]);
@@ -266,7 +266,7 @@ describe('a run that a listener stops', () => {
     expect(machine.state.state).toBe('executing');
   });
 
-  it('the words of a child wait: only a user makes it go on', () => {
+  it("the words of a child wait: only a user's message resumes it", () => {
     const machine = gatedSession();
     machine.spawn({ task: 'look', name: 'scout' });
     machine.answer([call('a', 'bash')]);
@@ -278,7 +278,7 @@ describe('a run that a listener stops', () => {
     expect(machine.state.suspended).toBeUndefined();
   });
 
-  it('where no call is pending a message has a turn as any other', () => {
+  it('without pending calls a message has a turn like any other', () => {
     const machine = gatedSession();
     machine.answer('a text');
     say(machine, { reason: 'stop' });
@@ -288,7 +288,7 @@ describe('a run that a listener stops', () => {
     expect(machine.log.at(-1)).toBe('user_message next');
   });
 
-  it('a paused session stays as it is until resume, which lifts both', () => {
+  it('a paused session stays suspended until resume, which ends both', () => {
     const machine = gatedSession();
     machine.answer([call('a', 'bash')]);
     say(machine, { reason: 'stop' });
@@ -310,7 +310,7 @@ describe('a run that a listener stops', () => {
     expect(machine.state.suspended).toBeDefined();
   });
 
-  it('results put there by an edit end it: nothing is pending any more', () => {
+  it('results added by an edit end it: nothing is pending any more', () => {
     const machine = gatedSession();
     machine.answer([call('a', 'bash'), call('b', 'bash')]);
     say(machine, { reason: 'stop' });
@@ -325,7 +325,7 @@ describe('a run that a listener stops', () => {
     expect(done.openCalls.size).toBe(0);
   });
 
-  it('S4, A7, I5: a crash behind any record turn leads to the same end, and no call runs more often than its effect allows', () => {
+  it('S4, A7, I5: a crash after any transition ends the same, and no call runs more than its effect allows', () => {
     const machine = gatedSession();
     machine.answer([call('a', 'bash'), call('p', 'read_file')]);
     say(machine, { reason: 'stop' });
@@ -340,7 +340,7 @@ describe('a run that a listener stops', () => {
       const again = reopened(machine, turns);
       drive(again);
       const started = again.allOf('runTool').map(({ callId }) => callId);
-      // `once`: where it may have begun before the crash it is not begun again.
+      // `once`: if the call may have begun before the crash it does not begin again.
       expect(started.filter((id) => id === 'a').length, `after ${turns}`).toBe(before ? 0 : 1);
       expect(again.state.state).toBe('idle');
       expect(again.state.openCalls.size).toBe(0);
@@ -374,7 +374,7 @@ describe('the step limit', () => {
     expect(other.events('turn.finished')[0]).not.toHaveProperty('outcome');
   });
 
-  it('below the limit calls start in the turn of their answer, with one record more', () => {
+  it('below the limit calls start in the transition of their answer, with one record more', () => {
     const machine = startedSession({ ...limited(2), sent: 'go' });
     const outcome = machine.answer([call('a', 'bash')]);
     expect(outcome.records.map(({ type }) => type)).toEqual(['responded', 'proceeded']);
@@ -411,14 +411,14 @@ describe('the step limit', () => {
     expect(machine.state).toMatchObject({ state: 'idle', suspended: undefined });
   });
 
-  it('a listener that stops the run at the limit is the reason that is told', () => {
+  it('the published reason is that of a listener that stops the run at the limit', () => {
     const machine = startedSession({ ...limited(1), isGated: true, sent: 'go' });
     machine.answer([call('a', 'bash')]);
     say(machine, { reason: 'mine' });
     expect(machine.state.suspended).toEqual({ reason: 'interrupted', detail: 'mine' });
   });
 
-  it('the limit is looked at after the listeners were told', () => {
+  it('the limit is checked after the listeners', () => {
     const machine = startedSession({ ...limited(1), isGated: true, sent: 'go' });
     machine.answer([call('a', 'bash')]);
     expect(machine.effect('consult')).toMatchObject({ notifiesListeners: true, asksApproval: false });
@@ -449,7 +449,7 @@ function edited(machine: Machine, ...records: readonly SessionRecord[]): Machine
   return applyAll(refolded(machine).state, records, machine.world.now);
 }
 
-/** Lets everything that is out come back until nothing is. */
+/** Lets every call in flight return until none is left. */
 function drive(machine: Machine): void {
   let seen = 0;
   for (let step = 0; step < 50; step += 1) {
@@ -467,10 +467,10 @@ function drive(machine: Machine): void {
   throw new Error(`it goes on and on: ${machine.state.messages.map(brief).join('; ')}`);
 }
 
-describe('a run that stops, where interrupted calls are filled', () => {
+describe('a stopped run with placeholders for interrupted calls', () => {
   const FILL = { repair: { onInterrupt: 'fill' } } as const;
 
-  it('its calls are answered with placeholders, told with its outcome, and nothing is pending', () => {
+  it('its calls are answered with placeholders, published with its outcome, and nothing is pending', () => {
     const machine = startedSession({ isGated: true, settings: FILL, sent: 'go' });
     const { epoch } = machine.state;
     machine.answer([text('I look.'), call('a', 'bash'), call('b', 'read_file')]);
@@ -499,7 +499,7 @@ describe('a run that stops, where interrupted calls are filled', () => {
     expect(ran(again)).toEqual([]);
   });
 
-  it('at the step limit too; behind its answer, where something was added since', () => {
+  it('also at the step limit, and after its answer if something was added since', () => {
     const agent = { holdsCalls: true, maxSteps: 1, approval: 'function' } as const;
     const limited = startedSession({ settings: FILL, agent, sent: 'go' });
     limited.answer([call('a', 'bash')]);
@@ -515,7 +515,7 @@ describe('a run that stops, where interrupted calls are filled', () => {
     ]);
   });
 
-  it('nothing is told where nothing was open, or where calls are kept', () => {
+  it('no placeholder is published if nothing was open, or if calls are kept', () => {
     const ended = startedSession({ isGated: true, settings: FILL, sent: 'go' });
     ended.answer('words');
     say(ended, { reason: null });
@@ -537,7 +537,7 @@ describe('an edit of a suspended run', () => {
   };
   const answerId = (machine: Machine): string => historyMessages(machine.state).at(-1)?.id ?? '';
 
-  it('that takes its calls ends the suspension, and is told', () => {
+  it('that removes its calls ends the suspension, and is published', () => {
     const machine = suspended();
     machine.input({ type: 'edit', request: { operation: 'remove', id: answerId(machine) } });
     expect(machine.state).toMatchObject({ state: 'idle', suspended: undefined });
@@ -546,7 +546,7 @@ describe('an edit of a suspended run', () => {
     expect(calls(machine.last)).toBe(0);
   });
 
-  it('that changes a call: it runs as it is then', () => {
+  it('that changes a call: the call runs in its new form', () => {
     const machine = suspended();
     const toolCalls = [{ callId: 'a', name: 'bash', arguments: '{"command":"other"}' }];
     machine.input({ type: 'edit', request: { operation: 'update', id: answerId(machine), attributes: { toolCalls } } });
@@ -555,7 +555,7 @@ describe('an edit of a suspended run', () => {
     expect(again.effect('runTool')?.input).toEqual({ command: 'other' });
   });
 
-  it('nothing left at all is nothing to go on with; another branch shown leaves its calls behind', () => {
+  it('an empty history ends the suspension; a switch to another branch leaves its calls behind', () => {
     const emptied = startedSession({ isGated: true, sent: 'go' });
     emptied.answer('words');
     say(emptied, { reason: null });

@@ -1,7 +1,8 @@
 /**
- * Goal: whatever tasks are begun, undone and returned to, at rest or during a turn, the messages shown are those of the active
- * branch, the request is legal, and the state is the fold of its log. Method: random moves, against a model that keeps a list of
- * what was said with its task, and a map of parents, and looks up nothing else. The seed of a failing run is printed.
+ * Goal: tasks may be begun, undone and returned to in any order, at rest or during a turn. The messages shown are those
+ * of the active branch, the request is legal, and the state is the fold of its log. Method: random moves, against a
+ * simple model. It keeps a list of the messages with their tasks and a map of parents, and looks up nothing else. The
+ * seed of a failing run is printed.
  */
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
@@ -28,7 +29,7 @@ const moves: fc.Arbitrary<readonly Move[]> = fc.array(
   { minLength: 1, maxLength: 60, size: 'max' },
 );
 
-/** What the branches are, by the letter: see the head of the file. */
+/** The branches as specified: see the head of the file. */
 class Model {
   readonly said: { readonly line: string; readonly task: number }[] = [];
   readonly parents = new Map<number, number>();
@@ -104,7 +105,7 @@ function move(machine: Machine, model: Model, step: Move, number: number): void 
       return model.end();
     case 'call':
       if (state.state !== 'awaiting') return;
-      // The same id each time: it must be told apart within a branch, and may come again in another.
+      // The same id each time: it must be unique within a branch, and may come again in another.
       machine.answer([call('again', 'read_file')]);
       model.say('tool_call Calling read_file');
       machine.finish([...state.openCalls.keys()][0] ?? '', `result ${number}`);
@@ -166,7 +167,7 @@ it('H49: the branch shown is the one an independent model says, after every move
   expect(moved, 'moves with something hidden').toBeGreaterThan(300);
 });
 
-it('A10: with tasks the state is the fold of its records, through their text and through a snapshot at any place', () => {
+it('A10: with tasks the state is the fold of its records, through their text and any snapshot', () => {
   fc.assert(
     fc.property(moves, fc.nat(), (all, place) => {
       const machine = startedSession();
@@ -180,7 +181,7 @@ it('A10: with tasks the state is the fold of its records, through their text and
   );
 });
 
-it('A10: folded to be read whole, a log shows every message of every branch in the order it came', () => {
+it('A10: folded with the whole history, a log shows every message of every branch in the order it came', () => {
   fc.assert(
     fc.property(moves, (all) => {
       const machine = startedSession();

@@ -1,4 +1,7 @@
-/** Goal: tasks branch and are moved among as specified, and what a branch does not show reaches no model. Method: one session, no threads. */
+/**
+ * Goal: tasks branch and are switched as specified, and hidden branches reach no model. Method: one session, no
+ * threads.
+ */
 import { describe, expect, it } from 'vitest';
 import { TASK_STARTS_SPARE } from '../../../src/base/bounds.ts';
 import { renderMessages } from '../../../src/context/render.ts';
@@ -117,7 +120,7 @@ describe('tasks', () => {
     expect(taskHistory(machine.state, 3).map(({ status }) => status)).toEqual(['past', 'current', 'undone']);
   });
 
-  it('a turn begins a task of its own, unless one was just begun for it', () => {
+  it('a turn begins a separate task, unless one was just begun for it', () => {
     const machine = startedSession();
     turn(machine, 'one');
     expect(start(machine, 'Two')).toBe(2);
@@ -154,7 +157,7 @@ describe('tasks', () => {
     expect([...machine.state.callIds]).toEqual(['a']);
   });
 
-  it('an undo during a turn takes effect when that has ended, and is told as one event', () => {
+  it('an undo during a turn takes effect after its end, and is published as one event', () => {
     const machine = startedSession();
     turn(machine, 'one');
     machine.send('two');
@@ -177,7 +180,7 @@ describe('tasks', () => {
   it.each([
     ['fails', (machine: Machine) => machine.fail(FATAL)],
     ['is interrupted', (machine: Machine) => machine.input({ type: 'interrupt' })],
-  ])('what was asked for during a turn that %s happens all the same', (_how, end) => {
+  ])('a move requested during a turn that %s still happens', (_how, end) => {
     const machine = startedSession();
     turn(machine, 'one');
     machine.send('two');
@@ -198,7 +201,7 @@ describe('tasks', () => {
     expect(historyMessages(machine.state).map(({ taskId }) => taskId)).toEqual([1, 1, 2, 2]);
   });
 
-  it('a change of branch opens an epoch only where it changes what is shown', () => {
+  it('a change of branch opens an epoch only if it changes the shown messages', () => {
     const machine = startedSession();
     turn(machine, 'one');
     const { epoch } = machine.state;
@@ -210,7 +213,7 @@ describe('tasks', () => {
     expect(machine.state.tokens).toBe(0);
   });
 
-  it('a seeded history with tasks makes them one line, and the next turn follows its last', () => {
+  it('a seeded history with tasks becomes one line, and the next turn follows its last', () => {
     const machine = startedSession();
     machine.replay({
       type: 'edited',
@@ -227,7 +230,7 @@ describe('tasks', () => {
     expect(machine.log).toEqual(['user_message one']);
   });
 
-  it('titles are cut at 60 characters, never inside of one', () => {
+  it('titles are cut at 60 characters, never inside one', () => {
     expect(shortTitle(` ${'x'.repeat(60)} `)).toBe('x'.repeat(60));
     expect(shortTitle('x'.repeat(61))).toBe(`${'x'.repeat(57)}...`);
     expect(shortTitle('😀'.repeat(61))).toBe(`${'😀'.repeat(57)}...`);
@@ -256,7 +259,7 @@ describe('tasks', () => {
     expect(taskHistory(machine.state, 1)[0]).toMatchObject({ taskId: turns, status: 'current' });
   });
 
-  it('an id of a call on a hidden branch is not given to a call an embedder adds', () => {
+  it('an id of a call on a hidden branch is not used for a call that an embedder adds', () => {
     const machine = executingSession({ a: 'read_file' });
     machine.finish('a');
     machine.answer('done');
@@ -279,7 +282,7 @@ describe('tasks', () => {
     expect([...machine.state.callIds]).toEqual(['a', 'a_2']);
   });
 
-  it('nor to one of a model that repeats it: with its branch back no id is there twice', () => {
+  it('nor for one of a model that repeats it: when its branch returns, no id is there twice', () => {
     const machine = executingSession({ a: 'read_file' });
     machine.finish('a', 'first');
     machine.answer('done');
@@ -293,7 +296,7 @@ describe('tasks', () => {
     expect(machine.log).toContain('tool_response second');
     switchTo(machine, 1);
     expect(machine.log).toContain('tool_response first');
-    // The same after a crash, and from a snapshot of before hidden ids were kept.
+    // The same after a crash, and from a snapshot written before hidden ids were kept.
     const again = refolded(machine).state;
     expect(again).toEqual(machine.state);
     const old = JSON.parse(snapshotState(again)) as { callIds: string[] };

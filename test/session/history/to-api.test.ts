@@ -1,4 +1,4 @@
-/** Goal: what leaves for a model is legal, stripped, and the same every time. Method: the contract's examples. */
+/** Goal: the request for a model is legal, stripped, and the same every time. Method: the contract's examples. */
 import { describe, expect, it } from 'vitest';
 import { NotPlainError, sanitise } from '../../../src/base/json.ts';
 import { estimateHistoryTokens, lastRealUserIndex, realUserMessages } from '../../../src/session/history/queries.ts';
@@ -7,7 +7,7 @@ import { ask, result, said, user } from '../../support/history-kit.ts';
 
 const MISSING = '{"error":"Tool result missing (interrupted)"}';
 
-describe('a history on its way to a model', () => {
+describe('the request form of a history', () => {
   it('H40: no field leaves that is internal or unknown', () => {
     const flags = {
       taskId: 3,
@@ -97,7 +97,7 @@ describe('a history on its way to a model', () => {
       status: 400,
     });
     const sent: (readonly (string | null | undefined)[])[] = [];
-    /** A provider that takes a request only with reasoning in every answer; `strict`: not even then. */
+    /** A provider that accepts a request only with reasoning in every answer; `strict`: not even then. */
     const call = (strict: boolean) => async (forceReasoningPad: boolean) => {
       const messages = toApi([user('u'), said('a')], { forceReasoningPad });
       sent.push(messages.map((message) => message.reasoningContent));

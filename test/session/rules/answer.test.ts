@@ -48,7 +48,7 @@ describe('an answer', () => {
     expect(machine.state.state).toBe('executing');
   });
 
-  it('Δ17: the usage of an answer without text stands on its first call, once', () => {
+  it('Δ17: the usage of an answer without text is on its first call, once', () => {
     const machine = answered([call('a', 'bash'), call('b', 'bash')]);
     expect(machine.state.messages.slice(1).map((message) => message.usage)).toEqual([USAGE, undefined]);
   });
@@ -143,7 +143,7 @@ describe('a paused answer', () => {
     expect(machine.state.usage.output_tokens).toBe(USAGE.output_tokens * (1 + PAUSE_CONTINUATIONS_MAX));
   });
 
-  it('the parts are not joined to the text of an earlier half-step', () => {
+  it('the parts are not joined with the text of an earlier half-step', () => {
     const machine = answered([text('let me look'), call('a', 'bash')]);
     machine.finish('a');
     machine.answer([{ type: 'server_tool_use', id: 'w', name: 'web_search', input: {} }], { stop: 'pause_turn' });
@@ -159,7 +159,7 @@ describe('a paused answer', () => {
   });
 });
 
-describe('what is stored of an answer', () => {
+describe('the stored form of an answer', () => {
   const OPTIONS = { stop: 'tool_use', halfStep: 3, taken: new Set<string>(), timeoutMsOf: () => undefined };
 
   it('F29 R05: ids repeated in one answer or taken earlier are rewritten, and stay legal', () => {
@@ -174,7 +174,7 @@ describe('what is stored of an answer', () => {
     expect(calls.map(({ id }) => id)).toEqual(['a', 'a_2', 'b_2', 'call_3_3_2', 'call_3_4']);
   });
 
-  it('R05: an id of the reserved prefix, which a delivery could have later, is rewritten', () => {
+  it('R05: an id with the reserved prefix, which a later delivery could have, is rewritten', () => {
     const { calls } = storableAnswer([call('from_sleuth_7', 'bash')], OPTIONS);
     expect(calls).toEqual([{ id: 'call_3_0' }]);
   });
@@ -195,7 +195,7 @@ describe('what is stored of an answer', () => {
     expect(machine.state.messages.at(1)?.input).toEqual({});
   });
 
-  it('A9: of more calls than an answer may ask for the rest is refused, each told so', () => {
+  it('A9: calls beyond the number that an answer may ask for are refused, each with a result', () => {
     const calls = Array.from({ length: CALLS_PER_ANSWER_MAX + 2 }, (_, index) => call(`c${index}`, 'bash'));
     const machine = answered(calls);
     expect(machine.allOf('runTool')).toHaveLength(CALLS_PER_ANSWER_MAX);
@@ -203,7 +203,7 @@ describe('what is stored of an answer', () => {
     expect(machine.state.mailbox[0]?.success).toBe(false);
   });
 
-  it('R20: all blocks are kept as they came, in their order, the messages split from them', () => {
+  it('R20: all blocks are kept unchanged and in order, with the messages split from them', () => {
     const content = [SIGNED, text('so'), call('a', 'bash')];
     const machine = answered(content);
     expect(machine.state.messages[1]).toMatchObject({ type: 'agent_message', content: 'so', blocks: content });
@@ -215,7 +215,7 @@ describe('what is stored of an answer', () => {
     expect(machine.state.messages.at(-1)).toMatchObject({ type: 'agent_message', content: [SIGNED], blocks: [SIGNED] });
   });
 
-  it('R08 R09: blank text blocks are dropped, surrogates mended', () => {
+  it('R08 R09: blank text blocks are dropped, surrogates repaired', () => {
     const { content } = storableAnswer([text(''), text(' '), text('a\uD800')], { ...OPTIONS, stop: 'end_turn' });
     expect(content).toEqual([text('a\uFFFD')]);
   });
@@ -238,11 +238,11 @@ describe('what is stored of an answer', () => {
     expect(content).toEqual([SIGNED, text('ok')]);
   });
 
-  it('the text of an answer is all its text, without separator', () => {
+  it('the text of an answer is all its text, without a separator', () => {
     expect(answerText([text('a'), SIGNED, text('b')])).toBe('ab');
   });
 
-  it('Δ1: the timeout a model asks for is kept with the call, where the tool lets it, within the bound', () => {
+  it('Δ1: the timeout a model asks for is kept with the call, if the tool allows it, within the bound', () => {
     const machine = answered([
       ...[call('a', 'slow', { timeout: 600 }), call('b', 'bash', { timeout: 600 })],
       ...[

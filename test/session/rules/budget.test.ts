@@ -1,4 +1,7 @@
-/** Goal: a budget of tokens stops a session before the call that would begin beyond it, and is counted once, by whoever it belongs to. */
+/**
+ * Goal: a budget of tokens stops a session before the call that would begin beyond it. Each use is counted once, by the
+ * budget it belongs to.
+ */
 import { describe, expect, it } from 'vitest';
 import type { Usage } from '../../../src/base/messages.ts';
 import { tokensOf } from '../../../src/base/messages.ts';
@@ -16,7 +19,7 @@ function child(budget: number): { readonly tree: Tree; readonly machine: Machine
 }
 
 describe('a budget', () => {
-  it('is in the records of the spawn and of the birth, and none is where none was given', () => {
+  it('is in the records of the spawn and of the birth, and is absent if none was given', () => {
     const { tree, machine } = child(150);
     expect(tree.root.records.find(({ type }) => type === 'spawned')).toMatchObject({ budget: 150 });
     expect(machine.records[0]).toMatchObject({ type: 'created', budget: { tokens: 150 } });
@@ -25,7 +28,7 @@ describe('a budget', () => {
     expect(free.state.budget).toBeUndefined();
   });
 
-  it('closes the round before the call that would begin beyond it: noted, failed as a limit, told to the parent', () => {
+  it('closes the round before a call would begin beyond it: noted, failed with a limit, reported to the parent', () => {
     const { tree, machine } = child(150);
     machine.answer(calls('a'), { stop: 'tool_use', usage: USAGE });
     machine.finish('a', 'one');
@@ -46,7 +49,7 @@ describe('a budget', () => {
     expect(tree.root.log.join()).toContain('200 of the 150 tokens of its budget are used');
   });
 
-  it('that is used up lets no further turn begin: what was sent is in the log, and its turn has failed', () => {
+  it('once used up, lets no further turn begin: the message is in the log, and its turn has failed', () => {
     const { machine } = child(100);
     machine.answer('done', { usage: USAGE });
     expect(machine.events('turn.failed')).toEqual([]);
@@ -58,7 +61,7 @@ describe('a budget', () => {
     expect(machine.effects.filter(({ type }) => type === 'callModel').length).toBe(called);
   });
 
-  it('that is used up spawns nobody', () => {
+  it('once used up, prevents spawning', () => {
     const { tree, machine } = child(100);
     machine.answer('done', { usage: USAGE });
     tree.input(machine, { type: 'spawn', request: { replies: 'mailbox', task: 'deeper' } });
@@ -66,7 +69,7 @@ describe('a budget', () => {
     expect(machine.state.children.size).toBe(0);
   });
 
-  it('is passed on to what is spawned below: shared, and narrowed where a part of it is named', () => {
+  it('is passed on to descendants: shared, and narrower if a part of it is named', () => {
     const { tree, machine } = child(150);
     tree.input(machine, { type: 'spawn', request: { replies: 'mailbox', task: 'deeper' } });
     tree.input(machine, { type: 'spawn', request: { replies: 'mailbox', task: 'deeper', budget: 50 } });
@@ -74,14 +77,14 @@ describe('a budget', () => {
     expect(tree.at('s:1:2').state.budget).toEqual({ tokens: 50, isShared: true, below: 0 });
   });
 
-  it('is in a snapshot of the state with what was used', () => {
+  it('is in a snapshot of the state with its use', () => {
     const { machine } = child(150);
     machine.input({ type: 'childSpent', tokens: 30 });
     expect(usedOf(machine.state)).toBe(30);
     expect(restoreState(snapshotState(machine.state)).budget).toEqual({ tokens: 150, below: 30 });
   });
 
-  it('is nothing to a session without one', () => {
+  it('does not affect a session without one', () => {
     const machine = new Machine(makeWorld(), 'x');
     machine.input({ type: 'childSpent', tokens: 30 });
     expect(machine.records).toEqual([]);
@@ -93,7 +96,7 @@ it('every token counts: read from a cache, written to it, or neither', () => {
   expect(tokensOf({ ...USAGE, cache_creation_input_tokens: 7, cache_read_input_tokens: 5 })).toBe(112);
 });
 
-it('one above is looked at as far as use is shared', () => {
+it("an ancestor's budget is checked as far as use is shared", () => {
   const states = new Map<string, SessionState>();
   const state = (id: string, parent: string | undefined, budget: SessionState['budget']): SessionState => {
     const made = { ...emptyState(id), parent, budget };

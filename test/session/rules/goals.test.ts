@@ -1,6 +1,6 @@
 /**
- * Goal: goals keep to two levels, cascade and release as said; what is pinned is shown again once it has left the window, and
- * never before; a replay of the log gives the same goals.
+ * Goal: goals keep to two levels, cascade and release as specified. A pinned message is shown again once it has left
+ * the window, and never before. A replay of the log gives the same goals.
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -39,7 +39,7 @@ function request(machine: Machine): readonly RenderedMessage[] {
   return renderMessages(state.messages, PLAIN, true, state.thoughtFloor, prefixOf(state));
 }
 
-/** What the Messages API would refuse of the request; the conversation goes on with a user's word. */
+/** The parts of the request that the Messages API would refuse, with a user message added at the end. */
 function illegal(machine: Machine): readonly unknown[] {
   const rendered = request(machine);
   const messages = rendered.at(-1)?.role === 'user' ? rendered : [...rendered, { role: 'user', content: 'next' }];
@@ -61,13 +61,13 @@ function prefixText(machine: Machine): string | undefined {
   return result?.type === 'tool_result' && result.tool_use_id === use.id ? String(result.content) : undefined;
 }
 
-/** One turn: a message of about `tokens` tokens and a short answer. */
+/** One turn: a message with this content and a short answer. */
 function turn(machine: Machine, content: string): void {
   machine.send(content);
   machine.answer('ok');
 }
 
-/** Turns until something has left the window. */
+/** Runs turns until a message has left the window. */
 function evict(machine: Machine): void {
   const { floor } = machine.state;
   for (let count = 0; machine.state.floor === floor; count += 1) {
@@ -160,7 +160,7 @@ describe('goals', () => {
     expect(bookOf(machine.state).pins).toHaveLength(1);
   });
 
-  it('each change is told to readers, and to the model by an entry that rides the next half-step', () => {
+  it('each change is published to readers, and reaches the model in an entry that rides the next half-step', () => {
     const machine = startedSession();
     const id = create(machine, 'ship it');
     change(machine, { action: 'update', id, description: 'ship it well' });
@@ -294,7 +294,7 @@ describe('the context prefix', () => {
     expect(prefixText(child)).toBe('Current Goals\n=============\n\n### dig here');
   });
 
-  it('A8: within an epoch what was sent stays a prefix of what is sent next, whatever happens to goals', () => {
+  it('A8: within an epoch an earlier request stays a prefix of the next, whatever happens to goals', () => {
     const machine = startedSession(SMALL);
     create(machine, 'ship it');
     evict(machine);
@@ -313,7 +313,7 @@ describe('the context prefix', () => {
 });
 
 describe('the log', () => {
-  it('A10: any history of goals folds to the same state, from the log and from a snapshot, and renders legal (property)', () => {
+  it('A10: any history of goals folds to the same state, from log and snapshot, and renders legal (property)', () => {
     const step = fc.oneof(
       fc.record({
         do: fc.constant('create' as const),

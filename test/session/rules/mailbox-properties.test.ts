@@ -1,7 +1,7 @@
 /**
- * Goal: the mailbox does what a plain array would (contract §3, §4.2, the delivery policies). Method: the same random steps for a
- * session and for a model of twenty lines that knows an array and the order of promotion; after each step both hold the same, in
- * the same order. The seed of a failing run is printed.
+ * Goal: the mailbox does what a plain array would (contract §3, §4.2, the delivery policies). Method: the same random
+ * steps for a session and for a model of twenty lines that knows an array and the order of promotion. After each step
+ * both hold the same entries in the same order. The seed of a failing run is printed.
  */
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
@@ -23,10 +23,10 @@ interface Waiting {
   readonly content: string;
 }
 
-/** The array, and what has become of everything that was in it. */
+/** The array, and the fate of every entry that was in it. */
 class PlainMailbox {
   waiting: Waiting[] = [];
-  /** Contents in the order in which they entered the log; what was merged is one. */
+  /** Contents in the order in which they entered the log; merged ones are one. */
   readonly promoted: string[] = [];
   readonly gone: string[] = [];
   state: 'idle' | 'awaiting' | 'executing' = 'idle';
@@ -59,14 +59,14 @@ class PlainMailbox {
     return ids;
   }
 
-  /** The oldest call is answered. */
+  /** Answers the oldest call. */
   finish(): string | undefined {
     const id = this.open.shift();
     if (id !== undefined) this.put('response', `of ${id}`);
     return id;
   }
 
-  /** Calls that run are answered for, the round is promoted, and what waits has a turn of its own. */
+  /** Running calls are answered, the round is promoted, and waiting entries have a separate turn. */
   interrupt(): void {
     if (this.state === 'idle') return;
     for (const id of this.open.splice(0)) {
@@ -78,7 +78,7 @@ class PlainMailbox {
     this.go();
   }
 
-  /** A half-step, if one may start and something active waits. */
+  /** Starts a half-step if one may start and an active entry waits. */
   go(): void {
     if (this.paused || this.state === 'awaiting' || this.open.length > 0) return;
     const isFresh = this.state === 'idle' && !this.waiting.some(({ kind }) => kind === 'response');
@@ -138,7 +138,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   },
 );
 
-/** What a session promoted, as the model of the array tells it. */
+/** The entries a session promoted, in the form of the array's model. */
 function promotedBy(machine: Machine): readonly string[] {
   return machine
     .events('message.created')

@@ -7,7 +7,7 @@ import { phantomCallOf } from '../../../src/session/rules/promotion.ts';
 import type { Entry } from '../../../src/session/state/records.ts';
 import { executingSession, type Machine, startedSession } from '../../support/session-kit.ts';
 
-/** A paused idle session, so that what is sent stays in the mailbox to be looked at. */
+/** A paused idle session, so that sent messages stay in the mailbox for inspection. */
 function pausedSession(): Machine {
   const machine = startedSession();
   machine.input({ type: 'pause' });
@@ -79,7 +79,7 @@ describe('mailbox: kinds and validation', () => {
     expect(machine.send('too long')).toMatchObject({ code: 'limit', data: { limit: 'messageBytes', value: 8 } });
   });
 
-  it('A9: a full mailbox refuses, retryable, and takes again once there is room', () => {
+  it('A9: a full mailbox refuses, retryable, and accepts again once there is room', () => {
     const machine = startedSession({ sent: 'first', limits: { mailbox: 2 } });
     expect(machine.send('second')).toBe(2);
     expect(machine.send('third')).toBe(3);
@@ -88,7 +88,7 @@ describe('mailbox: kinds and validation', () => {
     expect(machine.send('fifth')).toBe(4);
   });
 
-  it('a key given again with the same content is the same receipt, with the seq of its first event', () => {
+  it('a key repeated with the same content gives the same receipt, with the seq of its first event', () => {
     const machine = startedSession();
     machine.send('hello', { key: 'k', fingerprint: 'f' });
     const first = machine.effect('accepted');
@@ -98,13 +98,13 @@ describe('mailbox: kinds and validation', () => {
     expect(machine.state.nextPendingId).toBe(2);
   });
 
-  it('a key given again with other content is refused with KeyReusedError', () => {
+  it('a key repeated with other content is refused with KeyReusedError', () => {
     const machine = startedSession();
     machine.send('hello', { key: 'k', fingerprint: 'f' });
     expect(machine.send('other', { key: 'k', fingerprint: 'g' })).toMatchObject({ code: 'key_reused' });
   });
 
-  it('a key without a fingerprint is known again', () => {
+  it('a key without a fingerprint is recognised', () => {
     const machine = startedSession();
     machine.send('hello', { key: 'k' });
     expect(machine.send('hello', { key: 'k' })).toBe(1);
@@ -112,7 +112,7 @@ describe('mailbox: kinds and validation', () => {
 });
 
 describe('mailbox: routing', () => {
-  /** What the agent of the session has a model for: preparation. */
+  /** The session's agent has a model for preparation. */
   const PREPARED = { agent: { enrichers: { melete: { model: 'muse' } } } };
 
   it('F015: a user message to an idle session is routed through preparation', () => {
@@ -359,7 +359,7 @@ describe('mailbox: orders', () => {
     expect(machine.waiting).toEqual(['two', 'three']);
   });
 
-  it('Δ33: all waiting replies of sub-agents ride together; a user message before them does not wait for them', () => {
+  it('Δ33: all waiting replies of sub-agents ride together; an earlier user message does not wait for them', () => {
     const machine = startedSession({ sent: 'go' });
     machine.send('user first');
     machine.send('reply 1', REPLY);

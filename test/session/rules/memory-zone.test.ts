@@ -1,4 +1,6 @@
-/** Goal: what leaves for a summary is the oldest, whole, and bounded; what remains begins with something said. */
+/**
+ * Goal: the messages that leave for a summary are the oldest, whole, and bounded. The rest begins with a said message.
+ */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { firstBoundary, memoryZone } from '../../../src/session/rules/memory-zone.ts';
@@ -41,7 +43,7 @@ describe('the zone', () => {
     expect(memoryZone(messages, 2, 1_000)).toEqual({ from: 2, to: 4, boundary: 5 });
   });
 
-  it('Δ24: a round that is open stays, with what belongs to it', () => {
+  it('Δ24: an open round stays, with everything that belongs to it', () => {
     const open = [said(1), tool(2, 'tool_call', 'a'), tool(3, 'tool_call', 'b'), tool(4, 'tool_response', 'a')];
     expect(memoryZone(open, 1, 10_000)).toBeUndefined();
     expect(memoryZone([...open, tool(5, 'tool_response', 'b'), said(6)], 1, 4_000)).toEqual({
@@ -51,19 +53,19 @@ describe('the zone', () => {
     });
   });
 
-  it('all leave where something is about to be said', () => {
+  it('all leave if a new message is about to follow', () => {
     const all = [said(1), said(2)];
     expect(memoryZone(all, 1, 9_000, 7)).toEqual({ from: 1, to: 2, boundary: 7 });
     expect(memoryZone([said(1)], 1, 10, 2)).toEqual({ from: 1, to: 1, boundary: 2 });
     expect(memoryZone([said(1), tool(2, 'tool_call', 'a')], 1, 9_000, 3)).toBeUndefined();
   });
 
-  it('one message larger than the budget leaves alone; the newest never does', () => {
+  it('a message larger than the budget leaves alone; the newest never does', () => {
     expect(memoryZone([said(1, 99_000), said(2)], 1, 10)).toEqual({ from: 1, to: 1, boundary: 2 });
     expect(memoryZone([said(1, 99_000)], 1, 10)).toBeUndefined();
   });
 
-  it('tears no call from its response and always leaves something said (property)', () => {
+  it('separates no call from its response, and the rest begins with a said message (property)', () => {
     const piece = fc.oneof(
       fc.record({ do: fc.constant('said' as const), tokens: fc.nat(500) }),
       fc.record({ do: fc.constant('round' as const), calls: fc.integer({ min: 1, max: 3 }) }),

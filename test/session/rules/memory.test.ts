@@ -1,6 +1,6 @@
 /**
- * Goal: what leaves the window of a session that remembers was summed up before; every request is within the budget; one run at a
- * time; a run that fails changes nothing but that the window is cut as it would have been.
+ * Goal: messages that leave the window of a remembering session were summarised before. Every request is within the
+ * budget, and one run happens at a time. After a failed run the window is only cut as it is without a summary.
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -24,7 +24,7 @@ import { Life } from '../../support/session-life.ts';
 import { lifeOptions, steps } from '../../support/session-steps.ts';
 
 const BUDGET = 900;
-/** A text of so many tokens, all of it one letter. */
+/** A text of this many tokens, all of it one letter. */
 const words = (tokens: number, letter = 'x'): string => letter.repeat(tokens * 4);
 
 const SETTINGS: SettingsInput = { mneme: { pinnedBudgetFraction: 0, l2SnapshotThreshold: 2 } };
@@ -38,7 +38,7 @@ function remembering(options: WorldOptions = {}): Machine {
   });
 }
 
-/** Turns of 200 tokens: 100 asked, 100 answered. */
+/** Turns of 200 tokens: 100 for the question, 100 for the answer. */
 function talk(machine: Machine, turns: number): void {
   for (let turn = 0; turn < turns; turn += 1) {
     machine.send(words(100));
@@ -128,7 +128,7 @@ describe('when a summary is due', () => {
 });
 
 describe('a summary of messages', () => {
-  it('is awaited by the half-step that would exceed the budget, which is told, and goes on within it', () => {
+  it('is awaited by the half-step that would exceed the budget, an event says so, and then it fits', () => {
     const machine = remembering();
     talk(machine, 4);
     machine.send(words(200));
@@ -150,7 +150,7 @@ describe('a summary of messages', () => {
     expect(machine.state.memory?.shown).toBe('## Recent Memory\n\nwhat was said');
   });
 
-  it('goes on beside a turn, and is applied at its message boundary only', () => {
+  it('runs beside a turn, and is applied at its message boundary only', () => {
     const machine = remembering();
     talk(machine, 4);
     machine.send(words(50));
@@ -171,7 +171,7 @@ describe('a summary of messages', () => {
     expect(texts(machine)).toEqual(['what was said', 'and then']);
   });
 
-  it('ending while a model call is out changes nothing of the conversation until the answer is there', () => {
+  it('ending during a model call changes nothing of the conversation until the answer is there', () => {
     const machine = remembering();
     talk(machine, 4);
     machine.send(words(60));
@@ -194,7 +194,7 @@ describe('a summary of messages', () => {
     expect(texts(machine)).toEqual(['what was said']);
   });
 
-  it('with nothing to remember the window goes on all the same', () => {
+  it('with nothing to remember the window still moves', () => {
     const machine = remembering();
     talk(machine, 4);
     machine.send(words(200));
@@ -204,14 +204,14 @@ describe('a summary of messages', () => {
     expect(texts(machine)).toEqual([]);
   });
 
-  it('another follows at once while the request would not fit yet', () => {
+  it('another follows at once while the request would still not fit', () => {
     const machine = remembering();
     talk(machine, 4);
     machine.send(words(500));
     summarise(machine, 'one');
     expect(machine.state.state).toBe('idle');
     summarise(machine, 'two');
-    // Two snapshots are summed up beside the turn, which waits no more.
+    // Two snapshots are summarised beside the turn, which no longer waits.
     expect(machine.state.state).toBe('awaiting');
     expect(machine.state.tokens).toBeLessThanOrEqual(BUDGET);
     expect(texts(machine)).toEqual(['one', 'two']);
@@ -229,7 +229,7 @@ describe('a summary of messages', () => {
     expect(gone.at(-1)).toBe(8);
   });
 
-  it('of messages that were changed meanwhile is dropped, and begun anew', () => {
+  it('a summary of messages that changed meanwhile is dropped, and begins again', () => {
     const machine = remembering();
     talk(machine, 4);
     machine.send(words(200));
@@ -238,12 +238,12 @@ describe('a summary of messages', () => {
     summarise(machine, 'of what is not there any more');
     expect(machine.records.some((record) => record.type === 'summaryDropped')).toBe(true);
     expect(texts(machine)).toEqual([]);
-    // What is left fits: the turn begins.
+    // The rest fits: the turn begins.
     expect(machine.state.tokens).toBeLessThanOrEqual(BUDGET);
     expect(machine.state.state).toBe('awaiting');
   });
 
-  it('of a conversation that was replaced nothing is remembered, and what was being written is dropped', () => {
+  it('nothing is remembered of a replaced conversation, and its running summary is dropped', () => {
     const machine = remembering();
     for (const part of ['one', 'two']) {
       while (runOf(machine) === 0) talk(machine, 1);
@@ -260,7 +260,7 @@ describe('a summary of messages', () => {
     expect(machine.state.memory?.shown).toBeUndefined();
   });
 
-  it('its usage is the session’s', () => {
+  it('its usage counts for the session', () => {
     const machine = remembering();
     talk(machine, 4);
     const before = machine.state.usage.input_tokens;
@@ -271,7 +271,7 @@ describe('a summary of messages', () => {
 });
 
 describe('a run', () => {
-  it('that is no longer current ends nothing', () => {
+  it('that is obsolete ends nothing', () => {
     const machine = remembering();
     talk(machine, 4);
     machine.send(words(200));
@@ -283,7 +283,7 @@ describe('a run', () => {
     expect(texts(machine)).toEqual(['what was said']);
   });
 
-  it('Δ24: is tried three times; then the session is told, all stays, and the window is cut as without one', () => {
+  it('Δ24: is tried three times; then the log says so, all messages stay, and the window is cut as without one', () => {
     const machine = remembering();
     talk(machine, 4);
     machine.send(words(200));
@@ -299,7 +299,7 @@ describe('a run', () => {
     );
     expect(machine.state.tokens).toBeLessThanOrEqual(BUDGET);
     expect(texts(machine)).toEqual([]);
-    // The next one is tried again.
+    // The next summary is tried again.
     machine.answer(words(300));
     expect(machine.allOf('startEnricher')).toHaveLength(4);
   });
@@ -316,7 +316,7 @@ describe('a run', () => {
     },
   );
 
-  it('interrupted while a turn waits for it: the turn ends as cancelled, and the run goes on', () => {
+  it('interrupted while a turn waits for it: the turn ends as cancelled, and the run continues', () => {
     const machine = remembering();
     talk(machine, 4);
     const id = machine.send(words(200));
@@ -330,7 +330,7 @@ describe('a run', () => {
     expect(texts(machine)).toEqual(['what was said']);
   });
 
-  it('is over without a turn where its entry was recalled, which is told', () => {
+  it('ends without a turn if its entry was recalled, which is published', () => {
     const machine = remembering();
     talk(machine, 4);
     const id = machine.send(words(200));
@@ -340,7 +340,7 @@ describe('a run', () => {
     expect(machine.events('session.state').at(-1)).toEqual({ type: 'session.state', state: 'idle' });
   });
 
-  it('a crash interrupted begins anew under the next number, and what the old one ends with is nothing', () => {
+  it('interrupted by a crash begins again under the next number, and the end of the old one is ignored', () => {
     const machine = remembering();
     talk(machine, 4);
     machine.send(words(200));
@@ -357,7 +357,7 @@ describe('a run', () => {
     expect(again.records.filter((record) => record.type === 'remembered')).toHaveLength(1);
   });
 
-  it('is dropped when the session is opened without anybody who remembers', () => {
+  it('is dropped when the session is opened without Mneme', () => {
     const machine = remembering();
     talk(machine, 4);
     machine.send(words(200));
@@ -396,7 +396,7 @@ describe('a summary of snapshots', () => {
     expect(machine.state.memory?.shown).toBe('## Long-term Memory\n\nboth');
   });
 
-  it('that fails leaves them as they are, and is tried again when there are more', () => {
+  it('a failed one leaves them unchanged, and is tried again when there are more', () => {
     const machine = remembering();
     twice(machine);
     for (let attempt = 0; attempt < 3; attempt += 1) failRun(machine);
@@ -412,7 +412,7 @@ describe('a summary of snapshots', () => {
   });
 });
 
-describe('what is shown', () => {
+describe('shown memory', () => {
   const snapshot = (level: 1 | 2, from: number, to: number, text = `${level}:${from}-${to}`): Snapshot => ({
     level,
     text,
@@ -449,7 +449,7 @@ describe('any life', () => {
     all.map((step) => (step.do === 'summary' ? { ...step, how: 'text' as const } : step)),
   );
 
-  it('Z1: nothing leaves but what was summed up, or what no summary could take away whole (property)', () => {
+  it('Z1: only summarised messages leave, or those that no summary could take whole (property)', () => {
     let summed = 0;
     fc.assert(
       fc.property(options, lives, (given, all) => {
@@ -468,7 +468,7 @@ describe('any life', () => {
     expect(summed).toBeGreaterThan(0);
   });
 
-  /** A run could have taken the oldest messages away, if only all of them. */
+  /** True if a run could have removed the oldest messages, even if only all of them. */
   function mayLeave(state: SessionState): boolean {
     const boundary = firstBoundary(state.messages);
     return boundary !== undefined && memoryZone(state.messages, boundary, 0, state.nextMessageSeq) !== undefined;

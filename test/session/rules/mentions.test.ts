@@ -1,9 +1,9 @@
-// Goal: who is addressed, whatever the text; the time is linear, as the text is the model's.
+// Goal: the addressed names, in any text. The time is linear, because the text is the model's.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { mentionedNames } from '../../../src/session/rules/mentions.ts';
 
-/** What the contract says of code, as plainly as it can be said; its time is not linear. */
+/** The contract's rule for code, in its plainest form; its time is not linear. */
 function plainly(text: string): ReadonlySet<string> {
   const prose = text
     .replace(/(^|\n)(```|~~~)[\s\S]*?(\n\2|$)/g, ' ')

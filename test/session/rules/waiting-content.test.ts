@@ -8,7 +8,7 @@ import { Machine, makeWorld, type WorldOptions } from '../../support/session-kit
 
 const LONG = 'long '.repeat(100);
 
-/** An idle session that is paused: what is sent waits. */
+/** A paused idle session: sent messages wait. */
 function paused(options: WorldOptions = {}): Machine {
   const machine = new Machine(makeWorld(options));
   machine.input({ type: 'create', agent: 'main' });
@@ -22,7 +22,7 @@ function refusalOf(result: number | ErrorShape): ErrorShape {
 }
 
 describe('contents left to the log', () => {
-  it('a large content leaves the state when its record has a place, and a small one stays', () => {
+  it('a large content leaves the state when its record has a position, and a small one stays', () => {
     const machine = paused({ storedContentBytes: 100 });
     machine.send('short');
     machine.send(LONG);
@@ -42,7 +42,7 @@ describe('contents left to the log', () => {
     expect(machine.state.mailboxBytes).toBe(0);
   });
 
-  it('merged entries are joined whole, a bounced one goes back whole', () => {
+  it('merged entries are joined whole, a bounced one returns whole', () => {
     const machine = paused({ storedContentBytes: 0 });
     machine.send('a', { deliver: 'merge' });
     machine.send('b', { deliver: 'merge' });
@@ -68,7 +68,7 @@ describe('contents left to the log', () => {
     expect(contentOf(entry, machine.readContent)).toBe(LONG);
   });
 
-  it('a snapshot from before the bytes were counted is measured when it is read', () => {
+  it('a snapshot from before bytes were counted is measured when it is read', () => {
     const machine = paused();
     machine.send('12345');
     const { mailboxBytes: _, ...old } = JSON.parse(snapshotState(machine.state));
@@ -76,13 +76,13 @@ describe('contents left to the log', () => {
     expect(restoreState(JSON.stringify(old))).toEqual(machine.state);
   });
 
-  it('an entry that was claimed in the turn that accepted it is not looked for', () => {
+  it('an entry claimed in the transition that accepted it is not looked up', () => {
     const state = emptyState('s');
     storeContents(state, [{ type: 'accepted', id: 1, entry: { type: 'user_message', content: 'x' } }], 1, 0);
     expect(state.mailbox).toEqual([]);
   });
 
-  it('without a log a content that is not at hand is a fault, not a blank message', () => {
+  it('without a log a missing content is a fault, not a blank message', () => {
     const machine = paused({ storedContentBytes: 0 });
     machine.send(LONG);
     const [entry] = machine.state.mailbox;
@@ -92,7 +92,7 @@ describe('contents left to the log', () => {
 });
 
 describe('bounds in bytes', () => {
-  it('limits.mailboxBytes: a message that does not fit beside those that wait is refused, and one that leaves makes room', () => {
+  it('limits.mailboxBytes: a message too large beside waiting ones is refused, and one that leaves makes room', () => {
     const machine = paused({ limits: { mailboxBytes: 1_000 } });
     const first = machine.send(LONG);
     machine.send(LONG);
@@ -103,7 +103,7 @@ describe('bounds in bytes', () => {
     expect(machine.send('x')).toBeTypeOf('number');
   });
 
-  it('limits.waitingBytes: counts what waits for all sessions', () => {
+  it('limits.waitingBytes: counts the waiting contents of all sessions', () => {
     const machine = paused({ limits: { waitingBytes: 1_000 } });
     machine.world.waitingBytes = 990;
     machine.send('12345');
@@ -112,14 +112,14 @@ describe('bounds in bytes', () => {
     expect(machine.send('12345')).toBeTypeOf('number');
   });
 
-  it('an empty mailbox takes any message: what other sessions have waiting does not shut it', () => {
+  it('an empty mailbox accepts any message: waiting contents of other sessions do not close it', () => {
     const machine = paused({ limits: { mailboxBytes: 10, waitingBytes: 10 } });
     machine.world.waitingBytes = 10_000;
     expect(machine.send(LONG)).toBeTypeOf('number');
     expect(refusalOf(machine.send('x'))).toMatchObject({ code: 'mailbox_full' });
   });
 
-  it('results of calls are always taken, and count', () => {
+  it('results of calls are always accepted, and count', () => {
     const machine = new Machine(makeWorld({ limits: { mailboxBytes: 10 } }));
     machine.input({ type: 'create', agent: 'main' });
     machine.send('go');

@@ -1,4 +1,6 @@
-/** Parents and children: spawned by models and by programs, failing, restarted, interrupted, deleted. */
+/**
+ * Parents and children: children are spawned by models and by programs, fail, are restarted, interrupted and deleted.
+ */
 
 import type { Agent } from '../../../src/runtime/protocol/agent.ts';
 import { agent } from '../../../src/runtime/protocol/agent.ts';
@@ -29,7 +31,7 @@ function delegates({ session, said }: Ask): ReturnType<Scenario['model']> {
   };
 }
 
-/** A first call that fails for good, in every child; then answers. */
+/** In every child the first call fails for good; later calls answer. */
 function failsFirst(ask: Ask): ReturnType<Scenario['model']> {
   if (ask.session !== 'main' && ask.before === 0) return { error: { status: 400, message: 'not today' } };
   return answer(ask);
@@ -244,7 +246,7 @@ export const FAMILIES: readonly Scenario[] = [
   },
 ];
 
-/** What a child that was restarted may have left behind. */
+/** Lines that a restarted child may have left behind. */
 function failures(uid: string): readonly { readonly maybe: string }[] {
   return Array.from({ length: 3 }, () => [
     { maybe: `user ${uid} task` },

@@ -1,4 +1,4 @@
-/** What the store is asked for besides turns: passivation, snapshots, checkpoints, outages, closing, several disks, threads. */
+/** Work of the store besides turns: passivation, snapshots, checkpoints, outages, closing, several disks, threads. */
 
 import { agent } from '../../../src/runtime/protocol/agent.ts';
 import { TOOL_MODULE } from '../../../src/testing/simulation/simulated-tools.ts';
@@ -6,7 +6,7 @@ import type { Scenario } from '../scenario.ts';
 import type { Stage } from '../stage.ts';
 import { answer, callsThenAnswers, plain } from './turns.ts';
 
-/** Two messages to each of some sessions, in rounds, so that each leaves memory in between. */
+/** Sends two messages to each session, in rounds, so that each leaves memory in between. */
 async function rounds(stage: Stage, sessions: readonly string[]): Promise<void> {
   for (const round of [0, 1]) {
     for (const [index, session] of sessions.entries()) {
@@ -27,7 +27,7 @@ function roundLogs(sessions: readonly string[]): Scenario['ending']['logs'] {
 
 const CALL_AND_ANSWER = ['user m1 please', 'call save', 'result result of save', 'agent answer to m1'];
 
-/** A turn with a call, riders, a child and a reader: a bit of everything. */
+/** A turn with a call, riders, a child and a reader. */
 async function bitOfEverything(stage: Stage): Promise<void> {
   stage.follow('main');
   const receipt = await stage.say('main', 'm1');

@@ -4,10 +4,10 @@ import { TOOL_MODULE } from '../../../src/testing/simulation/simulated-tools.ts'
 import type { Line, Scenario } from '../scenario.ts';
 import { answer, callsThenAnswers, plain } from './turns.ts';
 
-/** What a `once` call is answered: its result, or that nobody knows. */
+/** The possible results of a `once` call: the tool's result, or "outcome unknown". */
 const ONCE = /^(?:result result of fire|failed Outcome unknown)/;
 
-/** One call of one tool, with operations before and behind the moment at which it takes effect. */
+/** One call of one tool, with operations before and after the moment at which it takes effect. */
 function oneCall(name: string, tool: string, result: Line): Scenario {
   return {
     name,

@@ -1,4 +1,4 @@
-/** Turns and the ways a message meets a session. */
+/** Turns, and the ways a message reaches a session. */
 
 import type { Agent } from '../../../src/runtime/protocol/agent.ts';
 import { agent } from '../../../src/runtime/protocol/agent.ts';
@@ -29,7 +29,7 @@ export const INTERRUPTED: RegExp = /^failed Interrupted/;
 const CROWD: readonly string[] = Array.from({ length: 100 }, (_, index) => `m${index + 1}`);
 const PAIR = ['user m1 please', 'agent answer to m1'];
 
-/** Ways a message meets a session that works. */
+/** Ways a message reaches a working session. */
 const MEETINGS: readonly Scenario[] = [
   {
     name: 'riders-join',
@@ -154,7 +154,7 @@ const MEETINGS: readonly Scenario[] = [
           stage.follow('main');
           const receipt = await stage.say('main', 'm1');
           await stage.toolRuns('long', receipt);
-          // The one that is interrupted must be the first.
+          // The first message must be the interrupted one.
           if (!(await stage.isSettled(receipt))) await stage.insist(() => stage.session('main').interrupt('enough'));
           await stage.say('main', 'm2');
         },
@@ -167,7 +167,7 @@ const MEETINGS: readonly Scenario[] = [
   },
 ];
 
-/** A session that is paused, so that what waits is known. */
+/** A paused session, so that the waiting entries are known. */
 const PAUSES: readonly Scenario[] = [
   {
     name: 'deliver-merge',
