@@ -34,7 +34,7 @@ export interface EventTapOptions {
 }
 
 /** A waiting item: events, or the name of a session that was deleted. */
-type Told = readonly SessionEvent[] | string;
+type Batch = readonly SessionEvent[] | string;
 
 /** Its reactions run after the current synchronous code. */
 const SOON: Promise<void> = Promise.resolve();
@@ -44,7 +44,7 @@ export class EventTap {
   readonly #reader: TapReader;
   readonly #onClose: (() => void) | undefined;
   readonly #eventsMax: number;
-  #waiting: Told[] = [];
+  #waiting: Batch[] = [];
   /** Events in `#waiting`; a deletion counts as one. */
   #size = 0;
   /** Sessions to be cut off. */
@@ -87,10 +87,10 @@ export class EventTap {
     this.#rouse();
   }
 
-  #put(told: Told, size: number): void {
+  #put(batch: Batch, size: number): void {
     if (this.#isOver || this.#ending !== undefined) return;
     if (this.#size > 0 && this.#size + size > this.#eventsMax) this.#loseAll();
-    this.#waiting.push(told);
+    this.#waiting.push(batch);
     this.#size += size;
     this.#rouse();
   }
@@ -99,9 +99,9 @@ export class EventTap {
     const lost = this.#waiting;
     this.#waiting = [];
     this.#size = 0;
-    for (const told of lost) {
-      if (typeof told === 'string') this.#cutOff.add(told);
-      else for (const { seq, session } of told) if (seq !== undefined) this.#cutOff.add(session);
+    for (const batch of lost) {
+      if (typeof batch === 'string') this.#cutOff.add(batch);
+      else for (const { seq, session } of batch) if (seq !== undefined) this.#cutOff.add(session);
     }
     if (this.#cutOff.size <= LOST_SESSIONS_MAX) return;
     this.fail(new LimitError('a reader of all sessions fell too far behind', { data: { limit: 'lostSessions' } }));
@@ -124,18 +124,18 @@ export class EventTap {
   };
 
   #drain(): void {
-    if (this.#cutOff.size > 0) this.#tellCutOff();
+    if (this.#cutOff.size > 0) this.#notifyCutOff();
     const list = this.#waiting;
     this.#waiting = [];
     this.#size = 0;
-    for (const told of list) {
+    for (const batch of list) {
       if (this.#isOver) return;
-      if (typeof told === 'string') this.#reader.cutOff(told);
-      else this.#reader.take(told);
+      if (typeof batch === 'string') this.#reader.cutOff(batch);
+      else this.#reader.take(batch);
     }
   }
 
-  #tellCutOff(): void {
+  #notifyCutOff(): void {
     const all = [...this.#cutOff];
     this.#cutOff.clear();
     for (const session of all) this.#reader.cutOff(session);
