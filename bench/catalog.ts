@@ -1,7 +1,7 @@
 /** What there is to measure: by whom, how often, and which columns its table has. */
 
-import type { SystemName, WorkloadName } from './names.ts';
-import { COSTS, type Column, LOAD, most, one, quartiles, ratios, ratioTo, several, spread } from './report/columns.ts';
+import { NO_READER, type SystemName, type WorkloadName } from './names.ts';
+import { COSTS, type Column, LOAD, most, one, ratioTo, ratioToVariant, several, spread } from './report/columns.ts';
 
 /** One workload. */
 export interface CatalogEntry {
@@ -32,25 +32,11 @@ const REOPEN: readonly Column[] = [
   one('file out of the cache', 'cold'),
 ];
 
-const OVERHEAD: readonly Column[] = [
-  spread('half-steps/s', 'rate'),
-  TURN,
-  quartiles('CPU, of the same without', 'cpuRatio'),
-  quartiles('rate', 'rateRatio'),
-  several('CPU us without / more', 'besideUs', 'addedUs'),
-  several('events / gaps', 'events', 'gaps'),
-  ...COSTS,
-  LOAD,
-];
-
 const WATCHED: readonly Column[] = [
-  spread('cost us a half-step', 'costUs'),
-  spread('processor us a half-step', 'cpuUs'),
-  ratios('with / without', 'ratio'),
-  several('of the cost: told / collected / across threads', 'toldUs', 'gcUs', 'crossingUs'),
-  spread('more than unwatched', 'moreUs'),
-  several('collector us / other threads us', 'collectorUs', 'helpersUs'),
-  several('processor us: host / session / model / tool threads', 'hostUs', 'sessionUs', 'modelUs', 'toolUs'),
+  spread('CPU us a half-step', 'cpuUs'),
+  ratioToVariant(NO_READER, 'cpuUs'),
+  one('half-steps/s', 'rate'),
+  TURN,
   several('events / gaps / spans', 'events', 'gaps', 'spans'),
   LOAD,
 ];
@@ -220,37 +206,20 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
     columns: [...DISK, LOAD],
   },
   watched: {
-    title: 'Watched, W2: what it costs to be watchable and to be watched, told by profiles of processes in one mode',
+    title: 'Watched, W2: processor time of a half-step without a reader and with one, each kind in its own process',
     unit: 'us a half-step',
     systems: OURS,
-    rounds: 3,
+    rounds: 5,
     when: 'full',
     columns: WATCHED,
   },
   'watched-http': {
-    title: 'Watched, W5: the same of all sessions, through the official SDK over loopback HTTP',
+    title: 'Watched, W5: the same for readers of all sessions, through the official SDK over loopback HTTP',
     unit: 'us a half-step',
     systems: OURS,
-    rounds: 3,
+    rounds: 5,
     when: 'full',
     columns: WATCHED,
-  },
-  overhead: {
-    title:
-      'Overhead, W2, whole runs: nobody reads, against the same without what it tells; one session is read, all are',
-    unit: 'half-steps/s',
-    systems: OURS,
-    rounds: 1,
-    when: 'full',
-    columns: OVERHEAD,
-  },
-  'overhead-http': {
-    title: 'Overhead, W5, whole runs: all sessions are read, through the official SDK over loopback HTTP',
-    unit: 'half-steps/s',
-    systems: OURS,
-    rounds: 1,
-    when: 'full',
-    columns: OVERHEAD,
   },
   scale: {
     title: 'Scale: 100,000 sessions with 10 million messages, opened again',

@@ -23,14 +23,15 @@ export type WorkloadName =
   | 'growth'
   | 'watched'
   | 'watched-http'
-  | 'overhead'
-  | 'overhead-http'
   | 'scale';
 
 /** How much of it: `quick` for a look, `long` for profiles. */
 export type Scale = 'quick' | 'full' | 'long';
 
 export const SYSTEMS: readonly SystemName[] = ['inline', 'isolated', 'loop', 'kernel', 'memory', 'sdk'];
+
+/** The variant of `watched` and `watched-http` that the others are compared with. */
+export const NO_READER = 'no reader';
 
 /** What one measuring process is told. */
 export interface RunContext {

@@ -14,7 +14,6 @@ import { measureLargeStore } from './measure/large-store.ts';
 import { measureLatency } from './measure/latency.ts';
 import { measureLongSession } from './measure/long-session.ts';
 import { measurePlain, measureStreamed } from './measure/loopback.ts';
-import { measureHttpOverhead, measureOverhead } from './measure/overhead.ts';
 import { measureRefusals } from './measure/refusals.ts';
 import { measureSessionThreads } from './measure/session-threads.ts';
 import { measureStoreSize } from './measure/store-size.ts';
@@ -40,8 +39,6 @@ const MEASURES: Readonly<Record<WorkloadName, (context: RunContext) => Promise<r
   growth: measureGrowth,
   watched: measureWatched,
   'watched-http': measureWatchedHttp,
-  overhead: measureOverhead,
-  'overhead-http': measureHttpOverhead,
   scale: measureLargeStore,
   family: measureLargeFamily,
 };

@@ -15,13 +15,10 @@ export interface Stage {
   ended(): Promise<void>;
 }
 
-/**
- * Starts a module beside this one (`./stages/reopen`, without extension) with these words, and Node with these flags beside the usual
- * ones; its errors are shown.
- */
-export function startStage(stem: string, words: readonly string[], flags: readonly string[] = []): Stage {
+/** Starts a module beside this one (`./stages/reopen`, without extension) with these words; its errors are shown. */
+export function startStage(stem: string, words: readonly string[]): Stage {
   const path = fileURLToPath(workerUrl(stem, import.meta.url));
-  const child = spawn(process.execPath, [...NODE_FLAGS, ...flags, path, ...words], {
+  const child = spawn(process.execPath, [...NODE_FLAGS, path, ...words], {
     stdio: ['pipe', 'pipe', 'inherit'],
   });
   const closed = once(child, 'close');
@@ -54,12 +51,8 @@ export function startStage(stem: string, words: readonly string[], flags: readon
 }
 
 /** Runs a stage to its end and reads the one line it prints as JSON. Rejects when it fails. */
-export async function runStage(
-  stem: string,
-  words: readonly string[],
-  flags: readonly string[] = [],
-): Promise<Readonly<Record<string, number>>> {
-  const stage = startStage(stem, words, flags);
+export async function runStage(stem: string, words: readonly string[]): Promise<Readonly<Record<string, number>>> {
+  const stage = startStage(stem, words);
   stage.process.stdin?.end();
   const line = await stage.line();
   await stage.ended();

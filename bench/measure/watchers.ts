@@ -1,4 +1,4 @@
-/** Kinds of readers for P10: of one session, of all sessions as they are told and in two view modes, and traces. */
+/** Kinds of readers for P10: of one session and of all sessions in two view modes, and traces. */
 import {
   BasicTracerProvider,
   BatchSpanProcessor,
@@ -39,19 +39,15 @@ export const OF_ONE: Readonly<Record<string, Watch>> = {
 
 /** Readers of every session. */
 export const OF_ALL: Readonly<Record<string, Watch>> = {
-  'reader of all sessions': ({ runtime }) => readAll(runtime.events()),
   'basic view of all sessions': ({ runtime }) => readAll(runtime.events({ mode: 'basic' })),
   'debug view of all sessions': ({ runtime }) => readAll(runtime.events({ mode: 'debug' })),
+  // For a process that is traced from its start to its end: the first and the last subscription to a channel throw compiled
+  // code away, which then costs more than the spans.
+  'traces of all sessions': trace,
 };
 
-/**
- * Spans of every session. For processes that are traced as long as they live: each subscription to a channel of
- * diagnostics, and each end of one, throws compiled code away, which then costs more than the spans.
- */
-export const TRACED: Readonly<Record<string, Watch>> = { 'traces of all sessions': trace };
-
 /** Turns of one repetition. */
-export function turnsOf({ sessions, turnsEach }: Watched['size']): number {
+function turnsOf({ sessions, turnsEach }: Watched['size']): number {
   return sessions * turnsEach;
 }
 

@@ -1,5 +1,5 @@
 /** Columns of a table: what of the figures is shown, and how. */
-import { median, quantile } from './figures.ts';
+import { median } from './figures.ts';
 import type { RoundResult, WorkloadResult } from './results-file.ts';
 
 /** Repetitions by round of one system and one variant. */
@@ -64,36 +64,6 @@ export function spread(title: string, name: string): Column {
   };
 }
 
-/** Median (first to third quartile): of ratios near 1, with the digits that tell them apart. */
-export function quartiles(title: string, name: string): Column {
-  return {
-    title: `${title} (quartiles)`,
-    cell: (series) => (figure(series, name) === undefined ? '' : showQuartiles(series, name)),
-  };
-}
-
-/** A figure with the quartiles of its repetitions. */
-export function showQuartiles(series: Series, name: string): string {
-  const sorted = [...values(series, name)].sort((a, b) => a - b);
-  const [low, high] = [quantile(sorted, 0.25), quantile(sorted, 0.75)];
-  return `${(figure(series, name) ?? Number.NaN).toFixed(3)} (${low.toFixed(3)} to ${high.toFixed(3)})`;
-}
-
-/** Median (smallest to largest), of ratios near 1, with the digits that tell them apart. */
-export function ratios(title: string, name: string): Column {
-  return {
-    title: `${title} (min to max)`,
-    cell: (series) => (figure(series, name) === undefined ? '' : showRange(series, name)),
-  };
-}
-
-/** A ratio near 1 with the smallest and the largest of all repetitions. */
-export function showRange(series: Series, name: string): string {
-  const all = values(series, name);
-  const [low, high] = [Math.min(...all), Math.max(...all)];
-  return `${(figure(series, name) ?? Number.NaN).toFixed(3)} (${low.toFixed(3)} to ${high.toFixed(3)})`;
-}
-
 /** The median alone. */
 export function one(title: string, name: string): Column {
   return { title, cell: (series) => show(figure(series, name)) };
@@ -123,6 +93,18 @@ export function ratioTo(other: string, name = 'rate'): Column {
       const reference = all.find(({ system, variant }) => system === other && variant === series.variant);
       const [own, their] = [figure(series, name), reference === undefined ? undefined : figure(reference, name)];
       return own === undefined || their === undefined ? '' : (own / their).toFixed(2);
+    },
+  };
+}
+
+/** How many times the figure of another variant, of the same system; with the digits that tell ratios near 1 apart. */
+export function ratioToVariant(other: string, name: string): Column {
+  return {
+    title: `x ${other}`,
+    cell: (series, all) => {
+      const reference = all.find(({ system, variant }) => system === series.system && variant === other);
+      const [own, their] = [figure(series, name), reference === undefined ? undefined : figure(reference, name)];
+      return own === undefined || their === undefined ? '' : (own / their).toFixed(3);
     },
   };
 }

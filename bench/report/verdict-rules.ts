@@ -1,5 +1,5 @@
 /** Figures held against bounds. */
-import { figure, type Series, seriesOf, show, showRange, values } from './columns.ts';
+import { figure, type Series, seriesOf, show, values } from './columns.ts';
 import type { VerdictResult, WorkloadResult } from './results-file.ts';
 
 /** Whose figure, of which workload and variant. */
@@ -39,10 +39,11 @@ export class Measured {
     return all.length === 0 ? undefined : Math.max(...all);
   }
 
-  /** The median of a ratio near 1, with the smallest and the largest of all repetitions; '' when this run did not measure it. */
+  /** The smallest and the largest of a figure over all repetitions, as a text; '' when this run did not measure it. */
   range(place: Place, name: string): string {
     const series = this.#find(place);
-    return series === undefined ? '' : showRange(series, name);
+    const all = series === undefined ? [] : values(series, name);
+    return all.length === 0 ? '' : `${show(Math.min(...all))} to ${show(Math.max(...all))}`;
   }
 
   /** One figure as a multiple of another. */

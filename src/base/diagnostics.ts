@@ -28,12 +28,13 @@ interface OfRuntime {
   readonly at: number;
 }
 
-/** Facts about a session; the optional parts are missing when it was deleted before they could be read. */
+/** Facts about a session. */
 export interface SessionFacts {
   readonly session: string;
-  readonly agent?: string;
+  readonly agent: string;
+  /** Missing for a session without a parent. */
   readonly parent?: string;
-  /** The model that the agent's requests name. */
+  /** The model that the agent's requests name; missing for an agent that is not defined. */
   readonly model?: string;
   /** Name of the model provider: `anthropic`, `scripted`, `module`, or the name that a provider value gives itself. */
   readonly provider: string;

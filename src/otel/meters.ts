@@ -146,7 +146,7 @@ function observe(meter: Meter, counters: () => RuntimeMetrics): () => void {
 /** A new object: the caller may set more attributes. */
 function agentAttributes({ agent }: SessionFacts, failure?: string): Attributes {
   const attributes: Attributes = {};
-  if (agent !== undefined) attributes[ATTRIBUTE.agentName] = agent;
+  attributes[ATTRIBUTE.agentName] = agent;
   if (failure !== undefined) attributes[ATTRIBUTE.errorType] = failure;
   return attributes;
 }

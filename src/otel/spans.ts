@@ -80,7 +80,7 @@ export class SpanRecorder {
       const above = this.#births.get(session) ?? ROOT_CONTEXT;
       const attributes = this.#facts(message, OPERATION.agent);
       attributes[ATTRIBUTE.agentId] = session;
-      const span = this.#start(`${OPERATION.agent} ${agent ?? session}`, SpanKind.INTERNAL, at, above, attributes);
+      const span = this.#start(`${OPERATION.agent} ${agent}`, SpanKind.INTERNAL, at, above, attributes);
       const open = this.#openOf(session);
       open.turn = span;
       open.context = trace.setSpan(above, span);
@@ -194,7 +194,7 @@ export class SpanRecorder {
     attributes[ATTRIBUTE.provider] = provider;
     attributes[ATTRIBUTE.conversation] = session;
     if (this.#options.hasFormerNames) attributes[ATTRIBUTE.formerProvider] = provider;
-    if (agent !== undefined) attributes[ATTRIBUTE.agentName] = agent;
+    attributes[ATTRIBUTE.agentName] = agent;
     if (model !== undefined) attributes[ATTRIBUTE.requestModel] = model;
     return attributes;
   }

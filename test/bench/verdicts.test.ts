@@ -94,22 +94,31 @@ describe('verdicts', () => {
     expect(quiet(1)).toBe('fails');
   });
 
-  test('being watched is held against its ratio by profiles, and says how far rounds differ; whole runs have no verdict', () => {
-    const row = (ratio: number) => ({ variant: 'basic view of all sessions', repetitions: [{ ratio, cpuRatio: 3 }] });
+  test('a reader is held against the processor time without one, and the verdict says how far processes differ', () => {
+    const row = (variant: string, cpuUs: number) => ({ variant, repetitions: [{ cpuUs }] });
     const watched = (workload: string, ...ratios: readonly number[]): WorkloadResult => ({
       workload,
-      title: '',
+      title: 'watched',
       unit: '',
-      rounds: ratios.map((ratio, round) => ({ system: 'inline', round, load: 0, rows: [row(ratio)] })),
+      rounds: ratios.map((ratio, round) => ({
+        system: 'inline',
+        round,
+        load: 0,
+        rows: [
+          row('no reader', 100 + round),
+          row('basic view of one session', ratio * (100 + round)),
+          row('basic view of all sessions', ratio * (100 + round)),
+        ],
+      })),
     });
-    const told = verdictsOf([watched('watched', 1.03, 1.01, 1.015), watched('watched-http', 1.03)], FULL).filter(
+    const found = verdictsOf([watched('watched', 1.3, 1.01, 1), watched('watched-http', 1.03)], FULL).filter(
       ({ id, outcome }) => id === 'P10' && outcome !== 'open',
     );
-    expect(told.map(({ target, measured, outcome }) => [target.slice(0, 9), measured, outcome])).toEqual([
-      ['W2 inline', '1.015 (1.010 to 1.030) x', 'holds'],
-      ['W5 inline', '1.030 (1.030 to 1.030) x', 'fails'],
+    expect(found.map(({ target, measured, outcome }) => [target.slice(0, 36), measured, outcome])).toEqual([
+      ['W2 inline: basic view of one session', '1.010 x (without: 100 to 102 us)', 'holds'],
+      ['W5 inline: basic view of all session', '1.030 x (without: 100 to 100 us)', 'fails'],
     ]);
-    expect(new Set(outcomes([watched('overhead', 3)], 'P10').map(([, outcome]) => outcome))).toEqual(new Set(['open']));
+    expect(tableOf('watched', watched('watched', 1.25))[3]).toContain('1.250');
   });
 
   test('two session threads must gain on four cores, and only not lose on two', () => {

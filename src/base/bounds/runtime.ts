@@ -211,9 +211,5 @@ export const REPLAYS_BYTES_MAX: number = 16 * 1024 * 1024;
 
 /** Sessions with work in flight that diagnostics follow: as many as readers of events at most. */
 export const DIAGNOSED_SESSIONS_MAX = 65_536;
-/** Sessions whose agent diagnostics look up at once. Beyond it the reader waits. */
-export const DIAGNOSED_LOOKUPS_MAX = 4_096;
-/** Events of one session that wait for its agent to be known. A session has published a dozen by then. */
-export const DIAGNOSED_WAITING_MAX = 1_024;
 /** Messages of one turn, or of one answer, that diagnostics name. Of a longer list they name the first ones. */
 export const DIAGNOSED_MESSAGES_MAX = 100;

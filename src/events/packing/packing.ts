@@ -5,6 +5,11 @@
  *
  * P1 The unpacked events equal the packed ones, in order, as separate objects.
  * P2 An event without a row here, or with a member that its row does not know, crosses unpacked.
+ *
+ * Written by hand because it takes a third of the processor time of its best alternative. Notes of 64 events, 7.5 events
+ * a half-step, packed, sent to another thread and unpacked: 0.38 us an event. msgpackr's records: 1.07 us with
+ * definitions that both threads know, 1.47 us with definitions in each note. A plain clone: 1.86 us. (Xeon, two cores,
+ * Node 20.20, medians of three processes.)
  */
 import {
   MESSAGE_TYPES,

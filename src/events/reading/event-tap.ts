@@ -7,7 +7,6 @@
  * T1 Events are taken in the order they were published, in a separate microtask: the publisher only queues (N2).
  * T2 At most `eventsMax` events wait, or one list that is longer. An event beyond the bound drops all that wait. Each
  *    session that lost a durable event by this is cut off before any later event is taken.
- * T3 A reader that can take no more is not called until it calls `resume`.
  * T4 `over` is called once, when no more events will come; then nothing is held, and nothing else is called.
  */
 import { LOST_SESSIONS_MAX, SUBSCRIBER_EVENTS_MAX } from '../../base/bounds.ts';
@@ -16,16 +15,13 @@ import type { SessionEvent } from '../event.ts';
 
 /** The reader of a tap. An error thrown by `take` or `cutOff` ends the tap. */
 export interface TapReader {
+  /** Takes these events. Must not change the list. */
+  take(events: readonly SessionEvent[]): void;
   /**
-   * Takes events from index `from` on. Returns the index of the first event it could not take now, or the length when
-   * it took all. Must not change the list.
+   * Events of this session were lost, or it was deleted: operations that began before will show no end. A later session
+   * of the same name may be another one.
    */
-  take(events: readonly SessionEvent[], from: number): number;
-  /**
-   * Events of this session were lost, or, with `isGone`, it was deleted: operations that began before will show no end.
-   * A later session of the same name may be another one.
-   */
-  cutOff(session: string, isGone: boolean): void;
+  cutOff(session: string): void;
   /** No more events come. `error`: the reason, unless it ended normally. Must not throw. */
   over(error: unknown): void;
 }
@@ -51,11 +47,9 @@ export class EventTap {
   #waiting: Batch[] = [];
   /** Events in `#waiting`; a deletion counts as one. */
   #size = 0;
-  /** Sessions to be cut off, and whether they are gone. */
-  readonly #cutOff: Map<string, boolean> = new Map();
+  /** Sessions to be cut off. */
+  readonly #cutOff = new Set<string>();
   #isRoused = false;
-  /** True while the reader could not take all (T3). */
-  #isHeld = false;
   /** Set by the publisher: waiting events are still taken. */
   #ending: { readonly error?: unknown } | undefined;
   #isOver = false;
@@ -74,13 +68,6 @@ export class EventTap {
   /** Publishes that a session was deleted, after earlier events. Never throws. */
   end(session: string): void {
     this.#put(session, 1);
-  }
-
-  /** Called when the reader can take more. */
-  resume(): void {
-    if (!this.#isHeld) return;
-    this.#isHeld = false;
-    this.#rouse();
   }
 
   /** Ends the tap at once, for a reader that wants no more. */
@@ -113,19 +100,15 @@ export class EventTap {
     this.#waiting = [];
     this.#size = 0;
     for (const batch of lost) {
-      if (typeof batch === 'string') this.#cutOff.set(batch, true);
-      else for (const { seq, session } of batch) if (seq !== undefined) this.#loseOf(session);
+      if (typeof batch === 'string') this.#cutOff.add(batch);
+      else for (const { seq, session } of batch) if (seq !== undefined) this.#cutOff.add(session);
     }
     if (this.#cutOff.size <= LOST_SESSIONS_MAX) return;
     this.fail(new LimitError('a reader of all sessions fell too far behind', { data: { limit: 'lostSessions' } }));
   }
 
-  #loseOf(session: string): void {
-    if (!this.#cutOff.has(session)) this.#cutOff.set(session, false);
-  }
-
   #rouse(): void {
-    if (this.#isRoused || this.#isHeld || this.#isOver) return;
+    if (this.#isRoused || this.#isOver) return;
     this.#isRoused = true;
     void SOON.then(this.#serve);
   }
@@ -145,31 +128,17 @@ export class EventTap {
     const list = this.#waiting;
     this.#waiting = [];
     this.#size = 0;
-    for (let index = 0; index < list.length && !this.#isOver; index += 1) {
-      const batch = list[index] ?? [];
-      if (typeof batch === 'string') {
-        this.#reader.cutOff(batch, true);
-        continue;
-      }
-      const place = this.#reader.take(batch, 0);
-      if (place < batch.length && !this.#isOver) {
-        this.#putBack([batch.slice(place), ...list.slice(index + 1)]);
-        return;
-      }
+    for (const batch of list) {
+      if (this.#isOver) return;
+      if (typeof batch === 'string') this.#reader.cutOff(batch);
+      else this.#reader.take(batch);
     }
   }
 
   #notifyCutOff(): void {
     const all = [...this.#cutOff];
     this.#cutOff.clear();
-    for (const [session, isGone] of all) this.#reader.cutOff(session, isGone);
-  }
-
-  /** Puts them before events published meanwhile. */
-  #putBack(left: readonly Batch[]): void {
-    this.#isHeld = true;
-    this.#waiting = [...left, ...this.#waiting];
-    for (const batch of left) this.#size += typeof batch === 'string' ? 1 : batch.length;
+    for (const session of all) this.#reader.cutOff(session);
   }
 
   #finish(error: unknown): void {

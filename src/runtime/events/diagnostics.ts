@@ -4,20 +4,23 @@
  * Owns: its reader of all events, the facts about the sessions of these events. Does not own: the open operations (the
  * tracker), the channels. Host thread.
  *  H1 Without a subscriber nothing is watched: a look costs six property reads.
- *  H2 An event waits until the agent of its session is known. Events of one session keep their order, and a birth is
- *     published before the child's events. Sessions are introduced before their first event. A session that published
- *     before there was a subscriber was not introduced, and is looked up. Other orders between two sessions may shift
- *     by the duration of a look-up.
+ *  H2 A session is introduced before its first event of a reading. An event of a session that was not introduced was
+ *     published before the reading began, and is dropped. Events are taken in the order they were published. The facts
+ *     of a session are dropped when 65,536 others were introduced or ended a turn since its last turn. By then it left
+ *     memory, and it is introduced again when it returns.
  *  H3 A tap that falls behind loses events, which ends the open operations of their sessions as `unseen`; it holds up
  *     nothing.
+ *
+ * An introduction is not a member of a session's first event. For a stored session that event is long past, and an event
+ * may not depend on whether its session was in memory: a replay of the log must show the same event.
  */
-import { DIAGNOSED_LOOKUPS_MAX, DIAGNOSED_SESSIONS_MAX, DIAGNOSED_WAITING_MAX } from '../../base/bounds.ts';
+import { DIAGNOSED_SESSIONS_MAX } from '../../base/bounds.ts';
 import { isDiagnosed, isSubscribed, publishDiagnostics, type SessionFacts } from '../../base/diagnostics.ts';
 import type { Draft } from '../../base/draft.ts';
 import type { SessionEvent } from '../../events/event.ts';
 import type { EventTap, TapReader } from '../../events/reading/event-tap.ts';
 import { RecentMap } from '../../models/recent-map.ts';
-import type { SessionIntroduction, SessionSummary } from '../protocol/protocol.ts';
+import type { SessionIntroduction } from '../protocol/protocol.ts';
 import { DiagnosticsTracker } from './diagnostics-tracker.ts';
 
 /** The parts that diagnostics need. */
@@ -26,21 +29,12 @@ export interface DiagnosticsParts {
   readonly tap: (reader: TapReader) => EventTap;
   /** Turns on or off the introduction of sessions (`introduced`) before their first event. Never throws. */
   readonly introduce: (on: boolean) => void;
-  /** Looks up a session that was not introduced. Undefined for a session that is gone. May reject. */
-  readonly lookUp: (session: string) => Promise<SessionSummary | undefined>;
   /** The model an agent's requests name; undefined for an agent that is not defined. */
   readonly modelOf: (agent: string, isChild: boolean) => string | undefined;
   readonly provider: string;
   readonly commits: () => { readonly flushes: number; readonly journalTurns: number };
   readonly now: () => number;
   readonly failed: (error: unknown) => void;
-}
-
-interface LookUp {
-  readonly waiting: SessionEvent[];
-  /** After the waiting events, events were lost or the session was deleted. */
-  isCutOff: boolean;
-  readonly done: Promise<void>;
 }
 
 /** One period of reading. */
@@ -58,7 +52,6 @@ interface Reading {
 export class Diagnostics {
   readonly #parts: DiagnosticsParts;
   readonly #facts = new RecentMap<SessionFacts>(DIAGNOSED_SESSIONS_MAX);
-  readonly #lookUps = new Map<string, LookUp>();
   #runtime: object = this;
   #isReading = false;
   #isClosed = false;
@@ -92,86 +85,50 @@ export class Diagnostics {
     this.#published = { flushes, journalTurns };
     // First, so that every session that publishes from now on was introduced.
     this.#parts.introduce(true);
-    const tracker = new DiagnosticsTracker(this.#runtime, (at) => this.#publishCommits(at));
+    const tracker = new DiagnosticsTracker(this.#runtime, (facts, at) => {
+      this.#keep(facts);
+      this.#publishCommits(at);
+    });
     const reading: Reading = { tracker, hasRead: false, isWanted: true };
     try {
       reading.tap = this.#parts.tap({
-        take: (events, from) => this.#takeAll(events, from, reading),
-        cutOff: (session, isGone) => {
-          const lookUp = this.#lookUps.get(session);
-          if (lookUp === undefined) tracker.cutOff(session, this.#parts.now());
-          else lookUp.isCutOff = true;
-          if (isGone) this.#facts.delete(session);
-        },
-        over: (error) => void this.#ended(reading, error),
+        take: (events) => this.#takeAll(events, reading),
+        cutOff: (session) => tracker.cutOff(session, this.#parts.now()),
+        over: (error) => this.#ended(reading, error),
       });
     } catch (error) {
-      void this.#ended(reading, error);
+      this.#ended(reading, error);
     }
   }
 
-  async #ended(reading: Reading, error: unknown): Promise<void> {
+  #ended(reading: Reading, error: unknown): void {
     if (error !== undefined) this.#parts.failed(error);
     // The tap ended by itself: the runtime is closed.
     else if (reading.isWanted) this.#isClosed = true;
     this.#parts.introduce(false);
-    await Promise.all([...this.#lookUps.values()].map(({ done }) => done));
     reading.tracker.end(this.#parts.now());
     this.#isReading = false;
     // A subscriber may have come meanwhile, or the tap fell behind. A period that read nothing waits for the next look.
     if (reading.hasRead) this.look();
   }
 
-  #takeAll(events: readonly SessionEvent[], from: number, reading: Reading): number {
+  #takeAll(events: readonly SessionEvent[], reading: Reading): void {
     reading.hasRead = true;
     reading.isWanted = isDiagnosed();
     if (!reading.isWanted) {
       reading.tap?.leave();
-      return events.length;
+      return;
     }
-    for (let place = from; place < events.length; place += 1) {
-      const event = events[place];
-      if (event !== undefined && !this.#take(event, reading)) return place;
+    for (const event of events) {
+      if (reading.tracker.takeFollowed(event)) continue;
+      const facts = this.#facts.get(event.session);
+      if (facts !== undefined) reading.tracker.take(event, facts);
     }
-    return events.length;
   }
 
-  /** False when the event cannot be taken yet. */
-  #take(event: SessionEvent, reading: Reading): boolean {
-    const { tracker } = reading;
-    if (tracker.takeFollowed(event)) return true;
-    const { session } = event;
-    const lookUp = this.#lookUps.size === 0 ? undefined : this.#lookUps.get(session);
-    if (lookUp !== undefined) {
-      if (lookUp.waiting.length >= DIAGNOSED_WAITING_MAX) return false;
-      lookUp.waiting.push(event);
-      return true;
-    }
-    const facts = this.#facts.get(session);
-    if (facts !== undefined) {
-      tracker.take(event, facts);
-      return true;
-    }
-    if (this.#lookUps.size >= DIAGNOSED_LOOKUPS_MAX) return false;
-    const waiting = [event];
-    this.#lookUps.set(session, { waiting, isCutOff: false, done: this.#learn(session, waiting, reading) });
-    return true;
-  }
-
-  async #learn(session: string, waiting: readonly SessionEvent[], { tracker, tap }: Reading): Promise<void> {
-    const { lookUp, provider } = this.#parts;
-    // A session that cannot be looked up is gone, or the runtime closes: its messages have fewer members.
-    const found = await lookUp(session).catch(() => undefined);
-    // An introduction that came meanwhile is newer than the answer.
-    const known = this.#facts.get(session) ?? (found === undefined ? undefined : this.#factsOf({ ...found, session }));
-    const isCutOff = this.#lookUps.get(session)?.isCutOff === true;
-    if (known !== undefined && !isCutOff) this.#facts.put(session, known);
-    const facts = known ?? { session, provider };
-    this.#lookUps.delete(session);
-    for (const event of waiting) tracker.take(event, facts);
-    if (isCutOff) tracker.cutOff(session, this.#parts.now());
-    // Events that could not be taken may have waited for this look-up.
-    tap?.resume();
+  /** Makes the session the last to be dropped. A newer introduction counts: another session may have the name now. */
+  #keep(facts: SessionFacts): void {
+    this.#facts.put(facts.session, this.#facts.get(facts.session) ?? facts);
   }
 
   #factsOf({ session, agent, parent }: SessionIntroduction): SessionFacts {

@@ -103,7 +103,6 @@ export async function assembleRuntime(
     introduce: (on) => {
       for (const link of links) link.introduce(on);
     },
-    lookUp: (session) => linkAt(links, shardOf(session, links.length)).call('sessions.get', { session }, true),
     modelOf: modelNames(checked),
     provider: providerName(checked),
     commits: () => ({ flushes: sumOf(counters, 'flushes'), journalTurns: sumOf(counters, 'journalTurns') }),

@@ -226,10 +226,7 @@ export class ShardLink implements ShardCaller {
     await this.#notify('session.watch', { on, ...(session === undefined ? {} : { session }) });
   }
 
-  /**
-   * Starts or stops the introduction of sessions before their first event. A session that was not introduced can be
-   * looked up.
-   */
+  /** Starts or stops the introduction of sessions before their first event. */
   introduce(on: boolean): void {
     this.#introduces = on;
     // A dead thread, or a closed runtime, publishes nothing either; a new thread learns it at its start.

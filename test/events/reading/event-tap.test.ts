@@ -1,7 +1,4 @@
-/**
- * Goal: how a tap hands over published events (T1 to T4). Method: a reader that records its calls, and may hold or
- * throw.
- */
+/** Goal: how a tap hands over published events (T1, T2, T4). Method: a reader that records its calls and may throw. */
 import { expect, test } from 'vitest';
 import { LOST_SESSIONS_MAX } from '../../../src/base/bounds.ts';
 import { LimitError } from '../../../src/base/errors.ts';
@@ -14,26 +11,18 @@ interface Tapped {
   readonly calls: string[];
   /** The arguments of the calls of `over`. */
   readonly overs: unknown[];
-  /** Events that can be taken before the reader holds. */
-  room: number;
 }
 
 function tapped(options: EventTapOptions = {}, other: Partial<TapReader> = {}): Tapped {
   const calls: string[] = [];
   const overs: unknown[] = [];
   const reader: TapReader = {
-    take: (events, from) => {
-      const taken = events.slice(from, from + all.room);
-      all.room -= taken.length;
-      calls.push(...taken.map(short));
-      return from + taken.length;
-    },
-    cutOff: (session, isGone) => void calls.push(`${isGone ? 'gone' : 'lost'} ${session}`),
+    take: (events) => void calls.push(...events.map(short)),
+    cutOff: (session) => void calls.push(`lost ${session}`),
     over: (error) => void overs.push(error),
     ...other,
   };
-  const all: Tapped = { tap: new EventTap(reader, options), calls, overs, room: Number.MAX_SAFE_INTEGER };
-  return all;
+  return { tap: new EventTap(reader, options), calls, overs };
 }
 
 test('T1: published events are taken in order, after the code that published them', async () => {
@@ -43,7 +32,7 @@ test('T1: published events are taken in order, after the code that published the
   tap.pushAll([durable(2)]);
   expect(calls).toEqual([]);
   await settled();
-  expect(calls).toEqual(['1', 'text', 'gone r', '2']);
+  expect(calls).toEqual(['1', 'text', 'lost r', '2']);
 });
 
 test('T1: an event published during a take is taken later', async () => {
@@ -54,7 +43,6 @@ test('T1: an event published during a take is taken later', async () => {
       take: (events) => {
         if (taken.length === 0) tap.pushAll(durables(5, 6));
         taken.push(...events.map(short));
-        return events.length;
       },
     },
   );
@@ -81,39 +69,14 @@ test('T2: a list beyond the bound is taken whole if nothing waits; a dropped del
   tap.pushAll([durable(1, 'r')]);
   tap.pushAll([durable(2, 's')]);
   await settled();
-  expect(calls).toEqual(['1', '2', '3', '4', 'gone s', 'lost r', '2']);
+  expect(calls).toEqual(['1', '2', '3', '4', 'lost s', 'lost r', '2']);
 });
 
-test('T3: a reader that can take no more is not called until it resumes, and continues where it was', async () => {
-  const reader = tapped();
-  const { tap, calls } = reader;
-  reader.room = 2;
-  tap.pushAll(durables(1, 3));
-  tap.pushAll([durable(4)]);
-  await settled();
-  expect(calls).toEqual(['1', '2']);
-  reader.room = 10;
-  tap.pushAll([durable(5)]);
-  await settled();
-  expect(calls).toEqual(['1', '2']);
-  tap.resume();
-  await settled();
-  expect(calls).toEqual(['1', '2', '3', '4', '5']);
-});
-
-test('T3: events waiting for a holding reader are bounded; a reader too far behind ends with an error', async () => {
-  const reader = tapped({ eventsMax: 3 });
-  const { tap, calls, overs } = reader;
-  reader.room = 1;
-  tap.pushAll(durables(1, 3));
-  await settled();
+test('T2: a reader that loses events of too many sessions ends with an error', async () => {
+  const { tap, calls, overs } = tapped({ eventsMax: 1 });
   for (let index = 0; index < LOST_SESSIONS_MAX + 10; index += 1) tap.pushAll([durable(1, `s${index}`)]);
   await settled();
-  expect(overs).toEqual([]);
-  reader.room = 10;
-  tap.resume();
-  await settled();
-  expect(calls.slice(0, 3)).toEqual(['1', 'lost s', 'lost s0']);
+  expect(calls.slice(0, 2)).toEqual(['lost s0', 'lost s1']);
   expect(overs).toEqual([expect.any(LimitError)]);
 });
 

@@ -167,7 +167,7 @@ test('a thousand sessions that begin at once are published, each turn begun and 
 });
 
 describe('the tracker', () => {
-  const facts = { session: 's', provider: 'test' };
+  const facts = { session: 's', provider: 'test', agent: 'a' };
   const usage = { input_tokens: 1, output_tokens: 1 };
 
   function track(): {
@@ -221,7 +221,7 @@ describe('the tracker', () => {
   test('sessions with alternating events stay apart, even if one begins again or is lost', () => {
     const { heard, tracker } = track();
     const take = (session: string, seq: number, body: EventBody): void =>
-      tracker.take({ session, at: seq, seq, ...body } as SessionEvent, { session, provider: 'test' });
+      tracker.take({ session, at: seq, seq, ...body } as SessionEvent, { session, provider: 'test', agent: 'a' });
     take('s', 1, awaiting);
     take('r', 1, awaiting);
     take('s', 2, finished);
