@@ -32,7 +32,7 @@ function openStore(): Promise<Journal> {
   return openLmdbJournal({ directory, durability: 'flush' });
 }
 
-/** A closed store with `turns` flushed turns of one session `a`. */
+/** A closed store with `turns` flushed transitions of one session `a`. */
 async function makeStore(turns: number, bytes = 2_000): Promise<string> {
   const journal = await openStore();
   const key = journal.intern('a');
@@ -284,7 +284,7 @@ describe('the store on disk', () => {
     expect(bytesOfPages(path)).toBeLessThan(2_000 * data.length * 0.5);
   });
 
-  test('J1: turns of one flush are packed, 64 a row, and the statistics say so', async () => {
+  test('J1: transitions of one flush are packed, 64 a row, and the statistics say so', async () => {
     const journal = await openStore();
     const key = journal.intern('a');
     const positions = Array.from({ length: ROW_TURNS_MAX * 3 + 1 }, () => journal.append([{ key, data: '1' }]));

@@ -49,7 +49,7 @@ function checkAgainst(journal: Journal, acknowledged: readonly number[]): readon
 }
 
 describe.each(['flush', 'os'] as const)('F01, F05: a killed process, durability %s', (durability) => {
-  test(`loses nothing acknowledged and leaves no half turn, ${KILLS} kills over one store`, async () => {
+  test(`loses nothing acknowledged and leaves no half transition, ${KILLS} kills over one store`, async () => {
     const acknowledged = Array.from({ length: SESSIONS }, () => -1);
     let fence = 0;
     for (const lines of KILL_AFTER) {

@@ -57,7 +57,7 @@ describe('rows', () => {
     );
   });
 
-  test('a large turn waits for its flush as bytes, reads as its text, and is written unchanged', () => {
+  test('a large transition waits for its flush as bytes, reads as its text, and is written unchanged', () => {
     for (const unit of ['x', 'é', '🦊']) {
       const { text, bytes } = storedJson(JSON.stringify(unit.repeat(ROW_TURN_HELD_BYTES_MIN)));
       const entry = { key: 7, turn: 0, previousRow: 3, data: text, dataBytes: bytes };
@@ -95,7 +95,7 @@ describe('rows', () => {
     expect(() => sliceRow(bytes, 5, 8)).toThrow(StoreCorruptError);
   });
 
-  test('J1: a position names one turn of one row', () => {
+  test('J1: a position names one transition of one row', () => {
     expect(rowOf(positionOf(1, 0))).toBe(1);
     expect(rowOf(positionOf(8_000_000_000_000, 1_023))).toBe(8_000_000_000_000);
     expect(Number.isSafeInteger(positionOf(8_000_000_000_000, 1_023))).toBe(true);

@@ -1,7 +1,7 @@
 /**
  * Writes to the store named by the first argument until it is killed, and prints a line for each entry known to be
  * durable: `<session> <number of the session's last flushed entry>`. Entries are numbered from 0 in each session. A
- * turn writes to two sessions; heads and checkpoints are written in between.
+ * transition writes to two sessions; heads and checkpoints are written in between.
  */
 import type { Durability } from '../../../src/journal/journal.ts';
 import { openLmdbJournal } from '../../../src/journal/lmdb/journal.ts';
