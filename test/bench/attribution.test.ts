@@ -1,4 +1,7 @@
-/** Goal: what profiles say of a cost is what is in them. Method: profiles made by hand, small enough to be added up in the head. */
+/**
+ * Goal: the cost attributed to publishing is exactly what the profiles contain. Method: profiles made by hand, small
+ * enough to be added up mentally.
+ */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -21,7 +24,10 @@ const BELOW = frame('push', 'file:///dist/src/base/list.js');
 const WORK = frame('apply', 'file:///dist/src/session/apply/apply.js');
 const ALWAYS = [{ fromUs: 0, toUs: 1_000_000 }];
 
-/** Numbers of nodes: 1 root, 2 work, 3 telling in it, 4 below that, 5 telling in that again, then those that are no functions. */
+/**
+ * Numbers of nodes: 1 root, 2 work, 3 publishing in it, 4 below that, 5 publishing in that again, then those that are
+ * not functions.
+ */
 const profile = (samples: readonly (readonly [id: number, us: number])[], startTime = 0): CpuProfile => ({
   startTime,
   nodes: [
@@ -42,7 +48,7 @@ const profile = (samples: readonly (readonly [id: number, us: number])[], startT
 });
 
 describe('time of a thread', () => {
-  test('a sample is told of once, wherever in its stack the telling is', () => {
+  test('a sample counts once, wherever in its stack the publishing is', () => {
     const samples = [
       [2, 100],
       [3, 10],
@@ -52,7 +58,7 @@ describe('time of a thread', () => {
     expect(timeOf(profile(samples), isTelling, ALWAYS)).toEqual({ busy: 170, told: 70, collector: 0, posting: 0 });
   });
 
-  test('idling and the inspector are not work; the collector and posting are, and are told apart', () => {
+  test('idling and the inspector are not work; the collector and posting are, and are counted apart', () => {
     const samples = [
       [6, 1_000],
       [9, 500],
@@ -65,7 +71,7 @@ describe('time of a thread', () => {
     expect(timeOf(profile(samples), isTelling, ALWAYS)).toEqual({ busy: 142, told: 0, collector: 30, posting: 7 });
   });
 
-  test('what is outside of the windows is left out, a sample on the border in part', () => {
+  test('samples outside of the windows are left out, a sample on the border in part', () => {
     const samples = [
       [2, 100],
       [3, 100],
@@ -77,7 +83,7 @@ describe('time of a thread', () => {
     expect(timeOf(profile(samples, 5_000), isTelling, windows)).toMatchObject({ busy: 0, told: 0 });
   });
 
-  test('shares of samples are shares of what the thread ran; where nobody knows that, they stay', () => {
+  test('shares of samples are shares of the time the thread ran; if that is unknown, they stay', () => {
     const time = { busy: 100, told: 10, collector: 20, posting: 4 };
     expect(asRan(time, 75)).toEqual({ busy: 75, told: 7.5, collector: 15, posting: 3 });
     expect(asRan(time, 0)).toEqual(time);
@@ -93,7 +99,7 @@ describe('allocations', () => {
     children,
   });
 
-  test('bytes under what tells are told of; the inspector is left out', () => {
+  test('bytes under publishing functions count; the inspector is left out', () => {
     const below = node(BELOW, 20, node(TELL, 30));
     const head = node(
       frame('(root)'),
@@ -104,7 +110,7 @@ describe('allocations', () => {
     expect(allocatedIn(head, isTelling)).toEqual({ bytes: 200, told: 100 });
   });
 
-  test("the collector's time is shared by bytes; of none it is nobody's", () => {
+  test("the collector's time is shared by bytes; without bytes it is shared by none", () => {
     expect(collectorShare({ collector: 40 }, { bytes: 200, told: 50 })).toBe(10);
     expect(collectorShare({ collector: 40 }, { bytes: 0, told: 0 })).toBe(0);
   });
@@ -115,7 +121,7 @@ test('the ratio is of the work without the cost', () => {
   expect(ratioOf(100, 0)).toBe(1);
 });
 
-describe('what it costs to be watched', () => {
+describe('the cost of being watched', () => {
   const threads = {
     cpuUs: 150,
     toldUs: 6,
@@ -136,13 +142,13 @@ describe('what it costs to be watched', () => {
     'session.postingUs': 4,
   };
 
-  test('across threads: what the host runs longer, and what the session thread posts longer', () => {
+  test('across threads: the additional run time of the host, and the additional posting of the session thread', () => {
     // The session thread's own work took 64 in this process and 32 in the other: the machine was half as fast.
     expect(crossingOf(threads, unwatched)).toBe(20 - 2 * 5 + (9 - 2 * 4));
     expect(crossingOf({ cpuUs: 60, 'host.ranUs': 60, 'host.toldUs': 4 }, { cpuUs: 50, 'host.ranUs': 50 })).toBe(0);
   });
 
-  test('the cost is what tells, its share of the collector, and what crosses, which holds all of the host', () => {
+  test('the cost is publishing, its share of the collector, and the crossing, which includes all of the host', () => {
     const apart = { costUs: 2 + 1 + 12, cpuUs: 150, moreUs: 50, ratio: 1 + 15 / 135 };
     expect(costOf(threads, unwatched, 12)).toMatchObject(apart);
     const inline = { cpuUs: 66, toldUs: 4, toldCollectorUs: 2, 'host.toldUs': 4, 'host.toldCollectorUs': 2 };
@@ -150,10 +156,10 @@ describe('what it costs to be watched', () => {
   });
 });
 
-describe('what tells', () => {
+describe('publishing functions', () => {
   const dist = 'file:///somewhere/bench/dist';
 
-  test('is a file, or a function of a file that also serves others', () => {
+  test('are whole files, or functions of a file with other uses', () => {
     expect(isTelling(frame('anything', `${dist}/src/events/reading/fan-out.js`))).toBe(true);
     expect(isTelling(frame('', `${dist}/src/runtime/events/diagnostics-tracker.js`))).toBe(true);
     expect(isTelling(frame('counts', `${dist}/src/session/apply/fold.js`))).toBe(true);
@@ -162,13 +168,13 @@ describe('what tells', () => {
     expect(isTelling(frame('isWatched', `${dist}/src/runtime/shard/audience.js`))).toBe(true);
   });
 
-  test('is not what waits for an answer too, nor what has no file', () => {
+  test('exclude functions that also wait for an answer, and those without a file', () => {
     expect(isTelling(frame('settled', `${dist}/src/runtime/shard/audience.js`))).toBe(false);
     expect(isTelling(frame('observer', `${dist}/src/runtime/shard/audience.js`))).toBe(false);
     expect(isTelling(frame('tell'))).toBe(false);
   });
 
-  test('each line names files that are there, and functions that are in one of them', () => {
+  test('each line names existing files, and functions in one of them', () => {
     const root = fileURLToPath(new URL('../..', import.meta.url));
     const sources = ['src', 'actors', 'bench/measure']
       .flatMap((folder) =>
@@ -186,7 +192,7 @@ describe('what tells', () => {
     }
   });
 
-  test('each line says why', () => {
+  test('each line gives its reason', () => {
     expect(TELLING.filter(({ reason }) => reason === '')).toEqual([]);
   });
 });

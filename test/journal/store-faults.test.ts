@@ -42,7 +42,7 @@ async function mountSmall(bytes: number): Promise<string | undefined> {
 }
 
 describe('F05: how durable an acknowledgement is', () => {
-  test.each(['flush', 'strict', 'os'] as const)('a runtime reports its mode: %s', async (durability) => {
+  test.each(['flush', 'strict', 'os'] as const)('a runtime says its mode: %s', async (durability) => {
     const path = join(directory, durability);
     const runtime = await kit.open({ directory: path, durability, provider });
     expect(runtime.info()).toMatchObject({ durability, directory: path });

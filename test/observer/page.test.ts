@@ -100,7 +100,7 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
     await row(page, 'review').getByText('1.0k').waitFor();
     await row(page, 'review').click();
     await row(page, 'reader-0').getByText('ended').waitFor();
-    // As many rows as fit, and a few more.
+    // The rows that fit, and a few more.
     expect(await page.getByRole('treeitem').count()).toBeLessThan(60);
     await page.getByRole('log').getByText('Read it.').waitFor();
     await page.getByRole('tab', { name: 'Time line' }).click();

@@ -289,7 +289,7 @@ describe('conversation', () => {
 const pendingShape = z.object({ pending: z.array(z.unknown()) });
 
 describe('the runtime', () => {
-  test('reports its facts, metrics and health', async () => {
+  test('says what it is and how it does', async () => {
     const { post, get, runtime } = await kit.serve({ settings: { session: { defaultViewMode: 'verbose' } } });
     await post('/sessions/s/messages', { content: 'Hi' });
     await runtime.drain();

@@ -5,7 +5,7 @@ import { decodeTurn, encodeTurn, type RecordTurn } from '../../src/session/state
 import { emptyState, restoreState, type SessionState, snapshotState } from '../../src/session/state/state.ts';
 import { Machine } from './session-kit.ts';
 
-/** The session after a crash behind its first `turns` transitions, told to recover; default: all of them. */
+/** The session after a crash behind its first `turns` transitions, about to recover; default: all of them. */
 export function reopened(machine: Machine, turns: number = machine.turns.length): Machine {
   const again = refolded(machine, turns);
   again.input({ type: 'recover' });

@@ -200,7 +200,7 @@ export class Life {
   }
 
   #answer(given: readonly ContentBlock[], givenStop: string): void {
-    // Asked for a summary, the model mostly gives one. Cut off or refused, it answers as it would have without.
+    // Asked for a summary, the model mostly gives one. Cut off or refused, it gives the answer of the step.
     const isSummary = this.state.current?.compaction !== undefined && !NO_SUMMARY.has(givenStop);
     const blocks: readonly ContentBlock[] = isSummary ? [{ type: 'text', text: `sum ${++this.#marker}` }] : given;
     const stop = isSummary ? 'end_turn' : givenStop;

@@ -63,7 +63,7 @@ export interface LifeOptions {
   readonly remembers?: boolean;
 }
 
-/** The steps of each kind, without their content. */
+/** The entry of each kind, without its content. */
 export const ENTRIES: Readonly<Record<EntryKind, Omit<Entry, 'content'>>> = {
   user: { type: 'user_message' },
   recall: { type: 'from_mneme', source: { type: 'recall', name: '12' } },
