@@ -1,6 +1,6 @@
 /**
  * Goal: F1 in any life of a session. A follower applies the light fold, and folds the whole log where the light fold
- * gives up; after every transition it has the texts of the session's messages. Method: random lives of one session; a
+ * gives up. After every transition it has the texts of the session's messages. Method: random lives of one session; a
  * failing one prints its seed.
  */
 import fc from 'fast-check';

@@ -1,5 +1,5 @@
 /**
- * Goal: the files of a directory become a plan with a valid, unique reader for each file, and the plan can be read back
+ * Goal: the files of a directory become a plan with a valid, unique reader for each file. The plan can be read back
  * from its message.
  */
 import { chmod, symlink } from 'node:fs/promises';

@@ -1,5 +1,5 @@
 /**
- * Writes to the store named by the argument until the device refuses, then recovers, writes a little more, and prints
+ * Writes to the store named by the argument until the device refuses, then recovers and writes a little more. Prints
  * one JSON object with the outcome. Run it under a limit of the file size.
  */
 import { StoreFullError } from '../../../src/base/errors.ts';

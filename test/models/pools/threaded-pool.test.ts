@@ -1,4 +1,4 @@
-// Goal: calls on real model threads complete exactly once, contexts are mirrored where the pool says they are, and a
+// Goal: calls on real model threads complete exactly once, and contexts are mirrored where the pool says they are. A
 // thread that dies or spins fails only its own calls.
 import { afterEach, describe, expect, test } from 'vitest';
 import { type Clock, systemClock } from '../../../src/base/clock.ts';

@@ -1,4 +1,4 @@
-// Goal: the file tools never open a path they may not open, however it is named, and not even while another thread
+// Goal: the file tools never open a path they may not open, however it is named. This holds even while another thread
 // exchanges directories for links (F72). Method: a real directory, a swapper thread in a bounded loop, a real store.
 import { mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { open } from 'node:fs/promises';
