@@ -102,7 +102,7 @@ test('reads piped input, and leaves out interrupted exchanges', async () => {
   ).replaceAll('\n', '\r\n')}`;
   const { code, stdout, stderr } = await command(['import', 'n', '--data', 'd'], directory, { stdin });
   expect(code, stderr).toBe(0);
-  expect(stdout).toBe('2 messages of n read into d; 2 messages of exchanges that were cut off left out\n');
+  expect(stdout).toBe('2 messages of n read into d; 2 messages of interrupted exchanges left out\n');
   const found = await historyOf(join(directory, 'd'), 'n', 'default');
   expect(found.map(({ content }) => content)).toEqual(['hi', 'hello?']);
 });
@@ -134,7 +134,7 @@ test('a session with messages keeps them unless --replace is given', async () =>
   const line = ['import', 's', '--data', data];
   const refused = await command(line, '/', { stdin });
   expect(refused.code).toBe(2);
-  expect(refused.stderr).toContain('--replace puts the lines in their place');
+  expect(refused.stderr).toContain('--replace replaces them');
   expect(await historyOf(data, 's')).toEqual(history);
   const other = await command([...line, '--agent', 'b', '--replace'], '/', { stdin });
   expect(other.code).toBe(2);

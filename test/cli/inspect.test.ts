@@ -149,7 +149,7 @@ test('inspect and tail change nothing: an interrupted session stays interrupted'
   const tree = await command(['inspect', '--data', directory], '/');
   expect(tree.stdout).toMatch(/^waiting +awaiting +0 +1 +0 {2}waiting for/m);
   expect((await command(['inspect', 'waiting', '--data', directory], '/')).stdout).toContain(
-    'stopped in a model call; open goes on',
+    'interrupted in a model call; open continues it',
   );
   expect((await command(['tail', 'waiting', '--data', directory], '/')).stdout).toContain('awaiting');
   const after = await readLogs(directory);

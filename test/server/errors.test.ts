@@ -276,7 +276,7 @@ describe('the table', () => {
     expect(problemOf(newer)).toMatchObject({ status: 500, code: 'internal', detail: 'why', retryable: true });
     expect(problemOf(new TroupeError('store_full', 'full', { retryable: true }))).toEqual({
       type: 'urn:troupe:problem:store_full',
-      title: 'The store takes no more',
+      title: 'The store refuses writes',
       status: 507,
       detail: 'full',
       code: 'store_full',

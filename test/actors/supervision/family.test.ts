@@ -65,7 +65,7 @@ describe('a child whose turn fails', () => {
     expect(await child.exit()).toEqual({ reason: 'completed' });
   });
 
-  it('restarts its siblings under oneForAll, and only later ones under restForOne', async () => {
+  it('takes its siblings along under oneForAll, and only later ones under restForOne', async () => {
     for (const [strategy, restarted] of [
       ['oneForAll', ['p:1', 'p:2', 'p:3']],
       ['restForOne', ['p:2', 'p:3']],

@@ -130,7 +130,7 @@ test('a directory is read once, and refused while it is open', async () => {
   expect(busy).toMatchObject({ code: 1, stderr: expect.stringContaining('--url') });
   await runtime.close();
   const { code, stdout } = await command(['top', '--data', directory], '/');
-  expect([code, stdout.includes('nobody has it open'), stdout.includes('s  ')]).toEqual([0, true, true]);
+  expect([code, stdout.includes('no process has it open'), stdout.includes('s  ')]).toEqual([0, true, true]);
   const { stdout: json } = await command(['top', '--data', directory, '--json'], '/');
   expect(JSON.parse(json)).toMatchObject({ sessions: [{ id: 's', state: 'idle', mailbox: 0 }] });
 });

@@ -128,7 +128,7 @@ describe('rates', () => {
     expect(desk.leaveAll()).toHaveLength(3);
   });
 
-  test('N1: the input usage of an answer replaces the estimate', () => {
+  test('N1: what an answer says of its input takes the place of the estimate', () => {
     const desk = new Desk({ inputTokensPerMinute: 1_000 });
     const id = desk.leave('m', 900);
     expect(desk.governor.opensAt(0, 200)).toBe(MINUTE);
@@ -137,7 +137,7 @@ describe('rates', () => {
     expect(desk.governor.opensAt(0, 901)).toBe(MINUTE);
   });
 
-  test('N1: output is reserved while a call is in flight, and charged when it has ended', () => {
+  test('N1: output is expected while a call is out, and charged when it has ended', () => {
     const desk = new Desk({ outputTokensPerMinute: 1_200 });
     const [first = 0, second = 0] = desk.leaveAll();
     // No call has been answered: five hundred tokens are reserved for each, and a third call would exceed the limit.
