@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { ThreadGate } from '../../../src/journal/journal.ts';
 import { CommitPace } from '../../../src/journal/lmdb/commit-pace.ts';
 import { openLmdbJournal } from '../../../src/journal/lmdb/journal.ts';
-import { EndGate } from '../../../src/threads/end-gate.ts';
+import { ExitLatch } from '../../../src/threads/exit-latch.ts';
 import { startHeldCommits } from '../support/held-commit.ts';
 import { temporaryDirectory } from '../support/stores.ts';
 
@@ -96,7 +96,7 @@ describe('L6: the thread that runs commits', () => {
     expect(await thread.endpoint.call('isTold', 0)).toBe(false);
     await thread.exit();
     // The tests' process runs them on its main thread.
-    expect(new EndGate().isTold).toBe(true);
+    expect(new ExitLatch().isTold).toBe(true);
   });
 
   test('behind a closed gate a commit still becomes durable, and a store can no longer be opened', async () => {
@@ -118,8 +118,8 @@ describe('L6: the thread that runs commits', () => {
 
 describe('EndGate', () => {
   test('N1: a commit inside delays the closing for its bounded time; none enters again', () => {
-    const gate = new EndGate();
-    const other = new EndGate(gate.memory);
+    const gate = new ExitLatch();
+    const other = new ExitLatch(gate.memory);
     expect(other.enter()).toBe(true);
     expect(gate.enter()).toBe(false);
     gate.close(1);
@@ -129,7 +129,7 @@ describe('EndGate', () => {
   });
 
   test('N1: an empty gate closes at once; until then a thread that left may enter again', () => {
-    const gate = new EndGate();
+    const gate = new ExitLatch();
     expect(gate.enter()).toBe(true);
     gate.leave();
     expect(gate.enter()).toBe(true);

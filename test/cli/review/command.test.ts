@@ -4,8 +4,8 @@
  */
 import { expect, test } from 'vitest';
 import { reviewOptions } from '../../../src/cli/review/agents.ts';
+import { runReview } from '../../../src/cli/review/command.ts';
 import { planReview, type ReviewOrder, reviewId } from '../../../src/cli/review/plan.ts';
-import { runReview } from '../../../src/cli/review/review.ts';
 import { gatedModel, runtimeKit } from '../../support/runtime-kit.ts';
 
 const kit = runtimeKit();
