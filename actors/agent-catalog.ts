@@ -280,9 +280,12 @@ function checkApproval({ name, approval }: AgentPlan, known: ReadonlySet<string>
   if (approval === undefined || approval === 'function') return;
   const unknown = approval.find((each) => !known.has(each));
   if (unknown === undefined) return;
-  throw new ConfigError(`agent ${JSON.stringify(name)}: approve names ${JSON.stringify(unknown)}, which no tool has`, {
-    data: { key: 'approve', agent: name },
-  });
+  throw new ConfigError(
+    `agent ${JSON.stringify(name)}: approve names ${JSON.stringify(unknown)}, which is the name of no tool`,
+    {
+      data: { key: 'approve', agent: name },
+    },
+  );
 }
 
 /** Builds a header once per epoch and system text. Sessions with the same text share one object. */

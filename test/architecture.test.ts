@@ -1,4 +1,4 @@
-// Goal: the map in ARCHITECTURE.md leads somewhere. Method: each path it names is looked up.
+// Goal: every path in ARCHITECTURE.md exists. Method: each path it names is looked up.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 
 const root = new URL('../', import.meta.url);
 
-test('every path that ARCHITECTURE.md names is there', () => {
+test('every path that ARCHITECTURE.md names exists', () => {
   const text = readFileSync(new URL('ARCHITECTURE.md', root), 'utf8');
   const paths = [...text.matchAll(/`((?:src|actors|scripts)\/[\w./-]+)`/gu)].map(([, path = '']) => path);
   expect(paths.length).toBeGreaterThan(40);
@@ -15,7 +15,7 @@ test('every path that ARCHITECTURE.md names is there', () => {
   expect(missing).toEqual([]);
 });
 
-test('every file that ARCHITECTURE.md names without its folder is there', () => {
+test('every file that ARCHITECTURE.md names without its folder exists', () => {
   const text = readFileSync(new URL('ARCHITECTURE.md', root), 'utf8');
   const names = new Set([...text.matchAll(/`([a-z-]+\.ts)`/gu)].map(([, name = '']) => name));
   expect(names.size).toBeGreaterThan(10);

@@ -1,6 +1,7 @@
 /**
- * Goal: what the pages of `docs/` show is true. Method: the TypeScript blocks of a page are one program, compiled against the built package and
- * run; its output is what the page's text blocks say, in order. Links lead somewhere, and every error code is told of.
+ * Goal: the code on the pages of `docs/` works as shown. Method: the TypeScript blocks of a page are one program,
+ * compiled against the built package and run. Its output is the content of the page's text blocks, in order. Links lead
+ * to existing files, and every error code is explained.
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
@@ -44,7 +45,7 @@ beforeAll(async () => {
 });
 afterAll(() => compiled?.remove());
 
-describe('a page shows what its program prints', () => {
+describe('a page shows the output of its program', () => {
   it.each([...programs.keys()])('%s', async (name) => {
     const expected = blocks(texts.get(`${name}.md`) ?? '', 'text').join('');
     expect(expected).not.toBe('');
@@ -52,13 +53,13 @@ describe('a page shows what its program prints', () => {
   });
 });
 
-it('get-started is plain JavaScript: it runs as it stands, without a compiler', async () => {
+it('get-started is plain JavaScript: it runs unchanged, without a compiler', async () => {
   const text = texts.get('get-started.md') ?? '';
   await writeFile(join(compiled.directory, 'plain.js'), programs.get('get-started') ?? '');
   expect(await compiled.run('plain')).toBe(blocks(text, 'text').join(''));
 });
 
-it('no page holds a block that nobody runs', () => {
+it('every program on a page is run', () => {
   for (const [page, text] of texts) {
     const languages = [...text.matchAll(/^```(\w+)$/gm)].map((match) => match[1]);
     expect(
@@ -68,7 +69,7 @@ it('no page holds a block that nobody runs', () => {
   }
 });
 
-it('links lead to files that are there, and llms.txt names every page', () => {
+it('links lead to existing files, and llms.txt names every page', () => {
   const index = readFileSync(join(docs, 'llms.txt'), 'utf8');
   for (const [page, text] of [...texts, ['llms.txt', index] as const]) {
     for (const [, target = '', anchor] of text.matchAll(/\]\(([^)#]*)(?:#([^)]+))?\)/g)) {
@@ -81,7 +82,7 @@ it('links lead to files that are there, and llms.txt names every page', () => {
   for (const page of pages) expect(index, page).toContain(`(${page})`);
 });
 
-it('operations tells of every error code', () => {
+it('operations explains every error code', () => {
   const told = [...(texts.get('operations.md') ?? '').matchAll(/^\| `(\w+)` \|/gm)].map((match) => match[1]);
   expect(told.toSorted()).toEqual(Object.keys(ERROR_CODES).toSorted());
 });

@@ -1,4 +1,7 @@
-/** Goal: each program of `examples/` runs as it stands. Method: compiled against the built package, run without a key, and asked for its answer. */
+/**
+ * Goal: each program of `examples/` runs unchanged. Method: compiled against the built package, run without a key, and
+ * asked for its answer.
+ */
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -15,7 +18,7 @@ beforeAll(async () => {
 });
 afterAll(() => compiled?.remove());
 
-it('http-service: streams the answer, once for one key, and ends when it is asked to', async () => {
+it('http-service: streams the answer, once for one key, and ends when asked', async () => {
   const service = compiled.start('http-service');
   const ended = once(service, 'exit');
   try {
@@ -41,14 +44,14 @@ it('many-agents: every sub-agent answers', async () => {
   expect(await compiled.run('many-agents')).toBe('1000 of 1000 sub-agents answered\n');
 });
 
-it('custom-provider: streams, and is tried again', async () => {
+it('custom-provider: streams, and is retried', async () => {
   expect((await compiled.run('custom-provider')).trim().split('\n').slice(1)).toEqual([
     'streamed: 3 words',
     'answered: 3 words',
   ]);
 });
 
-it('approval: what a person allows is done, what is denied is not', async () => {
+it('approval: an allowed call runs, a denied one does not', async () => {
   const lines = (await compiled.run('approval')).trim().split('\n');
   expect(lines.slice(0, 2).toSorted()).toEqual(['Ada, 20 euros: allowed', 'Bob, 2000 euros: denied']);
   expect(lines.slice(2).join('\n')).toContain('paid 20 euros to Ada (keyed)');

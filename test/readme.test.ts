@@ -1,6 +1,7 @@
 /**
- * Goal: the README's programs run as they stand. Method: its code blocks become files inside this package. They are
- * type-checked as a user's would be, and run as plain JavaScript against the built package and a strict fake of the Messages API.
+ * Goal: the README's programs run unchanged. Method: its code blocks become files inside this package. They are
+ * type-checked as a user's would be, and run as plain JavaScript against the built package and a strict fake of the
+ * Messages API.
  */
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -41,7 +42,7 @@ beforeAll(async () => {
   directory = await mkdtemp(join(root, '.troupe', 'readme-'));
   for (const [name, text] of await readmeBlocks()) {
     await writeFile(join(directory, `${name}.ts`), text);
-    // The same text, run as it stands: the first programs are also plain JavaScript on every supported Node.
+    // The same text, run unchanged: the first programs are also plain JavaScript on every supported Node.
     await writeFile(join(directory, `${name}.js`), text);
   }
   await writeFile(
@@ -58,7 +59,7 @@ beforeAll(async () => {
 
 afterAll(() => rm(directory, { recursive: true, force: true }));
 
-it('the hello answers, streams, and joins its family', async () => {
+it('the hello program answers, streams, and joins its family', async () => {
   const fake = await strictFake({ script: () => 'They differ.' });
   try {
     const env = { ...process.env, ANTHROPIC_BASE_URL: fake.url, ANTHROPIC_API_KEY: 'test' };
@@ -73,7 +74,7 @@ it('the hello answers, streams, and joins its family', async () => {
   }
 });
 
-it('the testing example prints what its comments say', async () => {
+it('the testing example prints the output in its comments', async () => {
   const { stdout } = await run(process.execPath, ['testing.js'], { cwd: directory });
   expect(stdout.trim().split('\n')).toEqual(['three', 'hello 0']);
 });
@@ -91,7 +92,7 @@ it('is short: at most 130 lines, of at most 120 characters outside tables and co
   expect(prose.filter((line) => line.length > 120 && !line.startsWith('|'))).toEqual([]);
 });
 
-it('links to files that are there', async () => {
+it('links to existing files', async () => {
   const text = await readFile(join(root, 'README.md'), 'utf8');
   const targets = [...text.matchAll(/\]\(([^)#]+)/g)].map(([, target = '']) => target);
   expect(targets.filter((target) => !/^https?:/.test(target) && !existsSync(join(root, target)))).toEqual([]);

@@ -48,12 +48,12 @@ export function mcpServer(runtime: Runtime, options: McpOptions = {}): McpServer
     {
       title: 'Send a message to a session',
       description:
-        'Sends a message to an agent session, made if it does not exist, and returns its answer. A busy session is no error: the message joins its running turn.',
+        'Sends a message to an agent session, which is created if missing, and returns its answer. A busy session is no error: the message joins its running turn.',
       inputSchema: {
         session,
-        content: z.string().describe('What to say'),
-        agent: z.string().optional().describe('What a new session is made of; default: the first agent of the service'),
-        deliver: z.enum(DELIVERIES).optional().describe('How it meets a busy session; default ride'),
+        content: z.string().describe('Text of the message'),
+        agent: z.string().optional().describe('Agent of a new session; default: the first agent of the service'),
+        deliver: z.enum(DELIVERIES).optional().describe('How the message meets a busy session; default ride'),
         key,
         wait,
       },
@@ -77,11 +77,11 @@ export function mcpServer(runtime: Runtime, options: McpOptions = {}): McpServer
     'spawn',
     {
       title: 'Spawn a sub-agent',
-      description: 'Starts a child of a session with a task of its own, and returns its reply.',
+      description: 'Starts a child of a session on a task, and returns its reply.',
       inputSchema: {
         session: session.describe('Id of the parent'),
-        task: z.string().describe('What the child is to do'),
-        agent: z.string().optional().describe('What the child is made of; default: the agent of its parent'),
+        task: z.string().describe('Task of the child'),
+        agent: z.string().optional().describe('Agent of the child; default: the agent of its parent'),
         name: z.string().optional().describe('Nickname, unique among its siblings'),
         key,
         wait,
@@ -108,7 +108,7 @@ export function mcpServer(runtime: Runtime, options: McpOptions = {}): McpServer
     'read',
     {
       title: 'Read a session',
-      description: 'State and messages of a session, oldest first; `after` goes on behind the last message seen.',
+      description: 'State and messages of a session, oldest first; `after` continues after the last message seen.',
       inputSchema: {
         session,
         after: z.number().int().min(0).optional().describe('Messages after this number; default: from the first one'),

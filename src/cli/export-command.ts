@@ -22,13 +22,13 @@ export const exportCommand: Command = {
   options: {
     data: DATA_OPTION,
     history: { kind: 'flag', help: 'Write the history, which `troupe import` reads' },
-    out: { kind: 'text', value: 'FILE', help: 'File to make (default: stdout)' },
-    force: { kind: 'flag', help: 'Replace a file that is there' },
+    out: { kind: 'text', value: 'FILE', help: 'File to write (default: stdout)' },
+    force: { kind: 'flag', help: 'Replace an existing file' },
     json: { kind: 'flag', help: 'With --out: print one JSON object about what was written' },
   },
   details: [
-    'A line is a message as `session.messages()` tells it, oldest first, those that have left the window included. A file appears whole or not at all.',
-    'With --history a line is a message of `session.history`, as the model is shown the conversation, behind a head with the version of the form. It has everything `troupe import` needs to go on elsewhere.',
+    'Each line is a message as `session.messages()` returns it, oldest first, including those that left the window. A file appears whole or not at all.',
+    'With --history each line is a message of `session.history`, as the model sees the conversation, after a head with the format version. `troupe import` needs nothing else to continue it in another store.',
     'Reads the log only. Refuses while a process has the directory open.',
   ],
   run,
@@ -102,7 +102,7 @@ async function requireFree(file: string, given: string): Promise<void> {
     () => true,
     () => false,
   );
-  if (isThere) throw new UsageError(`--out ${given} is there already; --force replaces it`);
+  if (isThere) throw new UsageError(`--out ${given} already exists; --force replaces it`);
 }
 
 /** Writes to a temporary file beside the target and renames it, so that a reader never finds half of it. */

@@ -15,7 +15,7 @@ export function programHelp(commands: readonly Command[], version: string): stri
     'Commands:',
     ...table(commands.map(({ name, summary }) => [name, summary])),
     '',
-    '`troupe <command> --help` tells of one; every command has --json.',
+    '`troupe <command> --help` describes one; every command has --json.',
     '',
   ].join('\n');
 }
@@ -32,7 +32,7 @@ export function commandHelp(command: Command): string {
     lines.push('Arguments:', ...table(command.positionals.map(({ name, help }) => [name, help])), '');
   }
   const options = Object.entries(command.options).map(([name, spec]) => [optionWord(name, spec), spec.help] as const);
-  lines.push('Options:', ...table([...options, ['-h, --help', 'This text']]), '');
+  lines.push('Options:', ...table([...options, ['-h, --help', 'Print this text']]), '');
   for (const paragraph of command.details) lines.push(...wrap(paragraph, COLUMNS), '');
   return lines.join('\n');
 }

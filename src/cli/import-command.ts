@@ -24,18 +24,18 @@ const DEFAULT_AGENT = 'default';
 export const importCommand: Command = {
   name: 'import',
   summary: 'Read the history of a session from JSON lines',
-  positionals: [{ name: 'session', required: true, help: 'Session to fill; made when it does not exist' }],
+  positionals: [{ name: 'session', required: true, help: 'Session to fill; created if missing' }],
   options: {
     data: DATA_OPTION,
     in: { kind: 'text', value: 'FILE', help: 'File to read (default: stdin)' },
     agent: { kind: 'text', value: 'NAME', help: `Agent of a new session (default: ${DEFAULT_AGENT})` },
-    replace: { kind: 'flag', help: 'Put the lines in the place of the messages a session has' },
+    replace: { kind: 'flag', help: 'Replace the messages of an existing session' },
     json: JSON_OPTION,
   },
   details: [
-    'Reads what `troupe export --history` and `session.history.export()` write: a head with the version of the form, then a message a line. The messages of `troupe export` without --history are refused: they do not say which of them were one answer, nor what the model thought.',
-    'Exchanges that were cut off, a call without a result and a result without a call, are left out. All lines become one durable event, or none does.',
-    'Calls no model and runs no tool. Refuses while a process has the directory open, and where sessions of the same agent have work: the program they belong to goes on with that.',
+    'Reads what `troupe export --history` and `session.history.export()` write: a head with the format version, then one message per line. The messages of `troupe export` without --history are refused: they lack the thoughts of the model, and which messages were one answer.',
+    'Interrupted exchanges are left out: a call without a result, a result without a call. All lines become one durable event, or none does.',
+    'Calls no model and runs no tool. Refuses while a process has the directory open, and while sessions of the same agent have work: their own program continues it.',
   ],
   run,
 };
@@ -60,7 +60,7 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
 }
 
 function leftOut(messages: number): string {
-  return messages > 0 ? `; ${counted(messages, 'message')} of exchanges that were cut off left out` : '';
+  return messages > 0 ? `; ${counted(messages, 'message')} of interrupted exchanges left out` : '';
 }
 
 /** Puts the messages into the session; resolves to the session's number of messages afterwards. */
@@ -106,13 +106,13 @@ function agentFor(sessions: StoredSessions, { id, agent, replace }: Wanted): str
   }
   if (found !== undefined && found.messages > 0 && !replace) {
     const has = `session ${JSON.stringify(id)} has ${counted(found.messages, 'message')}`;
-    throw new UsageError(`${has}; --replace puts the lines in their place`);
+    throw new UsageError(`${has}; --replace replaces them`);
   }
   const name = agent ?? found?.agent ?? DEFAULT_AGENT;
   const busy = sessions.list().find((each) => each.agent === name && (each.state !== 'idle' || each.mailbox > 0));
   if (busy === undefined) return name;
   throw new ConfigError(
-    `session ${JSON.stringify(busy.id)} of the agent ${JSON.stringify(name)} has work, which opening the directory would go on with; let its program finish first`,
+    `session ${JSON.stringify(busy.id)} of the agent ${JSON.stringify(name)} has work, which opening the directory would continue; let its program finish first`,
   );
 }
 

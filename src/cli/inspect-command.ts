@@ -99,7 +99,7 @@ interface Place {
 
 function withFacts(sessions: StoredSessions, { id, depth }: Place): TreeEntry {
   const session: StoredSession | undefined = sessions.session(id);
-  if (session === undefined) throw new Error(`session ${id} is listed and cannot be read`);
+  if (session === undefined) throw new Error(`session ${id} is listed but cannot be read`);
   return { session, depth };
 }
 

@@ -32,14 +32,14 @@ export const runCommand: Command = {
       max: REVIEW_FILES_MAX,
       help: `Files at most, the first by path (default: ${REVIEW_FILES_DEFAULT})`,
     },
-    fresh: { kind: 'flag', help: 'Forget what an earlier run of the same review left, and start over' },
+    fresh: { kind: 'flag', help: 'Discard an earlier run of the same review, and start over' },
     scripted: { kind: 'flag', help: 'Use the scripted model even if there is a key' },
     json: { kind: 'flag', help: 'Print one JSON object at the end; progress goes to stderr' },
   },
   details: [
     'A reviewer session spawns a reader for each source file. Each reads its file with read_file, in a tool thread, and reports into the mailbox of the reviewer, which answers with a review index.',
     'With ANTHROPIC_API_KEY (or ANTHROPIC_AUTH_TOKEN) Claude answers. Without, a scripted model does: rules that work from the tool results they are given, and say so.',
-    'Killed in the middle and started again with the same options, it goes on where it was, repeats no finished call, and ends with the same index. Exit codes: 0, 1 it failed, 2 bad arguments, 130 or 143 stopped by a signal.',
+    'Killed in the middle and started again with the same options, it continues where it was, repeats no finished call, and ends with the same index. Exit codes: 0, 1 it failed, 2 bad arguments, 130 or 143 stopped by a signal.',
   ],
   run,
 };
@@ -152,7 +152,7 @@ async function work(job: Job, runtime: Runtime, meter: RunMeter, messages: Outpu
 async function makePlan(order: ReviewOrder, messages: Output): Promise<ReviewPlan> {
   const walk = await findSourceFiles(order.directory);
   if (walk.isCut) {
-    messages.write(`The directory has more than ${number(REVIEW_ENTRIES_MAX)} entries; the rest was not looked at.\n`);
+    messages.write(`The directory has more than ${number(REVIEW_ENTRIES_MAX)} entries; the rest was not read.\n`);
   }
   if (walk.files.length > 0) return planReview(order, walk);
   throw new UsageError(`--dir ${order.directory} has no source files (${SOURCE_KINDS}) to review`);
@@ -178,13 +178,13 @@ async function refusal(runtime: Runtime, board: ReviewBoard, signal: AbortSignal
       if (event.type === 'authentication_required') {
         const why = errorFromShape(event.error);
         throw new ModelAuthenticationError(
-          `the model refused the credentials: ${why.message}. With a good ANTHROPIC_API_KEY the same command goes on from here.`,
+          `the model refused the credentials: ${why.message}. With a valid ANTHROPIC_API_KEY the same command continues from here.`,
           { cause: why },
         );
       }
       board.warning =
         event.type === 'llm.retry'
-          ? `${event.session}: the model refused (${event.status ?? 'no connection'}); again in ${Math.ceil(event.waitMs / 1_000)} s`
+          ? `${event.session}: the model refused (${event.status ?? 'no connection'}); next attempt in ${Math.ceil(event.waitMs / 1_000)} s`
           : undefined;
     }
   } catch (error) {

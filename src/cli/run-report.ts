@@ -95,7 +95,7 @@ function nextCommands(
   const where = dataArgument(data, surroundings);
   return [
     { command: `${invocation} inspect${where}`, why: 'all sessions, and why each rests' },
-    { command: `${invocation} inspect ${id}:1${where}`, why: 'what one reader was told and said' },
+    { command: `${invocation} inspect ${id}:1${where}`, why: 'the messages of one reader' },
     { command: `${invocation} tail ${id}${where}`, why: 'the log of the reviewer' },
   ];
 }

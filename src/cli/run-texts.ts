@@ -33,7 +33,7 @@ export function standingText(plan: ReviewPlan, standing: ReviewStanding, before:
   const files = counted(plan.files.length, 'source file');
   const rest = plan.leftOut === 0 ? '' : ` (${number(plan.leftOut)} more are left out)`;
   if (standing === 'continued') {
-    return `Goes on with a review that was interrupted: ${number(before)} of ${files} were read before.\n\n`;
+    return `Continues an interrupted review: ${number(before)} of ${files} were read before.\n\n`;
   }
   const bytes = plan.files.reduce((sum, file) => sum + file.bytes, 0);
   const cost =
@@ -43,8 +43,8 @@ export function standingText(plan: ReviewPlan, standing: ReviewStanding, before:
 
 /** The text after a signal ended the run. `again`: the command that continues it. */
 export function stoppedText(signal: StopSignal, again: string): string {
-  const why = signal === 'SIGINT' ? 'Stopped' : 'Told to stop';
-  return `${why}. Everything so far is in the log; this goes on from there:\n  ${again}\n`;
+  const why = signal === 'SIGINT' ? 'Stopped' : 'Terminated';
+  return `${why}. Everything so far is in the log; this command continues:\n  ${again}\n`;
 }
 
 /** The command that repeats the same review. */

@@ -22,8 +22,8 @@ export const sendCommand: Command = {
   name: 'send',
   summary: 'Send a message to a session and print its answer',
   positionals: [
-    { name: 'session', required: true, help: 'Session to send to; made when it does not exist' },
-    { name: 'text', required: true, rest: true, help: 'What to say; behind -- if it begins with a dash' },
+    { name: 'session', required: true, help: 'Session to send to; created if missing' },
+    { name: 'text', required: true, rest: true, help: 'Text of the message; after -- if it begins with a dash' },
   ],
   options: {
     data: DATA_OPTION,
@@ -32,7 +32,7 @@ export const sendCommand: Command = {
   },
   details: [
     'A new session is answered by Claude, with the key in ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN. A session of a review is answered as its review was, by Claude or by the scripted model. Other sessions are of agents that only the program that made them defines: send to them from there.',
-    'Opening a data directory goes on with everything of the same agents that was interrupted in it.',
+    'Opening a data directory continues all interrupted work of the same agents.',
   ],
   run,
 };
@@ -109,7 +109,7 @@ function answering(sessions: StoredSessions, id: string): Answering {
   const { reviewer, reader } = reviewAgents(root);
   if (!isReviewId(root) || (agent !== reviewer && agent !== reader)) {
     throw new ConfigError(
-      `session ${JSON.stringify(id)} is of the agent ${JSON.stringify(agent)}, which only the program that made it defines; send from there`,
+      `session ${JSON.stringify(id)} has the agent ${JSON.stringify(agent)}, which only its own program defines; send from there`,
     );
   }
   const plan = sessions

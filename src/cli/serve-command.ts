@@ -18,17 +18,19 @@ const TOKEN_VARIABLE = 'TROUPE_TOKEN';
 export const serveCommand: Command = {
   name: 'serve',
   summary: 'Serve a data directory over HTTP',
-  positionals: [{ name: 'dir', required: false, help: `Data directory, made if need be (default: ${DEFAULT_DATA})` }],
+  positionals: [
+    { name: 'dir', required: false, help: `Data directory, created if missing (default: ${DEFAULT_DATA})` },
+  ],
   options: {
     port: {
       kind: 'count',
       value: 'PORT',
       min: 0,
       max: 65_535,
-      help: `Port to listen at; 0: any free one (default: ${SERVE_PORT_DEFAULT})`,
+      help: `Port to listen on; 0: any free one (default: ${SERVE_PORT_DEFAULT})`,
     },
-    host: { kind: 'text', value: 'ADDRESS', help: 'Address to listen at (default: 127.0.0.1); others need a token' },
-    token: { kind: 'text', value: 'TOKEN', help: `Asked for with every request; better given in ${TOKEN_VARIABLE}` },
+    host: { kind: 'text', value: 'ADDRESS', help: 'Address to listen on (default: 127.0.0.1); others need a token' },
+    token: { kind: 'text', value: 'TOKEN', help: `Required in every request; better set as ${TOKEN_VARIABLE}` },
     'connections-per-address': {
       kind: 'count',
       value: 'N',
@@ -45,8 +47,8 @@ export const serveCommand: Command = {
   },
   details: [
     'POST /sessions, POST /sessions/:id/messages, GET /sessions/:id/events and the rest are in GET /openapi.json; the observer page is at /observer/, figures for Prometheus at /metrics.',
-    'Without --agents there is one agent, answered by Claude with the key in ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN. Sessions of agents that are not given are shown, and wait.',
-    'Opening a data directory goes on with everything of its agents that was interrupted. A signal drains: nothing new is taken (503), running turns have ten seconds, event streams end, the directory is closed. After SIGTERM the exit code is 0; a second signal ends the process at once.',
+    'Without --agents there is one agent, answered by Claude with the key in ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN. Sessions of other agents are shown, and wait.',
+    'Opening a data directory continues all interrupted work of its agents. A signal drains: nothing new is accepted (503), running turns have ten seconds, event streams end, the directory is closed. After SIGTERM the exit code is 0; a second signal ends the process at once.',
   ],
   run,
 };
@@ -57,7 +59,7 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
   const module = given.text('agents');
   const options = module === undefined ? { provider: anthropic() } : await optionsOf(module, directory);
   if (module === undefined && !hasCredentials(environment)) {
-    stderr.write('Without ANTHROPIC_API_KEY sessions can be looked at; messages to them will find no model.\n');
+    stderr.write('Without ANTHROPIC_API_KEY sessions can be read; messages to them reach no model.\n');
   }
   await prepareDataDirectory(data);
   let stop: (signal: StopSignal) => void = () => undefined;

@@ -68,7 +68,7 @@ function eventOf(block: string): SessionEvent | undefined {
     .join('\n');
   if (data === '') return undefined;
   const parsed = eventSchema.safeParse(JSON.parse(data));
-  if (!parsed.success) throw new Error('the server told something that is no event of a session');
+  if (!parsed.success) throw new Error('the server sent something that is not an event of a session');
   return parsed.data as SessionEvent;
 }
 

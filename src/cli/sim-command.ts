@@ -33,7 +33,7 @@ export const simCommand: Command = {
       value: 'N',
       min: 0,
       max: SEEDS_MAX,
-      help: 'Replay this one seed and print all that happens',
+      help: 'Replay this one seed and print every step',
     },
     seeds: { kind: 'count', value: 'N', min: 1, max: SEEDS_MAX, help: `Seeds to run (default: ${SEEDS_DEFAULT})` },
     from: { kind: 'count', value: 'N', min: 0, max: SEEDS_MAX, help: 'First seed (default: 1)' },
@@ -85,7 +85,7 @@ async function replay(seed: number, isJson: boolean, { stdout }: Surroundings): 
 
 function failureText(result: SimulationResult, commit: string): string {
   const trace = result.trace.slice(-TRACE_LINES).join('\n');
-  return `seed ${result.seed} at ${commit} failed:\n${violationsText(result)}\nthe last of what happened:\n${trace}\n\nreplay: npx troupe sim --seed ${result.seed}\n\n`;
+  return `seed ${result.seed} at ${commit} failed:\n${violationsText(result)}\nthe last steps:\n${trace}\n\nreplay: npx troupe sim --seed ${result.seed}\n\n`;
 }
 
 function violationsText({ violations }: SimulationResult): string {

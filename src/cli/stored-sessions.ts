@@ -134,12 +134,12 @@ function whyItRests(state: SessionState): StoredSession['why'] {
     const { reason: exit, error } = state.exit;
     return { reason: exit, detail: error === undefined ? exit : `${exit}: ${error.message}` };
   }
-  if (reason === 'waiting_for_model') return { reason, detail: 'stopped in a model call; open goes on' };
+  if (reason === 'waiting_for_model') return { reason, detail: 'interrupted in a model call; open continues it' };
   if (reason === 'waiting_for_tools') {
     const names = [...new Set([...state.openCalls.values()].map((call) => call.name))].join(', ');
-    return { reason, detail: `stopped in ${names}; open goes on` };
+    return { reason, detail: `interrupted in ${names}; open continues it` };
   }
-  if (reason === 'starting') return { reason, detail: 'has work; open goes on' };
+  if (reason === 'starting') return { reason, detail: 'has work; open continues it' };
   return { reason, detail };
 }
 

@@ -35,13 +35,13 @@ export const tailCommand: Command = {
       max: INSPECT_LIMIT_MAX,
       help: `Events at most (default: ${TAIL_EVENTS_DEFAULT})`,
     },
-    url: { kind: 'text', value: 'URL', help: 'A running server, in place of a data directory' },
+    url: { kind: 'text', value: 'URL', help: 'A running server, instead of a data directory' },
     token: { kind: 'text', value: 'TOKEN', help: 'Token of the server (default: $TROUPE_TOKEN)' },
-    follow: { kind: 'flag', help: 'With --url: go on with what happens, until stopped' },
+    follow: { kind: 'flag', help: 'With --url: continue with new events, until stopped' },
     json: { kind: 'flag', help: 'Print each event whole, one JSON object a line' },
   },
   details: [
-    'Every durable event of a session has a number, in one order without gaps; --after goes on behind the last one seen. Reads the log only. Refuses while a process has the directory open: its server can be asked with --url.',
+    'Every durable event of a session has a number, in one order without gaps; --after continues after the last one seen. Reads the log only. Refuses while a process has the directory open: its server can be asked with --url.',
   ],
   run,
 };

@@ -104,5 +104,5 @@ function pendingLine(entry: Pending, reader: TranscriptReader): string | null {
 }
 
 function noRow(type: never): Error {
-  return new Error(`nothing says how ${describeValue(type)} is told`);
+  return new Error(`a transcript has no form for ${describeValue(type)}`);
 }

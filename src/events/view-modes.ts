@@ -178,5 +178,5 @@ function memberOf(input: unknown, name: string): string | undefined {
 }
 
 function noRow(type: never): Error {
-  return new Error(`nothing says how ${describeValue(type)} is shown`);
+  return new Error(`no view mode has a cell for ${describeValue(type)}`);
 }

@@ -212,7 +212,7 @@ function stepsOf(members: object): readonly Step[] {
 function shortEvent(event: SessionEvent, mode: ShortViewMode): ViewedEvent {
   const { session, at, seq, type } = event;
   const steps = EVENT_STEPS.get(type);
-  if (steps === undefined) throw new Error(`nothing says what an event ${describeValue(type)} carries`);
+  if (steps === undefined) throw new Error(`the members of an event ${describeValue(type)} are not listed`);
   const seen: Record<string, unknown> = seq === undefined ? { session, at, type } : { session, at, seq, type };
   copyInto(seen, event, steps, mode);
   const rendered = cellOf(event, mode);

@@ -48,7 +48,7 @@ export class MeterRecorder {
     this.#flushes = meter.createCounter(INSTRUMENT.flushes, { unit: '{flush}', description: 'Flushes of the store.' });
     this.#commitTurns = meter.createHistogram(INSTRUMENT.commitTurns, {
       unit: '{turn}',
-      description: 'Turns of actors that share a flush, on average since the last look.',
+      description: 'Transitions that share a flush, on average since the last collection.',
       advice: { explicitBucketBoundaries: [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024] },
     });
     this.#stopObserving = observe(meter, counters);

@@ -131,7 +131,7 @@ export const metrics: z.ZodType = z.looseObject({
   halfSteps: z.number(),
   turns: z.number(),
   restarts: z.number(),
-  loopDelayMs: z.number().describe('How late the loop of the host thread is, on average'),
+  loopDelayMs: z.number().describe('Mean delay of the loop of the host thread'),
   loopDelayP99Ms: z.number(),
   memoryBytes: z.number().describe('Resident memory of the process'),
   eventStreams: z.number(),

@@ -100,12 +100,10 @@ function routerOf(server: ServerParts, guard: Guard, failed: (error: unknown) =>
   // Matched last: the path is known, but it does not have this method.
   for (const [path, allow] of methodsOf(ROUTES)) {
     router.all(path, () =>
-      failed(new HttpProblem('method_not_allowed', `the methods here are ${allow}`, { headers: { allow } })),
+      failed(new HttpProblem('method_not_allowed', `allowed methods: ${allow}`, { headers: { allow } })),
     );
   }
-  router.notFound(() =>
-    failed(new HttpProblem('not_found', 'nothing is at this path; /openapi.json has all there are')),
-  );
+  router.notFound(() => failed(new HttpProblem('not_found', 'unknown path; /openapi.json lists all paths')));
   router.onError((error) => failed(error));
   return router;
 }

@@ -30,7 +30,7 @@ const send = route({
   method: 'POST',
   isNewWork: true,
   path: '/sessions/:id/messages',
-  summary: 'Put a message into the mailbox; a session that is not there is made of the first agent',
+  summary: 'Put a message into the mailbox; a missing session is created with the first agent',
   query: noQuery,
   body: z.strictObject({
     content,
@@ -44,7 +44,7 @@ const send = route({
     problemAnswer(400, 'Not a message'),
     problemAnswer(409, 'The session is busy (deliver: reject), or the key was used for another message'),
     problemAnswer(413, 'The message is too large'),
-    problemAnswer(429, 'The mailbox is full; Retry-After says when to come again'),
+    problemAnswer(429, 'The mailbox is full; Retry-After says when to try again'),
   ],
   async handle({ part, body, server: { runtime } }) {
     const { content: said, ...options } = body;
@@ -64,7 +64,7 @@ const send = route({
 const messages = route({
   method: 'GET',
   path: '/sessions/:id/messages',
-  summary: 'Messages of the log, oldest first; fewer than asked for where they are large',
+  summary: 'Messages of the log, oldest first; fewer than requested if they are large',
   query: z.strictObject({
     after: wholeNumber.optional().describe('Messages after this number'),
     limit: pageSize.optional(),
@@ -83,9 +83,9 @@ const messages = route({
 const pending = route({
   method: 'GET',
   path: '/sessions/:id/pending',
-  summary: 'The mailbox in drain order; fewer than asked for where they are large',
+  summary: 'The mailbox in drain order; fewer than requested if they are large',
   query: z.strictObject({
-    after: z.string().optional().describe('The next of the page before'),
+    after: z.string().optional().describe('The value of next in the previous page'),
     limit: pageSize.optional(),
     token,
   }),
@@ -115,8 +115,7 @@ const recall = route({
 const receipt = route({
   method: 'GET',
   path: '/sessions/:id/receipts/:receipt',
-  summary:
-    'What became of a message; by the number of its entry, of the session there is now, or by the id of the receipt',
+  summary: 'The outcome of a message, by the number of its entry in the current session, or by the id of the receipt',
   query: z.strictObject({
     wait: z.literal('answer').optional().describe('Answers when the turn that consumed the message has ended'),
     token,
@@ -124,7 +123,7 @@ const receipt = route({
   answers: [
     {
       status: 200,
-      description: 'Where the message is, and with wait=answer what was answered',
+      description: 'Where the message is, and with wait=answer the answer',
       schema: answers.receiptStatus,
     },
     UNKNOWN,
@@ -145,10 +144,9 @@ const events = route({
   method: 'GET',
   path: '/sessions/:id/events',
   door: 'stream',
-  summary:
-    'Events of a session as server-sent events: those there are, then those that come. `id` is the sequence number',
+  summary: 'Events of a session as server-sent events: existing ones, then new ones. `id` is the sequence number',
   query: z.strictObject({
-    after: wholeNumber.optional().describe('Events after this number; a Last-Event-ID header wins'),
+    after: wholeNumber.optional().describe('Events after this number; a Last-Event-ID header takes precedence'),
     mode: viewMode.optional(),
     deltas: deltas.optional(),
     token,

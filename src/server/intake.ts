@@ -17,7 +17,7 @@ export class Intake {
   /** Throws `CancelledError` (503) once it is closed. */
   check(): void {
     if (this.#isOpen) return;
-    throw new CancelledError('the server is closing: it takes nothing new', {
+    throw new CancelledError('the server is closing: it accepts nothing new', {
       retryable: true,
       data: { retryAfterMs: SERVER_FULL_RETRY_MS },
     });

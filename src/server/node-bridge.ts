@@ -84,7 +84,7 @@ function toRequest(incoming: IncomingMessage, signal: AbortSignal): Request {
     if (remoteAddress !== undefined) setPeer(request, remoteAddress);
     return request;
   } catch (error) {
-    throw unreadable('this is no request', error);
+    throw unreadable('this is not a request', error);
   }
 }
 

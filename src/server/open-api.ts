@@ -27,7 +27,7 @@ export function openApiDocument(routes: readonly Route[], version: string): stri
     paths,
     components: {
       securitySchemes: {
-        bearer: { type: 'http', scheme: 'bearer', description: 'Where the server was given a token' },
+        bearer: { type: 'http', scheme: 'bearer', description: 'If the server has a token' },
       },
     },
   });

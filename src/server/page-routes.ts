@@ -60,7 +60,7 @@ const page = route({
   method: 'GET',
   path: '/observer/*',
   door: 'open',
-  summary: 'The observer page and its files; ask for no token, hold no data',
+  summary: 'The observer page and its files; they need no token and hold no data',
   query: anyQuery,
   answers: [{ status: 200, description: 'The file', mediaType: 'text/html' }, problemAnswer(404, 'No such file')],
   async handle({ part, server }) {

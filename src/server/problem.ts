@@ -34,50 +34,50 @@ export interface Problem {
 
 /** Status and title of each code. */
 const TABLE: Readonly<Record<ProblemCode, readonly [status: number, title: string]>> = {
-  config: [400, 'A value is not of the form asked for'],
+  config: [400, 'A value is not of the expected form'],
   unknown_agent: [400, 'No such agent'],
   unknown_session: [404, 'No such session'],
   invalid_name: [400, 'Not a name'],
   content: [400, 'Not a message'],
   session_busy: [409, 'The session is busy'],
   key_reused: [409, 'The key was used for another message'],
-  out_of_memory: [503, 'The session needs more memory than there is'],
+  out_of_memory: [503, 'The session needs more memory than its thread has'],
   mailbox_full: [429, 'The mailbox is full'],
   limit: [422, 'A limit was reached'],
   store_locked: [503, 'The store is in use'],
   store_corrupt: [500, 'The store is damaged'],
-  store_full: [507, 'The store takes no more'],
+  store_full: [507, 'The store refuses writes'],
   store_lost: [503, 'The store was removed or replaced under the runtime'],
   store_version: [500, 'The store is of a newer version'],
   turn_failed: [502, 'The turn failed'],
   cancelled: [503, 'Cancelled'],
   timeout: [504, 'Too late'],
   model_authentication: [502, 'The model refused the credentials'],
-  model_rate_limited: [429, 'The model is asked too often'],
+  model_rate_limited: [429, 'The rate limit of the model was reached'],
   model_overloaded: [503, 'The model is overloaded'],
   model_invalid_request: [502, 'The model refused the request'],
-  model_protocol: [502, 'The model answered nonsense'],
+  model_protocol: [502, 'The answer of the model is invalid'],
   model_timeout: [504, 'The model did not answer in time'],
   model_connection: [502, 'The model cannot be reached'],
   callback_required: [400, 'A function is missing'],
   lookup_key_required: [400, 'Neither an id nor a call id was given'],
   lookup_key_ambiguous: [400, 'Both an id and a call id were given'],
   message_not_found: [404, 'The history has no such message'],
-  tool_message_not_removable: [409, 'A result leaves with its call, never alone'],
-  files_require_prompt: [400, 'Files need a word to go with them'],
-  invalid_index: [400, 'No such place'],
+  tool_message_not_removable: [409, 'A result is removed only with its call'],
+  files_require_prompt: [400, 'Files need a text beside them'],
+  invalid_index: [400, 'No such position'],
   invalid_task: [400, 'No such task'],
   invalid_argument: [400, 'An argument cannot be used'],
   internal: [500, 'Internal error'],
   bad_request: [400, 'Not a request'],
   unauthorized: [401, 'A token is needed'],
-  forbidden: [403, 'Not from there'],
-  not_found: [404, 'Nothing is here'],
-  method_not_allowed: [405, 'Not this method'],
+  forbidden: [403, 'The host or origin is not allowed'],
+  not_found: [404, 'Unknown path'],
+  method_not_allowed: [405, 'Method not allowed'],
   body_too_large: [413, 'The body is too large'],
-  unsupported_media_type: [415, 'Not this kind of body'],
+  unsupported_media_type: [415, 'Unsupported type of body'],
   headers_too_large: [431, 'The headers are too large'],
-  request_timeout: [408, 'The request came too late'],
+  request_timeout: [408, 'The request was not complete in time'],
 };
 
 /** A request that cannot be answered; thrown on the way to its answer. */
@@ -124,7 +124,7 @@ export function problemResponse(thrown: unknown, onInternal: (error: unknown) =>
 export function problemOf(thrown: unknown): Problem {
   if (thrown instanceof HttpProblem) return problem(thrown.code, thrown.message, false);
   if (!(thrown instanceof TroupeError) || thrown.code === 'internal') {
-    return problem('internal', 'The request failed inside the server, which knows more', false);
+    return problem('internal', 'The request failed inside the server, which reported the reason', false);
   }
   // A code of a newer library that this table lacks counts as an internal failure.
   if (!Object.hasOwn(TABLE, thrown.code)) return problem('internal', thrown.message, thrown.retryable);

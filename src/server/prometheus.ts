@@ -21,20 +21,20 @@ type Figure = Exclude<keyof RuntimeMetrics, 'degraded'>;
 export const PROMETHEUS_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
 
 const FAMILIES: Readonly<Record<Figure, Family>> = {
-  turns: ['troupe_actor_turns_total', 'counter', 'Actor turns committed.'],
+  turns: ['troupe_actor_turns_total', 'counter', 'Transitions committed.'],
   halfSteps: ['troupe_half_steps_total', 'counter', 'Half-steps: claims that led to a model call.'],
   modelCalls: ['troupe_model_calls_total', 'counter', 'Model calls started, attempts included.'],
   toolCalls: ['troupe_tool_calls_total', 'counter', 'Tool calls started.'],
   accepted: ['troupe_accepted_messages_total', 'counter', 'Mailbox entries accepted.'],
-  staleCompletions: ['troupe_stale_completions_total', 'counter', 'Completions dropped as no longer current.'],
+  staleCompletions: ['troupe_stale_completions_total', 'counter', 'Completions dropped as obsolete.'],
   sessionsHot: ['troupe_sessions_in_memory', 'gauge', 'Sessions in memory.'],
   sessionsLive: ['troupe_sessions_live', 'gauge', 'Sessions in a turn.'],
-  sessionsQueued: ['troupe_sessions_queued', 'gauge', 'Sessions that wait for a place among the live ones.'],
+  sessionsQueued: ['troupe_sessions_queued', 'gauge', 'Sessions that wait for admission.'],
   modelCallsRunning: ['troupe_model_calls_running', 'gauge', 'Model calls in flight.'],
   modelCallsWaiting: ['troupe_model_calls_waiting', 'gauge', 'Model calls held back by rates or a common pause.'],
   toolCallsRunning: ['troupe_tool_calls_running', 'gauge', 'Tool calls in flight.'],
   flushes: ['troupe_journal_flushes_total', 'counter', 'Group commits flushed.'],
-  journalTurns: ['troupe_journal_turns_total', 'counter', 'Turns written to the journal.'],
+  journalTurns: ['troupe_journal_turns_total', 'counter', 'Transitions written to the journal.'],
   stalls: ['troupe_session_thread_stalls_total', 'counter', 'Times a session thread stood still for a second or more.'],
   restarts: ['troupe_session_thread_restarts_total', 'counter', 'Session threads that died and were replaced.'],
 };

@@ -36,7 +36,7 @@ export const key: z.ZodType<string> = z
   .string()
   .min(1)
   .max(KEY_CHARACTERS_MAX)
-  .describe('Idempotency: the same key and content are taken once');
+  .describe('Idempotency: the same key and content are accepted once');
 
 /** The requested page size, or the default. */
 export function sizeOf(limit: string | undefined): number {

@@ -55,7 +55,7 @@ export function readQuery<T>(parameters: URLSearchParams, schema: z.ZodType<T>):
 async function readBytes(request: Request): Promise<Uint8Array> {
   if (Number(request.headers.get('content-length') ?? 0) > SERVER_BODY_BYTES_MAX) throw tooLarge();
   if (request.body === null) return new Uint8Array();
-  if (request.bodyUsed) throw new HttpProblem('bad_request', 'the body was read by somebody else before');
+  if (request.bodyUsed) throw new HttpProblem('bad_request', 'the body was already read by other code');
   const reader = request.body.getReader();
   const pieces: Uint8Array[] = [];
   let size = 0;
@@ -129,6 +129,6 @@ function checked<T>(schema: z.ZodType<T>, value: unknown, what: string): T {
   const issue = result.error.issues[0];
   const path = issue?.path.map(String).join('.') ?? '';
   const where = path === '' ? what : `${JSON.stringify(path.slice(0, 100))} of ${what}`;
-  const why = issue?.message.slice(0, MESSAGE_CHARACTERS_MAX) ?? 'not of the form asked for';
+  const why = issue?.message.slice(0, MESSAGE_CHARACTERS_MAX) ?? 'not of the expected form';
   throw new HttpProblem('bad_request', `${where}: ${why}`);
 }

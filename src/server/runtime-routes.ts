@@ -9,14 +9,14 @@ const info = route({
   path: '/info',
   summary: 'Versions, threads, durability, directory',
   query: noQuery,
-  answers: [{ status: 200, description: 'What the runtime is', schema: answers.info }],
+  answers: [{ status: 200, description: 'Facts about the runtime', schema: answers.info }],
   handle: ({ server }) => json(server.runtime.info()),
 });
 
 const metricsJson = route({
   method: 'GET',
   path: '/metrics.json',
-  summary: 'Counters since the runtime was opened, and how its host does',
+  summary: 'Counters since the runtime was opened, and the load of its host',
   query: noQuery,
   answers: [{ status: 200, description: 'The counters', schema: answers.metrics }],
   handle: ({ server: { runtime, watch, streams } }) => json({ ...runtime.metrics(), ...watch.metrics(streams.size) }),
@@ -36,11 +36,11 @@ const health = route({
   method: 'GET',
   path: '/healthz',
   door: 'open',
-  summary: 'Whether the store takes writes; asks for no token',
+  summary: 'Whether the store accepts writes; needs no token',
   query: noQuery,
   answers: [
     { status: 200, description: 'It does', schema: answers.health },
-    { status: 503, description: 'It does not; reads go on', schema: answers.health },
+    { status: 503, description: 'It does not; reads still work', schema: answers.health },
   ],
   handle({ server }) {
     const isDegraded = server.runtime.metrics().degraded !== undefined;
@@ -53,11 +53,11 @@ const ready = route({
   method: 'GET',
   path: '/readyz',
   door: 'open',
-  summary: 'Whether messages are taken and answered; asks for no token',
+  summary: 'Whether messages are accepted and answered; needs no token',
   query: noQuery,
   answers: [
     { status: 200, description: 'They are', schema: answers.readiness },
-    { status: 503, description: 'They are not: send them elsewhere', schema: answers.readiness },
+    { status: 503, description: 'They are not; send them elsewhere', schema: answers.readiness },
   ],
   async handle({ server: { runtime, intake } }) {
     const isReady = intake.isOpen && (await runtime.isReady());

@@ -143,7 +143,7 @@ function listen(server: Server, { host, port }: CheckedServeOptions): Promise<vo
     const onError = (error: unknown): void => {
       const { message } = asError(error);
       reject(
-        new ConfigError(`cannot listen at ${inUrl(host)}:${port}: ${message}`, { cause: error, data: { host, port } }),
+        new ConfigError(`cannot listen on ${inUrl(host)}:${port}: ${message}`, { cause: error, data: { host, port } }),
       );
     };
     server.once('error', onError);
@@ -157,7 +157,7 @@ function listen(server: Server, { host, port }: CheckedServeOptions): Promise<vo
 /** Input that is not HTTP, or comes too late, is answered as far as possible, and the connection is closed. */
 function refuse(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
-  const [code, detail] = REFUSALS[error.code ?? ''] ?? (['bad_request', 'this is no request'] as const);
+  const [code, detail] = REFUSALS[error.code ?? ''] ?? (['bad_request', 'this is not a request'] as const);
   const problem = problemOf(new HttpProblem(code, detail));
   const body = JSON.stringify(problem);
   const head = `HTTP/1.1 ${problem.status} ${STATUS_CODES[problem.status]}\r\nconnection: close\r\ncontent-type: application/problem+json`;

@@ -19,7 +19,7 @@ import {
 } from './query-parts.ts';
 import { given, json, jsonInTick, type Route, type RouteAnswer, route } from './route.ts';
 
-const place = wholeNumber.describe('The next of the page before');
+const place = wholeNumber.describe('The value of next in the previous page');
 const UNKNOWN: RouteAnswer = problemAnswer(404, 'There is no such session');
 
 const list = route({
@@ -51,15 +51,15 @@ const create = route({
   method: 'POST',
   isNewWork: true,
   path: '/sessions',
-  summary: 'Make a session, unless it exists',
+  summary: 'Create a session, unless it exists',
   query: noQuery,
   body: z.strictObject({
     id: z.string().describe('^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$'),
-    agent: z.string().optional().describe('What a new session is made of; default: the first agent'),
+    agent: z.string().optional().describe('Agent of a new session; default: the first agent'),
   }),
   answers: [
     { status: 201, description: 'Made', schema: answers.session },
-    { status: 200, description: 'It was there; its agent stays what it is', schema: answers.session },
+    { status: 200, description: 'It existed; its agent is unchanged', schema: answers.session },
     problemAnswer(400, 'Not an id, or no such agent'),
   ],
   async handle({ body, server: { runtime } }) {
@@ -111,7 +111,7 @@ const interrupt = route({
 const pause = route({
   method: 'POST',
   path: '/sessions/:id/pause',
-  summary: 'Start no half-step until resumed; what runs goes on',
+  summary: 'Start no half-step until resumed; running work continues',
   query: noQuery,
   body: noBody,
   answers: [{ status: 200, description: 'Paused', schema: answers.paused }, UNKNOWN],
@@ -148,7 +148,7 @@ const spawn = route({
     name: z.string().optional(),
     tools: z.array(z.string()).optional(),
     replies: z.enum(['mailbox', 'handle']).optional(),
-    budget: z.number().int().min(1).max(BUDGET_TOKENS_MAX).optional().describe('Tokens it and what it spawns may use'),
+    budget: z.number().int().min(1).max(BUDGET_TOKENS_MAX).optional().describe('Tokens it and its descendants may use'),
     key: key.optional(),
   }),
   answers: [
@@ -176,7 +176,7 @@ const approve = route({
     callId: z.string().min(1).max(256),
     allow: z.boolean(),
     reason: z.string().max(10_000).optional(),
-    input: z.record(z.string(), z.unknown()).optional().describe('Replaces what the model asked with'),
+    input: z.record(z.string(), z.unknown()).optional().describe('Replaces the input of the model'),
   }),
   answers: [
     { status: 200, description: 'Whether the decision holds, also when it is sent again', schema: answers.approved },
@@ -205,7 +205,7 @@ const explain = route({
 const viewport = route({
   method: 'GET',
   path: '/sessions/:id/viewport',
-  summary: 'The messages a model is shown now; fewer than asked for where they are large',
+  summary: 'The messages the model sees now; fewer than requested if they are large',
   query: z.strictObject({ after: place.optional(), limit: pageSize.optional(), token }),
   answers: [{ status: 200, description: 'A page of the messages', schema: answers.viewport }, UNKNOWN],
   async handle({ part, query, server: { runtime, pages } }) {

@@ -58,7 +58,7 @@ export function explain(state: SessionState, outside: Surroundings): Explanation
   }
   if (state.state === 'awaiting') return explainAwaiting(state, outside);
   if (state.held !== undefined) {
-    return { reason: 'waiting_for_listener', detail: 'who is asked at this message has not answered yet' };
+    return { reason: 'waiting_for_listener', detail: 'the listener asked about this message has not answered yet' };
   }
   if (waitsForApprovalOnly(state)) {
     const calls = state.approvals?.waiting.map((id) => `${state.openCalls.get(id)?.name} (${id})`).join(', ');
@@ -72,31 +72,31 @@ export function explain(state: SessionState, outside: Surroundings): Explanation
     return { reason: 'waiting_for_tools', detail: `${state.openCalls.size} calls run: ${names}` };
   }
   if (state.enrichment !== undefined) return { reason: 'preparing', detail: 'its next turn is being prepared' };
-  if (state.paused) return { reason: 'paused', detail: 'pause() was called; resume() goes on' };
+  if (state.paused) return { reason: 'paused', detail: 'pause() was called; resume() continues' };
   if (state.blocked !== undefined) {
     return { reason: 'blocked', detail: explainBlocked(state.blocked) };
   }
   if (state.suspended !== undefined && !state.mailbox.some((entry) => entry.type === 'user_message')) {
     const calls = `${state.openCalls.size} calls are pending`;
-    return { reason: 'suspended', detail: `${state.suspended.reason}; ${calls}; a message or resume() goes on` };
+    return { reason: 'suspended', detail: `${state.suspended.reason}; ${calls}; a message or resume() continues` };
   }
   const waiting = state.mailbox.filter((entry) => entry.kind === 'active').length;
   if (waiting === 0 && state.state === 'idle') return { reason: 'nothing_waits', detail: atRest(state.mailbox.length) };
   if (isPreparing(state.memory)) {
-    return { reason: 'preparing', detail: 'the oldest messages are being summed up; the turn begins behind that' };
+    return { reason: 'preparing', detail: 'the oldest messages are being summed up; the turn begins after that' };
   }
   if (outside.isQueued) {
-    const detail = 'other sessions have all places (limits.liveSessions, limits.liveBytes); it waits in line';
+    const detail = 'other sessions use up the admission (limits.liveSessions, limits.liveBytes); it waits in line';
     return { reason: 'queued', detail };
   }
   return { reason: 'starting', detail: `${waiting} entries are about to be promoted` };
 }
 
 function explainBlocked(error: ErrorShape): string {
-  if (!isRefusedRequest(error)) return `${error.message}; resume() goes on`;
+  if (!isRefusedRequest(error)) return `${error.message}; resume() continues`;
   const rule = error.data?.['rule'];
   const which = typeof rule === 'string' ? ` by rule ${rule}` : '';
-  const ways = 'an edit of the history, resume() or settings.recovery.rollbackFailed goes on';
+  const ways = 'an edit of the history, resume() or settings.recovery.rollbackFailed unblocks it';
   return `its request was refused${which}: ${error.message}; ${ways}`;
 }
 
@@ -119,7 +119,7 @@ function atRest(accompanying: number): string {
 /** The time at which undecided calls are denied, and the messages that wait for it. */
 function approvalDetails(state: SessionState, expiresMs: number | null): string {
   const expiresAt = approvalsExpireAt(state, expiresMs);
-  const expiry = expiresAt === undefined ? '' : `; denied at ${new Date(expiresAt).toISOString()} if nobody does`;
+  const expiry = expiresAt === undefined ? '' : `; denied at ${new Date(expiresAt).toISOString()} if undecided`;
   const messages = state.mailbox.filter((entry) => entry.type === 'user_message').length;
   return messages === 0 ? expiry : `${expiry}; ${messages} of the user's messages wait for that`;
 }

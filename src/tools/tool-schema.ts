@@ -96,7 +96,7 @@ function toolEffect(tool: Readonly<Record<string, unknown>>, label: string): Eff
   requireMember(label, 'effect', `one of ${EFFECTS.join(', ')}`, effect, EFFECTS.includes(effect));
   const hasProbe = typeof tool['probe'] === 'function';
   if (effect === 'probe' && !hasProbe) {
-    throw new ConfigError(`${label}: effect "probe" needs a function \`probe\` that tells what happened to a call`);
+    throw new ConfigError(`${label}: effect "probe" needs a function \`probe\` that returns the outcome of a call`);
   }
   return effect as Effect;
 }

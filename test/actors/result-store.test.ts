@@ -10,7 +10,7 @@ afterEach(() => rmSync(base, { recursive: true, force: true }));
 const LONG = Array.from({ length: 400 }, (_, line) => `line ${line}`).join('\n');
 const BOUNDS = { charactersMax: 1_000, bytesMax: 10_000 };
 
-/** A disk that notes what it is asked, and does what `act` says. */
+/** A disk that records its calls, and behaves as `act` says. */
 function diskOf(act: (step: DiskStep) => void): ResultDisk {
   return { perform: async (step) => act(step), performNow: act };
 }
@@ -26,7 +26,7 @@ describe.each(['shorten', 'shortenNow'] as const)('%s', (method) => {
     expect([statSync(file).mode & 0o777, statSync(dirname(file)).mode & 0o777]).toEqual([0o600, 0o700]);
   });
 
-  test('R1: the file is durable before its name leaves: written, synced, moved, and the move synced, in this order', async () => {
+  test('R1: the file is durable before its name is published: written, synced, moved, and the move synced, in this order', async () => {
     const steps: DiskStep['kind'][] = [];
     const resultStore = new ResultStore(directory, { disk: diskOf(({ kind }) => void steps.push(kind)) });
     expect(await resultStore[method](LONG, BOUNDS)).toContain('saved to: ');
@@ -36,7 +36,7 @@ describe.each(['shorten', 'shortenNow'] as const)('%s', (method) => {
     expect(steps.slice(6)).toEqual(['makeDirectory', ...each]);
   });
 
-  test('R1: of a store that does not outlive a power loss nothing is synced', async () => {
+  test('R1: a store that does not survive a power loss is not synced', async () => {
     const steps: DiskStep['kind'][] = [];
     const disk = diskOf(({ kind }) => void steps.push(kind));
     await new ResultStore(directory, { isSynced: false, disk })[method](LONG, BOUNDS);
@@ -58,7 +58,7 @@ describe.each(['shorten', 'shortenNow'] as const)('%s', (method) => {
     },
   );
 
-  test('a short result is left as it is, at once, and nothing is written', () => {
+  test('a short result stays unchanged, at once, and nothing is written', () => {
     const disk = diskOf(() => {
       throw new Error('nothing is to be written');
     });

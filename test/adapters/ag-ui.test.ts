@@ -1,6 +1,6 @@
 /**
- * Goal: a turn as an AG-UI run. Method: real runtimes with a scripted model; each event is parsed by the schemas of `@ag-ui/core`, and what
- * is opened must be closed before the run ends.
+ * Goal: a turn as an AG-UI run. Method: real runtimes with a scripted model. Each event is parsed by the schemas of
+ * `@ag-ui/core`, and everything opened must be closed before the run ends.
  */
 import { EventSchema } from '@ag-ui/core/schemas';
 import { describe, expect, test } from 'vitest';
@@ -19,7 +19,7 @@ async function eventsOf(response: Response): Promise<readonly AgUiEvent[]> {
   return lines.map((text) => {
     expect(text.startsWith('data: ')).toBe(true);
     const sent = JSON.parse(text.slice('data: '.length)) as AgUiEvent;
-    // Nothing is dropped or filled in on the way.
+    // Parsing drops and fills in nothing.
     expect(EventSchema.parse(sent)).toMatchObject(sent);
     return sent;
   });
@@ -33,7 +33,7 @@ async function runOf(
   return { runtime, events: await eventsOf(await agUiResponse(runtime.session('s'), content)) };
 }
 
-/** What the protocol wants: the run first and last, steps, messages and calls closed inside it. */
+/** The protocol requires the run first and last, with steps, messages and calls closed inside it. */
 function checkNesting(events: readonly AgUiEvent[]): void {
   const open = new Set<string>();
   const pairs = [
@@ -92,13 +92,13 @@ describe.each(MATRIX)('sessions: $sessions, models: $models', (threads) => {
   });
 });
 
-test('a turn that fails is a RUN_ERROR with its code', async () => {
+test('a failed turn is a RUN_ERROR with its code', async () => {
   const { events } = await runOf({ provider: scripted([{ error: { status: 400, message: 'bad request' } }]) }, 'hi');
   checkNesting(events);
   expect(events.at(-1)).toMatchObject({ type: 'RUN_ERROR', code: 'model_invalid_request' });
 });
 
-test('a call that is tried again is told beside the conversation', async () => {
+test('a retried call is reported beside the conversation', async () => {
   const provider = scripted([{ error: { status: 529, retryAfterMs: 1 } }, 'ok']);
   const { events } = await runOf({ provider }, 'hi');
   checkNesting(events);
@@ -124,7 +124,7 @@ test('an interrupted turn ends the run; a client that goes away does not', async
   await eventually(async () => (await session.messages()).at(-1)?.content === 'still here');
 });
 
-test('what keeps a message from being sent rejects before anything is streamed', async () => {
+test('an error that prevents the send rejects before anything is streamed', async () => {
   const runtime = await kit.open({ provider: scripted(['ok']) });
   await expect(agUiEvents(runtime.session('s'), ' ')).rejects.toMatchObject({ code: 'content' });
 });

@@ -1,6 +1,7 @@
 /**
- * Goal: a chat window of the Vercel AI SDK shows a turn. Method: the transport and the stream reader `useChat` itself uses, whose `fetch` is
- * a service that answers with `uiMessageResponse`; every chunk is checked by the SDK's own schema on the way.
+ * Goal: a chat window of the Vercel AI SDK shows a turn. Method: the transport and the stream reader that `useChat`
+ * itself uses. Its `fetch` is a service that answers with `uiMessageResponse`, and every chunk is checked by the SDK's
+ * own schema.
  */
 import { DefaultChatTransport, readUIMessageStream, type UIMessage, type UIMessageChunk } from 'ai';
 import { describe, expect, test } from 'vitest';
@@ -20,7 +21,7 @@ const add = tool({
 });
 const calculator = agent({ name: 'calculator', tools: [add] });
 
-/** A service and the transport of a client of it. */
+/** A service and the transport of its client. */
 async function chat(options: OpenOptions): Promise<{
   readonly runtime: Runtime;
   readonly responses: Response[];
@@ -88,7 +89,7 @@ describe.each(MATRIX)('sessions: $sessions, models: $models', (threads) => {
   });
 });
 
-test('a tool that fails is shown as failed', async () => {
+test('a failed tool is shown as failed', async () => {
   const { send } = await chat({
     agents: [calculator],
     provider: scripted([{ toolUse: { name: 'add', input: { a: -1, b: 2 } } }, 'no']),
@@ -103,7 +104,7 @@ test('a tool that fails is shown as failed', async () => {
   );
 });
 
-test('a turn that fails is an error in the client', async () => {
+test('a failed turn is an error in the client', async () => {
   const { send } = await chat({ provider: scripted([{ error: { status: 400, message: 'bad request' } }]) });
   await expect(lastOf(await send('hi'))).rejects.toThrow(/bad request/);
 });
@@ -119,7 +120,7 @@ test('a client that goes away cancels nothing', async () => {
   expect((await runtime.session('chat').messages())[1]).toMatchObject({ content: 'still here' });
 });
 
-test('the same message sent again, the answer being there, streams the same answer and asks no model', async () => {
+test('the same message sent again after its answer streams the same answer and calls no model', async () => {
   let calls = 0;
   const provider = scripted(() => {
     calls += 1;
@@ -168,7 +169,7 @@ test.each([
   expect(() => chatInput(body)).toThrow(expect.objectContaining({ code: 'content' }));
 });
 
-test('an image comes as an image block', () => {
+test('an image arrives as an image block', () => {
   const parts = [
     { type: 'text', text: 'what is it?' },
     { type: 'file', mediaType: 'image/png', url: 'data:image/png;base64,AAAA' },

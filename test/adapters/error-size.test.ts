@@ -1,6 +1,6 @@
 /**
- * Goal: no door answers with an error larger than 4 kB, whatever it is given. Method: each door is given bodies of megabytes that are
- * wrong in as many places, and names of megabytes.
+ * Goal: no interface answers with an error larger than 4 kB, whatever its input. Method: each interface receives bodies
+ * of megabytes with as many errors, and names of megabytes.
  */
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { InMemoryTransport } from '@modelcontextprotocol/sdk/inMemory.js';
@@ -42,7 +42,7 @@ test.each([
   expect(shown((error as Error).message)).toBeLessThan(MOST);
 });
 
-test('MCP: results that say what failed', async () => {
+test('MCP: results that describe the failure', async () => {
   const runtime = await kit.open();
   const server = mcpServer(runtime);
   const client = new Client({ name: 'test', version: '1' });

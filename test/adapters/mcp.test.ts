@@ -1,4 +1,7 @@
-/** Goal: other agents use a runtime through MCP. Method: the official client, over a linked pair in memory and over stdio. */
+/**
+ * Goal: other agents use a runtime through MCP. Method: the official client, over a linked pair in memory and over
+ * stdio.
+ */
 import { fileURLToPath } from 'node:url';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
@@ -54,14 +57,14 @@ async function callTool(client: Client, name: string, input: object, signal?: Ab
 
 const repeating = scripted({ rules: [], otherwise: 'you said {{text}}' });
 
-test('lists its three tools, with schemas that name what they take', async () => {
+test('lists its three tools, with schemas that name their inputs', async () => {
   const { client } = await connected({ provider: repeating });
   const { tools } = await client.listTools();
   expect(tools.map(({ name }) => name).sort()).toEqual(['read', 'send', 'spawn']);
   expect(tools.find(({ name }) => name === 'send')?.inputSchema.required).toEqual(['session', 'content']);
 });
 
-test('send answers, once for one key; read tells the conversation', async () => {
+test('send answers, once for one key; read returns the conversation', async () => {
   const { call } = await connected({ provider: repeating });
   const first = await call('send', { session: 'a', content: 'hello', key: 'k' });
   expect(first).toMatchObject({
@@ -87,7 +90,7 @@ test('spawn makes a child and returns its reply', async () => {
   expect(await runtime.sessions.get('root:1')).toMatchObject({ parent: 'root', name: 'scout' });
 });
 
-test('without waiting, and where waiting takes too long, the receipt is the answer', async () => {
+test('without waiting, and after waiting too long, the receipt is the answer', async () => {
   const model = gatedModel();
   const { call, runtime } = await connected({ provider: model.provider }, { answerTimeoutMs: 1 });
   const now = await call('send', { session: 'a', content: 'one', wait: false });
@@ -111,7 +114,7 @@ test('a client that cancels its call leaves the session at work', async () => {
   await eventually(async () => (await runtime.session('a').messages()).length === 2);
 });
 
-test('what fails is a result the model can read, with its code', async () => {
+test('a failure is a result that the model can read, with its code', async () => {
   const { call } = await connected({ provider: repeating }, { allows: (id) => id.startsWith('open-') });
   expect(await call('send', { session: 'closed', content: 'hi' })).toMatchObject({
     isError: true,
@@ -127,7 +130,7 @@ test('what fails is a result the model can read, with its code', async () => {
   });
 });
 
-test('over stdio, in a process of its own', async () => {
+test('over stdio, in a separate process', async () => {
   const client = new Client({ name: 'test', version: '1.0.0' });
   clients.push(client);
   const fixture = fileURLToPath(new URL('./fixtures/mcp-server.ts', import.meta.url));

@@ -1,4 +1,7 @@
-/** Goal: C1 to C3 of the story of a turn, on events given by hand: what deltas bring, what only the durable messages bring. */
+/**
+ * Goal: C1 to C3 of the story of a turn, on events given by hand: the text brought by deltas, and the text brought by
+ * the durable messages alone.
+ */
 import { describe, expect, test } from 'vitest';
 import { type Piece, TurnStory } from '../../src/adapters/turn-story.ts';
 import type { EventBody, Message, SessionEvent } from '../../src/index.ts';
@@ -35,7 +38,7 @@ function texts(...bodies: readonly EventBody[]): readonly string[] {
   return parts.filter((text) => text !== '');
 }
 
-test('C1: what another turn says before the promotion is not told', () => {
+test('C1: messages of another turn before the promotion are not reported', () => {
   const pieces = story(
     delta('of another'),
     message({ type: 'agent_message', content: 'of another' }),
@@ -55,11 +58,11 @@ describe('C2: the text is whole', () => {
     expect(texts(promoted, awaiting, ...events, finished)).toEqual(expected);
   });
 
-  test('when a delta in the middle is missing the whole text follows as its own', () => {
+  test('if a delta in the middle is missing, the whole text follows as a separate part', () => {
     expect(texts(promoted, awaiting, delta('one '), delta('three'), whole)).toEqual(['one three', 'one two three']);
   });
 
-  test('deltas of a call that began before the reading are left out; those of the next call are not', () => {
+  test('deltas of a call that began before the reading are dropped; those of the next call are not', () => {
     const told = new TurnStory(1, 2);
     const events = [
       { ...promoted, seq: 2 },
@@ -73,7 +76,7 @@ describe('C2: the text is whole', () => {
     expect(said).toEqual(['one two ', 'three']);
   });
 
-  test('what a failed attempt said is not taken for the start of the next answer', () => {
+  test('the text of a failed attempt is not taken for the start of the next answer', () => {
     const retry: EventBody = { type: 'llm.retry', attempt: 1, waitMs: 5, status: 529 };
     expect(texts(promoted, awaiting, delta('on'), retry, delta('one two three'), whole)).toEqual([
       'on',
@@ -109,13 +112,13 @@ describe('C3', () => {
     ]);
   });
 
-  test('a result that was never pending comes with its message; one of an unknown call is left out', () => {
+  test('a result that was never pending comes with its message; one of an unknown call is dropped', () => {
     const types = (events: readonly Piece[]): readonly string[] => events.map(({ type }) => type);
     expect(types(story(promoted, call, logged, finished))).toEqual(['step', 'call', 'result', 'end']);
     expect(types(story(promoted, logged, finished))).toEqual(['step', 'end']);
   });
 
-  test('the word of a child is a note, not a call', () => {
+  test('a message of a child is a note, not a call', () => {
     const of = { type: 'subagent', name: 'scout' } as const;
     const pieces = story(
       promoted,
@@ -144,7 +147,7 @@ describe('C3', () => {
     expect(pieces.filter(({ type }) => type === 'end')).toHaveLength(1);
   });
 
-  test('a message that was withdrawn, and a session that is gone, end it too', () => {
+  test('a withdrawn message, and a deleted session, end it too', () => {
     expect(story({ type: 'pending.removed', pendingId: 1, reason: 'recalled' })).toEqual([
       { type: 'end', how: 'cancelled', reason: 'recalled' },
     ]);

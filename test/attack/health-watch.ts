@@ -1,4 +1,4 @@
-/** Asks for health from a thread of its own, so that what its asker waits for is the server and not the attacker. */
+/** Asks for health from a separate thread, so that the measured wait is that of the server and not of the attacker. */
 import { Agent, request } from 'node:http';
 import { parentPort, workerData } from 'node:worker_threads';
 

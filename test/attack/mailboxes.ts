@@ -1,7 +1,8 @@
 /**
- * Senders from many loopback addresses that fill mailboxes until `troupe serve` refuses; then the server is started again over what
- * waits. By hand: `node --import ./test/loader/register.mjs test/attack/mailboxes.ts [sessions] [messages of each] [bytes of each]`; it
- * then also asserts that health is answered within 100 ms. Linux: other systems have one loopback address.
+ * Senders from many loopback addresses fill mailboxes until `troupe serve` refuses. Then the server is started again
+ * over the waiting messages. By hand: `node --import ./test/loader/register.mjs test/attack/mailboxes.ts [sessions]
+ * [messages of each] [bytes of each]`; it then also asserts that health is answered within 100 ms. Linux: other systems
+ * have one loopback address.
  */
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -10,28 +11,28 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ADDRESSES, ask, countFound, type Health, peakOf, startServer, watchHealth } from './server.ts';
 
-/** How hard it is. */
+/** The size of the flood. */
 export interface FloodPlan {
   readonly sessions: number;
-  /** Messages sent to each session, in turn; its model never answers, so that all but the first wait. */
+  /** Messages sent to each session, in turn. Its model never answers, so all but the first wait. */
   readonly messages: number;
   readonly messageBytes: number;
 }
 
-/** What was seen. */
+/** The outcome of the flood. */
 export interface FloodReport extends Health {
   /** Answers by status and code. */
   readonly statuses: Readonly<Record<string, number>>;
   readonly peakMegabytes: number;
-  /** Of the server that was started again. */
+  /** Figures of the restarted server. */
   readonly reopenedMegabytes: number;
   readonly reopenedMs: number;
-  /** Messages that were acknowledged, and those of them that log or mailbox have after the restart. */
+  /** Acknowledged messages, and those of them that log or mailbox have after the restart. */
   readonly acknowledged: number;
   readonly found: number;
 }
 
-/** Senders at once. */
+/** Concurrent senders. */
 const SENDERS = 48;
 
 /** See the head of the file. */
@@ -64,7 +65,7 @@ export async function flood(plan: FloodPlan): Promise<FloodReport> {
     await Promise.all(Array.from({ length: SENDERS }, send));
     const seen = await health.stop();
     const peakMegabytes = await peakOf(first.child);
-    // As a crash: what waits is read back from the log alone.
+    // Killed as by a crash: waiting messages are read back from the log alone.
     first.child.kill('SIGKILL');
     await once(first.child, 'exit');
     const startedAt = performance.now();

@@ -1,12 +1,12 @@
 /**
- * Goal: clients that never read cost a bounded amount of memory, and nobody else anything. Method: the attack of `readers.ts` in small;
- * by hand it is larger, and asserts times.
+ * Goal: clients that never read cost a bounded amount of memory, and cost other clients nothing. Method: a small attack
+ * of `readers.ts`. By hand it is larger, and asserts times.
  */
 import { expect, test } from 'vitest';
 import { attack } from './readers.ts';
 
 test.runIf(process.platform === 'linux')(
-  'readers and pages that nobody reads: memory is bounded, refusals are typed, health is answered, nothing is lost',
+  'stalled readers and unread pages: memory is bounded, refusals are typed, health is answered, nothing is lost',
   async () => {
     const report = await attack({ readers: 250, pages: 150, sessions: 4, messages: 6, messageBytes: 500_000 });
     expect(report.untyped).toEqual([]);

@@ -1,7 +1,7 @@
 /**
- * Clients that never read, from many loopback addresses, until `troupe serve` refuses: readers of events and pages. By hand:
- * `node --import ./test/loader/register.mjs test/attack/readers.ts [readers] [pages] [sessions] [messages]`; it then also asserts
- * that health is answered within 100 ms. Linux: other systems have one loopback address.
+ * Clients that never read, from many loopback addresses, until `troupe serve` refuses: readers of events and pages. By
+ * hand: `node --import ./test/loader/register.mjs test/attack/readers.ts [readers] [pages] [sessions] [messages]`; it
+ * then also asserts that health is answered within 100 ms. Linux: other systems have one loopback address.
  */
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -12,36 +12,36 @@ import { fileURLToPath } from 'node:url';
 import { type EventReader, readEvents } from '../support/event-reader.ts';
 import { ADDRESSES, ask, countFound, type Health, peakOf, startServer, watchHealth } from './server.ts';
 
-/** How hard it is. */
+/** The size of the attack. */
 export interface AttackPlan {
   /** Readers of events that never read. */
   readonly readers: number;
   /** Requests for pages whose answers are never read. */
   readonly pages: number;
   readonly sessions: number;
-  /** Messages of each session before the attack; as many come while it lasts. */
+  /** Messages of each session before the attack; as many are sent during it. */
   readonly messages: number;
   readonly messageBytes: number;
 }
 
-/** What was seen. */
+/** The outcome of the attack. */
 export interface AttackReport extends Health {
   /** Answers by status. */
   readonly statuses: Readonly<Record<string, number>>;
   /** Refusals without a code. */
   readonly untyped: readonly string[];
   readonly peakMegabytes: number;
-  /** Slowest acknowledgement while the attack lasted. */
+  /** The slowest acknowledgement during the attack. */
   readonly sendWorstMs: number;
-  /** Messages that were acknowledged, and those of them that the log has. */
+  /** Acknowledged messages, and those of them that the log has. */
   readonly acknowledged: number;
   readonly found: number;
-  /** Numbers of events a reader that stalled and resumed did not get, or got twice. */
+  /** The number of events that a stalled and resumed reader missed, or received twice. */
   readonly eventsWrong: number;
   readonly exitCode: number | null;
 }
 
-/** Clients that connect at once. */
+/** Concurrent connecting clients. */
 const BURST = 50;
 
 /** See the head of the file. */
@@ -109,7 +109,7 @@ export async function attack(plan: AttackPlan): Promise<AttackReport> {
   }
 }
 
-/** Asks, reads the first piece of the answer and nothing more. Empty: cut off before. */
+/** Sends a request, reads the first piece of the answer and nothing more. Empty: cut off before. */
 function openSilent(port: number, path: string, localAddress: string, sockets: Socket[]): Promise<string> {
   return new Promise((resolve) => {
     const socket = connect({ port, host: '127.0.0.1', localAddress });
@@ -130,7 +130,10 @@ function openSilent(port: number, path: string, localAddress: string, sockets: S
   });
 }
 
-/** Reads a stalled reader to the newest event, resuming where it is cut off. Returns how many numbers came not once. */
+/**
+ * Reads a stalled reader to the newest event, resuming after each cut. Returns the number of events not read exactly
+ * once.
+ */
 async function readOn(first: EventReader, url: string): Promise<number> {
   const { seq: newest } = JSON.parse((await ask(`${url}/sessions/s0`)).text) as { readonly seq: number };
   const times = new Map<number, number>();
@@ -144,7 +147,7 @@ async function readOn(first: EventReader, url: string): Promise<number> {
         if (last >= newest) break;
       }
     } catch {
-      // Cut off in the middle: what was read whole is resumed from.
+      // Cut off in the middle: it resumes after the last event read whole.
     }
     reader.kill();
     if (last < newest) {

@@ -1,4 +1,4 @@
-/** A server to be attacked, in a process of its own, and what is asked of it. */
+/** A server to attack, in a separate process, and the requests to it. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
@@ -7,13 +7,13 @@ import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { Worker } from 'node:worker_threads';
 
-/** Addresses of this machine the clients come from. */
+/** Addresses of this machine that the clients use. */
 export const ADDRESSES = 100;
 
-/** How health was answered meanwhile. */
+/** The answers to health checks during the attack. */
 export interface Health {
   readonly healthAsked: number;
-  /** Probes that were not answered with 200. */
+  /** Probes without a 200. */
   readonly healthFailed: number;
   readonly healthWorstMs: number;
 }
@@ -60,7 +60,7 @@ export async function startServer(
   throw new Error(`the server ended: ${said}`);
 }
 
-/** Asks, on a connection of its own. */
+/** Sends a request on a separate connection. */
 export function ask(url: string, body?: unknown, localAddress = '127.0.0.1'): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const headers = body === undefined ? {} : { 'content-type': 'application/json' };
@@ -79,7 +79,7 @@ export function ask(url: string, body?: unknown, localAddress = '127.0.0.1'): Pr
   });
 }
 
-/** Asks for health from a thread of its own until it is stopped. */
+/** Asks for health from a separate thread until it is stopped. */
 export function watchHealth(url: string): { readonly stop: () => Promise<Health> } {
   const worker = new Worker(new URL('health-watch.ts', import.meta.url), { workerData: { url } });
   const told = once(worker, 'message');
@@ -116,7 +116,7 @@ export async function countFound(
   return receipts.filter(({ session, text }) => said.get(session)?.has(text) === true).length;
 }
 
-/** The most memory the server ever had, in megabytes. */
+/** The peak memory of the server, in megabytes. */
 export async function peakOf(child: ChildProcess): Promise<number> {
   const status = await readFile(`/proc/${child.pid}/status`, 'utf8');
   return Number(/VmHWM:\s+(\d+)/.exec(status)?.[1]) / 1_024;

@@ -1,11 +1,11 @@
-// Goal: many deadlines on one timer behave as a timer each would, for any order of adding, removing and time passing.
+// Goal: many deadlines on one timer behave like one timer each, for any order of adding, removing and passing of time.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Clock } from '../../src/base/clock.ts';
 import { type Deadline, DeadlineQueue } from '../../src/base/deadline-queue.ts';
 import { manualClock } from '../../src/testing/manual-clock.ts';
 
-/** Time that is moved without a turn of the loop, with timers as imprecise as `early` says. */
+/** Time moved without a tick, with timers as imprecise as `early` says. */
 class StepClock implements Clock {
   #now = 0;
   #timers: { readonly at: number; readonly run: () => void }[] = [];
@@ -29,7 +29,7 @@ class StepClock implements Clock {
   clearTimer(timer: unknown): void {
     this.#timers = this.#timers.filter((each) => each !== timer);
   }
-  /** Moves to each timer in turn; `early` ms before it is due. */
+  /** Moves to each timer in turn, `early` ms before it is due. */
   move(ms: number, early = 0): void {
     const end = this.#now + ms;
     for (;;) {
@@ -76,7 +76,7 @@ describe('DeadlineQueue', () => {
             clock.move(ms, early);
             const due = waiting.filter((each) => each.place < 0);
             for (const { at } of due) expect(at).toBeLessThanOrEqual(clock.monotonic());
-            // What a timer was early for comes at its next one, a millisecond later.
+            // A deadline that a timer fired too early for fires at the next timer, a millisecond later.
             for (const { at } of waiting) if (early === 0 && at < clock.monotonic()) expect(due).not.toEqual([]);
             expected.push(...due.sort((one, other) => one.at - other.at || one.order - other.order));
             waiting = waiting.filter((each) => each.place >= 0);
@@ -107,7 +107,7 @@ describe('DeadlineQueue', () => {
     expect(told).toEqual([]);
   });
 
-  test('D1: an earlier one than all before moves the timer; one removed by another that is due is not told', async () => {
+  test('D1: a deadline earlier than all before moves the timer; one removed by another due deadline does not fire', async () => {
     const clock = manualClock();
     const told: string[] = [];
     const open = new Map<string, Deadline<string>>();
@@ -130,7 +130,7 @@ describe('DeadlineQueue', () => {
     expect(clock.pending).toBe(0);
   });
 
-  test('fractions of a millisecond end, and nothing is told before its time', async () => {
+  test('deadlines within a millisecond fire, and none fires early', async () => {
     const clock = manualClock(0.1);
     const { told, add } = stage(clock);
     add('a', 0.3);

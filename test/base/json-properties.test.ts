@@ -1,7 +1,7 @@
 /**
- * Goal: what passes the boundary of plain data is plain, well-formed and the same again, and nothing that passes, or is refused,
- * touches a prototype (F57, F73). Method: random values with everything JSON cannot carry among them; seeds of failing ones are
- * printed.
+ * Goal: values that pass the boundary of plain data are plain, well-formed and stable under a second pass. No value,
+ * passed or refused, touches a prototype (F57, F73). Method: random values that include everything JSON cannot carry; a
+ * failing run prints its seed.
  */
 
 import fc from 'fast-check';
@@ -54,7 +54,7 @@ class Instance {
   readonly secret = 1;
 }
 
-/** Values that have no place in JSON, or code of their own. */
+/** Values that JSON cannot hold, or that run code. */
 const foreign = fc.constantFrom<() => unknown>(
   () => () => 1,
   () => Symbol('x'),
@@ -87,7 +87,7 @@ const foreign = fc.constantFrom<() => unknown>(
   },
 );
 
-/** JSON's own text: what two equal plain values share, key order included. */
+/** JSON's own text: two equal plain values share it, key order included. */
 function same(one: Json, other: Json): void {
   expect(JSON.stringify(one)).toBe(JSON.stringify(other));
 }

@@ -1,4 +1,4 @@
-// Goal: the one door of plain data: whatever goes in, plain JSON comes out, or an error that names the place.
+// Goal: any value passed to the boundary of plain data gives plain JSON, or an error that names the place.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { PLAIN_VALUES_MAX } from '../../src/base/bounds.ts';
@@ -17,7 +17,7 @@ function pathOf(value: unknown): string {
 }
 
 describe('F56, F73: plain data', () => {
-  test(`T5: what is JSON stays the same, twice is once, and no prototype is touched (seed ${seed})`, () => {
+  test(`T5: JSON stays the same, a second pass changes nothing, and no prototype is touched (seed ${seed})`, () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
         const given: unknown = JSON.parse(JSON.stringify(value));
@@ -83,7 +83,7 @@ describe('F56, F73: plain data', () => {
     expect(calls).toBe(0);
   });
 
-  test('A9: what has more places than the bound is refused at once: an array of holes, a value in itself many times', () => {
+  test('A9: a value with more places than the bound is refused at once: an array of holes, a value shared many times', () => {
     const holes: unknown[] = [];
     holes.length = 2 ** 32 - 1;
     const shared = Array.from({ length: 30 }).reduce<unknown>((inner) => ({ a: inner, b: inner }), 1);

@@ -1,4 +1,4 @@
-/** Goal: what looks like a secret, or is known as one, is in no text that is logged; what is none stays readable. */
+/** Goal: no logged text holds a known secret, or text that looks like one; other text stays readable. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { REDACTED, redactData, redactText } from '../../src/base/redaction.ts';
@@ -10,7 +10,7 @@ describe('texts', () => {
     ['a token of GitHub', 'with ghp_abcdefghijkl123456', 'with [redacted]'],
     ['a signed token', 'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl', '[redacted]'],
     ['a key in an address', 'GET http://x/v1?api_key=abc123&a=1', 'GET http://x/v1?api_key=[redacted]&a=1'],
-  ])('%s is cut out', (_name, text, expected) => {
+  ])('%s is removed', (_name, text, expected) => {
     expect(redactText(text, [])).toBe(expected);
   });
 
@@ -51,7 +51,7 @@ describe('data', () => {
     });
   });
 
-  test('other values stay, the given data is not changed, and what is nested without end is cut', () => {
+  test('other values stay, the given data is unchanged, and endless nesting is cut', () => {
     const data = { ms: 5, ok: true, none: null, tokens: 7, error: { name: 'E', code: 'internal' } };
     const copy = structuredClone(data);
     expect(redactData(data, ['secret'])).toEqual(copy);
@@ -61,7 +61,7 @@ describe('data', () => {
     expect(JSON.stringify(redactData(deep, ['secret']))).toContain('[deeper]');
   });
 
-  test('a secret in a name is cut out as well', () => {
+  test('a secret in a name is removed too', () => {
     expect(JSON.stringify(redactData({ 'my-secret-value': 1 }, ['my-secret-value']))).not.toContain('my-secret-value');
   });
 });

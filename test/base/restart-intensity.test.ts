@@ -5,7 +5,7 @@ import { countRestart } from '../../src/base/restart-intensity.ts';
 import { ShardDeaths } from '../../src/runtime/host/shard-deaths.ts';
 import { CrashCounter } from '../../src/runtime/shard/crash-counter.ts';
 
-/** The times of one restart more than is allowed: the first is exactly one period before the last. */
+/** The times of one restart more than allowed: the first is exactly one period before the last. */
 const atTheEdge = ({ intensity, periodMs }: typeof SHARD_RESTARTS): number[] =>
   Array.from({ length: intensity + 1 }, (_none, index) => (index * periodMs) / intensity);
 
@@ -27,7 +27,7 @@ test('a restart that is exactly one period old still counts, for every part that
   expect(allowed).toEqual([true, true, true, true, true, false]);
 });
 
-test('a restart that is older than the period counts no more', () => {
+test('a restart older than the period no longer counts', () => {
   const times = atTheEdge(SHARD_RESTARTS);
   const last = (times.at(-1) ?? 0) + 1;
   expect(countRestart(times.slice(0, -1), last, SHARD_RESTARTS).allowed).toBe(true);

@@ -1,4 +1,4 @@
-/** Goal: a variable that looks like a secret is left out, one that was named stays, and nothing else is touched. */
+/** Goal: a variable that looks like a secret is left out, an explicitly named one stays, and no other is touched. */
 import { expect, test } from 'vitest';
 import { withoutSecrets } from '../../src/base/secret-environment.ts';
 

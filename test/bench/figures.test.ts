@@ -1,4 +1,4 @@
-/** Numbers about numbers, and the chance and the model every benchmark rests on. */
+/** Statistics, and the random numbers and the model that every benchmark uses. */
 import { describe, expect, test } from 'vitest';
 import { randomNumbers } from '../../bench/random.ts';
 import { latencies, median, quantile } from '../../bench/report/figures.ts';
@@ -13,7 +13,7 @@ describe('figures', () => {
     expect(median([])).toBeNaN();
   });
 
-  test('quantiles of a hundred values are those at their place', () => {
+  test('quantiles of a hundred values are those at their rank', () => {
     const values = Array.from({ length: 100 }, (_, index) => index);
     expect(quantile(values, 0.5)).toBe(50);
     expect(latencies([...values].reverse())).toEqual({ p50: 50, p99: 99 });
@@ -31,7 +31,7 @@ describe('chance', () => {
 });
 
 describe('the model of the benchmarks', () => {
-  /** The answer of a turn, and the calls it took. */
+  /** The answer of a turn, and its number of calls. */
   function converse(question: Question): { readonly calls: number; readonly answer: string } {
     const messages: RequestMessage[] = [{ role: 'user', content: textOf(question) }];
     for (let calls = 0; ; calls += 1) {
@@ -48,7 +48,7 @@ describe('the model of the benchmarks', () => {
     expect(converse({ a: 2, b: 3 })).toEqual({ calls: 1, answer: answerOf({ a: 2, b: 3 }) });
   });
 
-  test('as many calls as are asked for, one after another, then the sum', () => {
+  test('as many calls as requested, one after another, then the sum', () => {
     const question = { a: 2, b: 3, times: 39 };
     expect(converse(question)).toEqual({ calls: 39, answer: 'sum 119' });
     expect(answerOf(question)).toBe('sum 119');

@@ -1,4 +1,4 @@
-/** The regression gate: which ratios it takes from a run, and when one of them fails. No time is measured. */
+/** The regression gate: the ratios it takes from a run, and when one of them fails. No time is measured. */
 import { describe, expect, test } from 'vitest';
 import {
   compareRatios,
@@ -42,36 +42,36 @@ describe('the ratios of a run', () => {
     expect(gateRatios([w2])).toEqual([ratio('W2', 'inline', 0.2, 200)]);
   });
 
-  test('are left out where one side was not measured', () => {
+  test('are left out if one side was not measured', () => {
     expect(gateRatios([run('W1', round('inline', 5)), run('W3', round('kernel', 5))])).toEqual([]);
   });
 });
 
 describe('a ratio', () => {
-  test('that fell to half holds, below half it fails', () => {
+  test('that fell to half passes, below half it fails', () => {
     expect(outcome(ratio('W2', 'inline', 0.2), ratio('W2', 'inline', 0.1))).toBe('held');
     expect(outcome(ratio('W2', 'inline', 0.2), ratio('W2', 'inline', 0.099))).toBe('fallen');
     expect(outcome(ratio('W2', 'inline', 0.2), ratio('W2', 'inline', 0.9))).toBe('held');
   });
 
-  test('that the run does not have fails', () => {
+  test('that the run lacks fails', () => {
     const [finding] = compareRatios([ratio('W3', 'isolated', 0.2)], [ratio('W3', 'inline', 0.2)]);
     expect(finding).toMatchObject({ outcome: 'missing', measured: undefined });
     expect(finding === undefined ? false : isFailure(finding)).toBe(true);
   });
 
-  test('that is new in the run is not held against anything', () => {
+  test('that is new in the run is not compared', () => {
     expect(compareRatios([], [ratio('W2', 'inline', 0.2)])).toEqual([]);
   });
 
-  test('bound by the disk is not compared where the disk is more than twice as fast', () => {
+  test('bound by the disk is not compared if the disk is more than twice as fast', () => {
     const baseline = ratio('W1', 'isolated', 0.6, 1_000);
     expect(outcome(baseline, ratio('W1', 'isolated', 0.2, 2_001))).toBe('another-disk');
     expect(outcome(baseline, ratio('W1', 'isolated', 0.2, 2_000))).toBe('fallen');
     expect(outcome(ratio('W2', 'isolated', 0.6, 1_000), ratio('W2', 'isolated', 0.2, 9_000))).toBe('fallen');
   });
 
-  test('fails the gate when it falls twice; one that fell once was measured low by chance', () => {
+  test('fails the gate when it falls twice; a single fall is chance', () => {
     const baseline = [ratio('W2', 'inline', 0.2), ratio('W2', 'isolated', 0.1)];
     const first = compareRatios(baseline, [ratio('W2', 'inline', 0.05), ratio('W2', 'isolated', 0.1)]);
     const other = compareRatios(baseline, [ratio('W2', 'inline', 0.2), ratio('W2', 'isolated', 0.01)]);
@@ -81,7 +81,7 @@ describe('a ratio', () => {
     expect(failedTwice(both, compareRatios(baseline, []))).toHaveLength(2);
   });
 
-  test('is told with its share of the baseline', () => {
+  test('is reported with its share of the baseline', () => {
     const [finding] = compareRatios([ratio('W2', 'inline', 0.2)], [ratio('W2', 'inline', 0.05)]);
     expect(finding === undefined ? '' : findingLine(finding)).toContain('now 0.050 x kernel (25 %)  FALLEN');
   });
@@ -94,13 +94,13 @@ describe('the baseline', () => {
     ratios: [ratio('W2', 'inline', 0.2)],
   };
 
-  test('is read back as it was written; another format is refused', () => {
+  test('is read back as written; another format is refused', () => {
     expect(parseBaseline(JSON.stringify(baseline))).toEqual(baseline);
     expect(() => parseBaseline(JSON.stringify({ ...baseline, format: 2 }))).toThrow();
     expect(() => parseBaseline('{}')).toThrow();
   });
 
-  test('that is not there yet is no error', () => {
+  test('that is missing is no error', () => {
     expect(readBaseline(new URL('./no-such-baseline.json', import.meta.url))).toBeUndefined();
   });
 });

@@ -1,4 +1,7 @@
-/** The page of a run: every drawing where there is data, a word where there is none, and nothing that a reader must load. */
+/**
+ * The page of a run: a drawing wherever there is data, a sentence where there is none, and nothing that a reader must
+ * load.
+ */
 import { describe, expect, test } from 'vitest';
 import { spansOf } from '../../bench/html/fan-out-run.ts';
 import { pageOf } from '../../bench/html/page.ts';
@@ -84,7 +87,7 @@ function row(factor: number): Readonly<Record<string, number>> {
 const count = (text: string, word: string): number => text.split(word).length - 1;
 
 describe('the page', () => {
-  test('of a run that measured nothing says so in every panel, and has head and verdicts', () => {
+  test('of a run without measurements says so in every panel, and has head and verdicts', () => {
     const page = pageOf(EMPTY);
     expect(count(page, MISSING)).toBe(PANELS);
     expect(page).not.toContain('<svg');
@@ -110,7 +113,7 @@ describe('the page', () => {
     expect(page).not.toMatch(/<script|<link|<img|@import|url\(["']?http|(?:src|href)="/);
   });
 
-  test('is HTML whatever a machine is called', () => {
+  test('is HTML whatever the name of the machine', () => {
     expect(pageOf(EMPTY)).toContain('a &lt;fast&gt; processor &amp; co');
     expect(pageOf(EMPTY)).not.toContain('<fast>');
   });

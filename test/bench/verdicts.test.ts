@@ -1,4 +1,4 @@
-/** What was measured against what is promised: medians, ratios, tables, and the file they are kept in. */
+/** Measurements compared with the targets: medians, ratios, tables, and the file that keeps them. */
 import { describe, expect, test } from 'vitest';
 import { figure, seriesOf } from '../../bench/report/columns.ts';
 import { reportOf, tableOf } from '../../bench/report/report.ts';
@@ -47,12 +47,12 @@ describe('series', () => {
 });
 
 describe('verdicts', () => {
-  test('a ratio at its bound holds, and says how far it is', () => {
+  test('a ratio at its bound passes, and reports the distance', () => {
     const found = verdictsOf([W2], FULL).find(({ target }) => target === 'W2 inline >= 10 x loop');
     expect(found).toMatchObject({ id: 'P1', outcome: 'holds', measured: '10.0 x', distance: 1 });
   });
 
-  test('what was not measured is open, not passed', () => {
+  test('a target without a measurement is open, not passed', () => {
     expect(outcomes([W2], 'P1')).toEqual([
       ['W2 inline >= 10 x loop', 'holds'],
       ['W2 inline >= 0.2 x kernel', 'open'],
@@ -61,7 +61,7 @@ describe('verdicts', () => {
     expect(new Set(outcomes([], 'P8').map(([, outcome]) => outcome))).toEqual(new Set(['open']));
   });
 
-  test('sizes smaller than the target speaks of give no verdict; ratios do', () => {
+  test('sizes below those of the target give no verdict; ratios do', () => {
     const w8: WorkloadResult = {
       workload: 'W8',
       title: 'W8',
@@ -77,7 +77,7 @@ describe('verdicts', () => {
     expect([...ids]).toEqual(['P1', 'P2', 'P3', 'P4', 'P5', 'P7', 'P8', 'P9', 'P10', 'P11', 'P13']);
   });
 
-  test('a steer that was not in the next request fails its target however fast the others were', () => {
+  test('a steer missing from the next request fails its target however fast the others were', () => {
     const row = (steersMissed: number) => ({
       variant: 'quiet',
       repetitions: [{ steerP99: 1, steersMissed }],
@@ -176,7 +176,7 @@ describe('report', () => {
     expect(text).toContain('## W2');
   });
 
-  test('the file is read back as it was written; another format is refused', () => {
+  test('the file is read back as written; another format is refused', () => {
     expect(parseResults(JSON.stringify(file))).toEqual(JSON.parse(JSON.stringify(file)));
     expect(() => parseResults(JSON.stringify({ ...file, format: 2 }))).toThrow();
     expect(() => parseRows('[{"variant":"","repetitions":[{"rate":null}]}]')).toThrow();

@@ -1,4 +1,4 @@
-/** Goal: a line of arguments is read whole or refused with a message that names the argument, and exit code 2. */
+/** Goal: the arguments are all read, or refused with a message that names the argument and exit code 2. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -37,7 +37,7 @@ describe('arguments', () => {
     expect(bare.positional('text')).toBeUndefined();
   });
 
-  test('--help and -h win over what is missing', () => {
+  test('--help and -h take precedence over missing arguments', () => {
     expect(readArguments(probe, ['--help'])).toBe('help');
     expect(readArguments(probe, ['-h', 'one'])).toBe('help');
   });
@@ -84,7 +84,7 @@ describe('a bad argument is named, with exit code 2', () => {
 });
 
 describe('help', () => {
-  test.each(['run', 'inspect', 'tail', 'send'])('troupe %s --help tells every option, at 80 columns', async (name) => {
+  test.each(['run', 'inspect', 'tail', 'send'])('troupe %s --help lists every option, at 80 columns', async (name) => {
     const { code, stdout, stderr } = await command([name, '--help'], '/');
     expect([code, stderr]).toEqual([0, '']);
     expect(stdout).toContain(`Usage: troupe ${name}`);
@@ -93,7 +93,7 @@ describe('help', () => {
     expect(Math.max(...stdout.split('\n').map((line) => line.length))).toBeLessThanOrEqual(80);
   });
 
-  test('of the program lists the commands; --version tells its version', async () => {
+  test('the program\u2019s help lists the commands; --version prints its version', async () => {
     for (const line of [[], ['--help'], ['help'], ['-h']]) {
       const { code, stdout } = await command(line, '/');
       expect(code).toBe(0);

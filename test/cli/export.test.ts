@@ -1,4 +1,4 @@
-/** Goal: `export` writes what `session.messages()` tells, whole or not at all. */
+/** Goal: `export` writes what `session.messages()` returns, all of it or nothing. */
 import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
@@ -10,7 +10,7 @@ import { command } from './support/surroundings.ts';
 
 const kit = runtimeKit();
 
-/** A store with one session, and the messages of it. */
+/** A store with one session, and that session's messages. */
 async function stored(turns: number): Promise<{ readonly data: string; readonly messages: readonly Message[] }> {
   const data = await emptyDirectory();
   const runtime = await kit.open({
@@ -19,7 +19,7 @@ async function stored(turns: number): Promise<{ readonly data: string; readonly 
       rules: [{ when: { text: 'fail' }, reply: { error: { status: 400 } } }],
       otherwise: 'said {{text}}',
     }),
-    // Small enough that what is old leaves the window.
+    // Small enough that old messages leave the window.
     agents: [agent({ name: 'a', tokenBudget: 400 })],
   });
   const session = runtime.session('s');
@@ -39,7 +39,7 @@ function parsed(text: string): readonly unknown[] {
     .map((line) => JSON.parse(line) as unknown);
 }
 
-test('a line is a message, oldest first: those that left the window, none that was bounced', async () => {
+test('each line is a message, oldest first: with those that left the window, without bounced ones', async () => {
   const { data, messages } = await stored(20);
   const { code, stdout, stderr } = await command(['export', 's', '--data', data], '/');
   expect(code, stderr).toBe(0);
@@ -51,11 +51,11 @@ test('a line is a message, oldest first: those that left the window, none that w
     readonly recent: readonly unknown[];
   };
   expect(inspected.recent.length).toBeLessThan(42);
-  // A text that would steer a terminal is escaped, and parses to the same.
+  // Control sequences of a terminal are escaped, and parse to the same text.
   expect(stdout).not.toContain('\u001b');
 });
 
-test('a file appears whole; one that is there is kept unless --force is given', async () => {
+test('a file appears whole; an existing one is kept unless --force is given', async () => {
   const { data, messages } = await stored(1);
   const directory = await emptyDirectory();
   const line = ['export', 's', '--data', data, '--out', 'log.jsonl'];
@@ -75,7 +75,7 @@ test('a file appears whole; one that is there is kept unless --force is given', 
   });
 });
 
-test('names what cannot be: a session, a file, a directory', async () => {
+test('names an invalid session, file or directory', async () => {
   const { data } = await stored(1);
   for (const line of [
     ['export', '--data', data],

@@ -1,4 +1,7 @@
-/** Goal: what `export --history` writes is read by `import` into another store as the same history; what cannot be leaves no trace. */
+/**
+ * Goal: `import` reads the output of `export --history` into another store as the same history; a refused import leaves
+ * no trace.
+ */
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
@@ -18,7 +21,10 @@ const look = tool({
   run: () => 'seen',
 });
 
-/** A store whose session `s` thought, called a tool twice in one answer, was edited and taken back; and its history. */
+/**
+ * A store with a session `s`, and its history. The session thought, called a tool twice in one answer, was edited and
+ * reverted.
+ */
 async function stored(): Promise<{ readonly data: string; readonly history: readonly HistoryMessage[] }> {
   const data = await emptyDirectory();
   const runtime = await kit.open({
@@ -65,7 +71,7 @@ function lines(...messages: readonly object[]): string {
   return [{ ...HEAD, messages: messages.length }, ...messages].map((line) => `${JSON.stringify(line)}\n`).join('');
 }
 
-test('a history goes through a file into another store and is the same there', async () => {
+test('a history exported to a file is the same after import into another store', async () => {
   const { data, history } = await stored();
   const directory = await emptyDirectory();
   const exported = await command(['export', 's', '--history', '--data', data, '--out', 'h.jsonl'], directory);
@@ -77,16 +83,16 @@ test('a history goes through a file into another store and is the same there', a
   expect(code, stderr).toBe(0);
   expect(JSON.parse(stdout)).toEqual({ session: 's', agent: 'a', lines: history.length, messages: history.length });
   expect(await historyOf(join(directory, 'there'), 's')).toEqual(history);
-  // Out of the other store comes the same.
+  // An export of the other store is the same.
   const again = await command(['export', 's', '--history', '--data', 'there'], directory);
   expect(parsed(again.stdout)).toEqual(parsed(text));
-  // The session goes on with them.
+  // The session continues with these messages.
   const provider = scripted(['On we go.']);
   const runtime = await kit.open({ directory: join(directory, 'there'), provider, agents: [agent({ name: 'a' })] });
   expect(await runtime.session('s').ask('Go on')).toBe('On we go.');
 });
 
-test('reads what is piped in, and leaves out exchanges that were cut off', async () => {
+test('reads piped input, and leaves out interrupted exchanges', async () => {
   const directory = await emptyDirectory();
   const stdin = `\ufeff${lines(
     { role: 'user', content: 'hi' },
@@ -96,12 +102,12 @@ test('reads what is piped in, and leaves out exchanges that were cut off', async
   ).replaceAll('\n', '\r\n')}`;
   const { code, stdout, stderr } = await command(['import', 'n', '--data', 'd'], directory, { stdin });
   expect(code, stderr).toBe(0);
-  expect(stdout).toBe('2 messages of n read into d; 2 messages of exchanges that were cut off left out\n');
+  expect(stdout).toBe('2 messages of n read into d; 2 messages of interrupted exchanges left out\n');
   const found = await historyOf(join(directory, 'd'), 'n', 'default');
   expect(found.map(({ content }) => content)).toEqual(['hi', 'hello?']);
 });
 
-test('lines that cannot be are named, and no store is made', async () => {
+test('invalid lines are named, and no store is made', async () => {
   const directory = await emptyDirectory();
   const { data } = await stored();
   const logged = (await command(['export', 's', '--data', data], '/')).stdout;
@@ -122,13 +128,13 @@ test('lines that cannot be are named, and no store is made', async () => {
   expect(await readdir(directory)).toEqual([]);
 });
 
-test('a session that has messages keeps them unless --replace is given', async () => {
+test('a session with messages keeps them unless --replace is given', async () => {
   const { data, history } = await stored();
   const stdin = lines({ role: 'user', content: 'anew', id: 'x', createdAt: 7 });
   const line = ['import', 's', '--data', data];
   const refused = await command(line, '/', { stdin });
   expect(refused.code).toBe(2);
-  expect(refused.stderr).toContain('--replace puts the lines in their place');
+  expect(refused.stderr).toContain('--replace replaces them');
   expect(await historyOf(data, 's')).toEqual(history);
   const other = await command([...line, '--agent', 'b', '--replace'], '/', { stdin });
   expect(other.code).toBe(2);
@@ -137,7 +143,7 @@ test('a session that has messages keeps them unless --replace is given', async (
   expect(await historyOf(data, 's')).toMatchObject([{ id: 'x', createdAt: 7, content: 'anew' }]);
 });
 
-test('a store where sessions of the agent have work is left alone', async () => {
+test('a store in which sessions of the agent have work is left unchanged', async () => {
   const data = await emptyDirectory();
   const model = gatedModel();
   const runtime = await kit.open({ directory: data, provider: model.provider, agents: [agent({ name: 'a' })] });
@@ -148,7 +154,7 @@ test('a store where sessions of the agent have work is left alone', async () => 
   const refused = await command(['import', 'n', '--agent', 'a', '--data', data], '/', { stdin });
   expect(refused.code).toBe(1);
   expect(refused.stderr).toContain('session "busy" of the agent "a" has work');
-  // Work of other agents rests: nobody here can go on with it.
+  // Work of other agents stays idle: this process cannot continue it.
   const taken = await command(['import', 'n', '--data', data], '/', { stdin });
   expect(taken.code, taken.stderr).toBe(0);
   const reopened = await kit.open({ directory: data, provider: scripted(['done']), agents: [agent({ name: 'a' })] });
@@ -156,7 +162,7 @@ test('a store where sessions of the agent have work is left alone', async () => 
   expect((await reopened.session('busy').messages()).at(-1)?.content).toBe('done');
 });
 
-test('names what cannot be: arguments, files, a terminal', async () => {
+test('names invalid arguments, files and terminals', async () => {
   const directory = await emptyDirectory();
   await writeFile(join(directory, 'h.jsonl'), lines({ role: 'user', content: 'hi' }));
   for (const line of [

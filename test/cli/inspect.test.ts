@@ -1,4 +1,6 @@
-/** Goal: `inspect`, `tail` and `send` over the store of a review: what the log has, told without starting anything. */
+/**
+ * Goal: `inspect`, `tail` and `send` over the store of a review show the content of the log without starting anything.
+ */
 
 import { mkdtemp, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -13,7 +15,7 @@ import { command, type Outcome } from './support/surroundings.ts';
 let data = '';
 let id = '';
 
-/** One review for all tests of this file; none of them changes it but the last. */
+/** One review for all tests of this file; only the last one changes it. */
 beforeAll(async () => {
   data = await realpath(await mkdtemp(join(tmpdir(), 'troupe-cli-')));
 });
@@ -33,7 +35,7 @@ function withData(...line: readonly string[]): Promise<Outcome> {
 }
 
 describe('inspect', () => {
-  test('shows the tree: parents before children, children as they were born, why each rests', async () => {
+  test('shows the tree: parents before children, children in the order they were spawned, each with the reason it rests', async () => {
     const session = await reviewed();
     const { code, stdout } = await withData('inspect');
     expect(code).toBe(0);
@@ -47,7 +49,7 @@ describe('inspect', () => {
     expect((await withData('inspect', '--limit', '3')).stdout).toContain('and 10 more; --limit 13 shows all');
   });
 
-  test('--json tells the same for programs', async () => {
+  test('--json prints the same for programs', async () => {
     const session = await reviewed();
     const all = JSON.parse((await withData('inspect', '--json')).stdout) as { readonly sessions: readonly unknown[] };
     expect(all).toMatchObject({ data, total: 13 });
@@ -71,7 +73,7 @@ describe('inspect', () => {
     expect(stdout).not.toContain('Review this file');
   });
 
-  test('names a session that is not there', async () => {
+  test('names an unknown session', async () => {
     await reviewed();
     const { code, stderr } = await withData('inspect', 'nobody');
     expect([code, stderr.includes('<session> "nobody"')]).toEqual([2, true]);
@@ -79,7 +81,7 @@ describe('inspect', () => {
 });
 
 describe('tail', () => {
-  test('prints durable events with their numbers, without a gap; --after goes on', async () => {
+  test('prints durable events with their numbers, without a gap; --after resumes', async () => {
     const session = await reviewed();
     const { stdout } = await withData('tail', `${session}:2`, '--after', '0', '--json');
     const events = stdout
@@ -102,7 +104,7 @@ describe('tail', () => {
 });
 
 describe('send', () => {
-  test('a session of a scripted review answers without a key, once for a key', async () => {
+  test('a session of a scripted review answers without an API key, once for each message key', async () => {
     const session = await reviewed();
     const said = await withData('send', `${session}:3`, 'what', 'did', 'you', 'see?', '--key', 'k1', '--json');
     expect(said.code, said.stderr).toBe(0);
@@ -114,13 +116,13 @@ describe('send', () => {
     expect((await withData('inspect', `${session}:3`)).stdout).toContain('what did you see?');
   });
 
-  test('a new session needs a key, and the error says so', async () => {
+  test('a new session needs an API key, and the error says so', async () => {
     const { code, stderr } = await command(['send', 'someone', 'hello', '--data', await emptyDirectory()], '/');
     expect(code).toBe(1);
     expect(stderr).toContain('set ANTHROPIC_API_KEY');
   });
 
-  test('a session of an agent that only another program defines is left alone', async () => {
+  test('a session whose agent is defined only in another program is left unchanged', async () => {
     const directory = await emptyDirectory();
     const runtime = await open(directory, {
       threads: { sessions: 0, models: 0, tools: 1 },
@@ -135,7 +137,7 @@ describe('send', () => {
   });
 });
 
-test('looking changes nothing: an interrupted session is as interrupted after inspect and tail', async () => {
+test('inspect and tail change nothing: an interrupted session stays interrupted', async () => {
   const directory = await emptyDirectory();
   const runtime = await open(directory, {
     threads: { sessions: 0, models: 0, tools: 1 },
@@ -147,7 +149,7 @@ test('looking changes nothing: an interrupted session is as interrupted after in
   const tree = await command(['inspect', '--data', directory], '/');
   expect(tree.stdout).toMatch(/^waiting +awaiting +0 +1 +0 {2}waiting for/m);
   expect((await command(['inspect', 'waiting', '--data', directory], '/')).stdout).toContain(
-    'stopped in a model call; open goes on',
+    'interrupted in a model call; open continues it',
   );
   expect((await command(['tail', 'waiting', '--data', directory], '/')).stdout).toContain('awaiting');
   const after = await readLogs(directory);

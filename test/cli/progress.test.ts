@@ -1,4 +1,4 @@
-/** Goal: the live tree stays within its terminal and gives it back; without a terminal there are plain lines only. */
+/** Goal: the live tree stays within its terminal and restores it. Without a terminal only plain lines are printed. */
 import { describe, expect, test } from 'vitest';
 import { percentile } from '../../src/cli/figures.ts';
 import { type ProgressSource, showProgress, treeLines } from '../../src/cli/progress.ts';
@@ -29,7 +29,7 @@ function sourceOf(board: ReviewBoard): ProgressSource {
 }
 
 describe('the board', () => {
-  test('follows the states its reviewer is told, until a reader has ended', () => {
+  test('follows the states that its reviewer receives, until a reader has ended', () => {
     const { board, files } = boardOf(3);
     const told = { session: 's', at: 1 };
     board.event({ ...told, type: 'child.state', child: 's:1', state: 'awaiting' });
@@ -65,7 +65,7 @@ describe('the live tree', () => {
     [40, 10],
     [20, 3],
     [1, 1],
-  ])('T2: at %i columns and %i rows no line is wider and there are not more', (columns, rows) => {
+  ])('T2: at %i columns and %i rows no line is wider, and there are no more rows', (columns, rows) => {
     const { board, files } = boardOf(30);
     for (const file of files.slice(0, 9)) board.ended(file, 'completed');
     board.warning = 'a warning that is longer than the narrowest terminal';
@@ -74,7 +74,7 @@ describe('the live tree', () => {
     for (const { text } of lines) expect(displayWidth(text)).toBeLessThanOrEqual(columns);
   });
 
-  test('T1: the cursor is hidden while it lives and shown when it stops, once, also when the process ends', () => {
+  test('T1: the cursor is hidden while the tree lives and shown once when it stops, also when the process ends', () => {
     for (const way of ['stop', 'exit'] as const) {
       const stdout = keptOutput(true);
       const surroundings = testSurroundings('/', { stdout });
@@ -93,7 +93,7 @@ describe('the live tree', () => {
     }
   });
 
-  test('T2: a terminal that became narrower has broken the lines that stand: all their rows are drawn over', () => {
+  test('T2: a narrower terminal has wrapped the printed lines: all their rows are drawn over', () => {
     const stdout = keptOutput(true, 80, 24);
     const progress = showProgress(stdout, sourceOf(boardOf(50).board), testSurroundings('/', { stdout }));
     const standing = treeLines(sourceOf(boardOf(50).board), { columns: 79, rows: 23 });
@@ -103,13 +103,13 @@ describe('the live tree', () => {
     progress.stop();
   });
 
-  test('NO_COLOR: no colours; the tree is drawn all the same', () => {
+  test('NO_COLOR: no colours, but the tree is drawn', () => {
     const drawn = (environment: Readonly<Record<string, string>>): string => {
       const stdout = keptOutput(true);
       showProgress(stdout, sourceOf(boardOf(5).board), testSurroundings('/', { stdout, environment })).stop();
       return stdout.text();
     };
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: colours are what is looked for
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: the test looks for colours
     const colour = /\u001b\[\d+m/;
     expect(drawn({})).toMatch(colour);
     expect(drawn({ NO_COLOR: '1' })).not.toMatch(colour);
@@ -136,11 +136,11 @@ test('without a terminal there is one plain line for each tenth, and no control 
 });
 
 describe('layout', () => {
-  test('nothing that is printed steers the terminal', () => {
+  test('printed text never holds terminal sequences', () => {
     expect(printable('a\u001b[2Jb\u0007\r\nc\td\u202e')).toBe('a�[2Jb�\nc\td�');
   });
 
-  test('texts are cut and padded to columns, wide characters counted as two', () => {
+  test('texts are cut and padded to columns, and wide characters count as two', () => {
     expect([clip('abcdef', 4), clip('abc', 4), clip('日本語', 4), clip('x', 0)]).toEqual(['abc…', 'abc', '日…', '']);
     expect([clipEnd('a/b/c.ts', 5), clipEnd('c.ts', 5)]).toEqual(['…c.ts', 'c.ts']);
     expect([left('ab', 4), right('ab', 4), left('abcdef', 4)]).toEqual(['ab  ', '  ab', 'abc…']);

@@ -1,6 +1,6 @@
 /**
- * Goal: `troupe run`, as a user runs it: a process of its own with its threads, over real files and a real store. Killed in
- * the middle it goes on, repeats nothing that was finished, and ends with the index of a run that was never disturbed.
+ * Goal: `troupe run`, as a user runs it: a separate process with its threads, over real files and a real store. After a
+ * kill in the middle it continues, repeats no finished work, and ends with the index of an undisturbed run.
  */
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -13,7 +13,7 @@ import { deferred } from '../support/runtime-kit.ts';
 import { directoryWith, emptyDirectory, modules, runProgram, startProgram } from './support/program.ts';
 import { countOf, readLogs, type SessionLog } from './support/store-log.ts';
 
-/** A run starts threads and a store; several of them in one test, on a busy machine, take their time. */
+/** A run starts threads and a store. Several runs in one test take long on a busy machine. */
 const LONG_MS = 180_000;
 const KILLS_MAX = 5;
 
@@ -41,7 +41,7 @@ function childrenOf(logs: readonly SessionLog[]): readonly SessionLog[] {
   return logs.filter(({ state }) => state.parent !== undefined);
 }
 
-/** Every call has one result, every child one report in its parent, and every reader's turn is over. */
+/** Every call has one result, every child one report in its parent, and every reader's turn has ended. */
 function expectNothingTwice(logs: readonly SessionLog[]): void {
   for (const { id, records, state } of logs) {
     const asked = records.flatMap((record) => (record.type === 'responded' ? record.calls.map((call) => call.id) : []));
@@ -62,7 +62,7 @@ function expectNothingTwice(logs: readonly SessionLog[]): void {
 
 describe('a run without a key', () => {
   test(
-    'reads every file with read_file in a reader of its own, and says that the model is scripted',
+    'reads every file with read_file in a separate reader, and says that the model is scripted',
     async () => {
       const sources = await directoryWith(modules(12));
       const data = await emptyDirectory();
@@ -104,7 +104,7 @@ describe('a run without a key', () => {
   );
 
   test(
-    'over a finished review shows the index of the log, repeats no call, says so; --fresh starts over',
+    'over a finished review shows the index of the log, repeats no call, and says so; --fresh starts over',
     async () => {
       const sources = await directoryWith(modules(6));
       const data = await emptyDirectory();
@@ -123,7 +123,7 @@ describe('a run without a key', () => {
   );
 
   test(
-    'large files are read page by page; what cannot be read is said; a limit is kept',
+    'large files are read page by page; unreadable ones are reported; a limit is kept',
     async () => {
       const long = Array.from({ length: 4_500 }, (_, line) => `x(${line});`).join('\n');
       const sources = await directoryWith({
@@ -145,9 +145,9 @@ describe('a run without a key', () => {
   );
 });
 
-describe('a run that is killed', () => {
+describe('a killed run', () => {
   test(
-    'goes on when started again: the index of an undisturbed run, and no finished call twice',
+    'continues when started again: the index of an undisturbed run, and no finished call twice',
     async () => {
       const count = 90;
       const sources = await directoryWith(modules(count));
@@ -157,7 +157,7 @@ describe('a run that is killed', () => {
       const data = await emptyDirectory();
       const line = ['run', '--dir', sources, '--data', data];
       let interrupted = 0;
-      // Killed at a tenth, then at the half; a machine so busy that the run is over by then gets another chance.
+      // Killed at a tenth, then at half. A run that has ended before its kill, on a busy machine, gets another attempt.
       for (let attempt = 0; attempt < KILLS_MAX && interrupted < 2; attempt += 1) {
         const program = startProgram(line, sources);
         await program.wrote(interrupted === 0 ? ' 10 %' : ' 50 %');
@@ -169,7 +169,7 @@ describe('a run that is killed', () => {
         else if (over === count) await rm(data, { recursive: true });
       }
       expect(interrupted).toBeGreaterThan(0);
-      // The plan and what was read are in the log: a file that is new is not in the index, one that is gone still is.
+      // The plan and the pages read are in the log: a new file is not in the index, and a removed one still is.
       const done = childrenOf(await readLogs(data)).find(({ state }) => state.exit !== undefined);
       await rm(join(sources, pathOfTask(done?.state.goal?.description ?? '') ?? ''));
       await writeFile(join(sources, 'later.ts'), 'export const later = 1;\n');
@@ -194,7 +194,8 @@ describe('a run that is killed', () => {
       const count = 20;
       const sources = await directoryWith(modules(count));
       const data = await emptyDirectory();
-      // The plan, a first answer for each reader, and the end of a few: with the rest held, the signal finds a run at work.
+      // The plan, a first answer for each reader, and the end of a few. The rest is held, so the signal finds a run at
+      // work.
       let toAnswer = 1 + count + 5;
       const held = deferred();
       const fake = await strictFake({
@@ -231,7 +232,7 @@ describe('a run that is killed', () => {
 
 describe('one store, several runs', () => {
   test(
-    'a directory that is open elsewhere: exit code 1 and the pid of its owner, for every command',
+    'a directory open elsewhere: exit code 1 and the pid of its owner, for every command',
     async () => {
       const sources = await directoryWith(modules(2));
       const data = await emptyDirectory();
@@ -251,7 +252,7 @@ describe('one store, several runs', () => {
   );
 
   test(
-    'two reviews share a store without mixing: the one that was interrupted waits for its own run',
+    'two reviews share a store without mixing: the interrupted one waits for its own run',
     async () => {
       const one = await directoryWith(modules(60));
       const two = await directoryWith({ 'b.ts': '/** The other. */\n' });
@@ -273,7 +274,7 @@ describe('one store, several runs', () => {
 
 describe('a run with a key', () => {
   test(
-    'asks the API in its own words, and refuses nothing the API would refuse',
+    'asks the API with valid requests only',
     async () => {
       const sources = await directoryWith(modules(5));
       const data = await emptyDirectory();
@@ -294,7 +295,7 @@ describe('a run with a key', () => {
   );
 
   test(
-    'that is refused says so with exit code 1, and goes on with a good one',
+    'a refused key is reported with exit code 1, and the run continues with a good one',
     async () => {
       const sources = await directoryWith(modules(5));
       const data = await emptyDirectory();

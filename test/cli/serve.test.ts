@@ -1,4 +1,4 @@
-/** Goal: `troupe serve` serves a directory until it is told to stop, and refuses what it cannot serve. Run in place. */
+/** Goal: `troupe serve` serves a directory until it is stopped, and refuses invalid options. Run in place. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
@@ -7,7 +7,7 @@ import { eventually } from '../support/runtime-kit.ts';
 import { emptyDirectory } from './support/program.ts';
 import { command, testSurroundings } from './support/surroundings.ts';
 
-test('serves, says where, and stops at a signal', async () => {
+test('serves, prints its address, and stops at a signal', async () => {
   const directory = await emptyDirectory();
   const surroundings = testSurroundings(directory);
   const ended = runCommandLine(['serve', 'data', '--port', '0', '--json'], surroundings);
@@ -53,7 +53,7 @@ test('the agents of a module; a token from the environment, which is not shown',
   expect(surroundings.stdout.text() + surroundings.stderr.text()).not.toContain('canary-token');
 });
 
-test('refused: an open address without a token, a module that is none, a port that is none', async () => {
+test('refused: an open address without a token, an invalid module, an invalid port', async () => {
   const directory = await emptyDirectory();
   await writeFile(join(directory, 'number.mjs'), 'export default 5;');
   const open = await command(['serve', '--port', '0', '--host', '0.0.0.0'], directory);

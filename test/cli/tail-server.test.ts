@@ -1,4 +1,7 @@
-/** Goal: `tail --url` prints what a running server tells of a session: what there is, and with --follow what comes. */
+/**
+ * Goal: `tail --url` prints the events of a session on a running server: the existing ones, and with --follow the later
+ * ones.
+ */
 import { expect, test } from 'vitest';
 import { runCommandLine } from '../../src/cli/command-line.ts';
 import { scripted } from '../../src/testing/scripted.ts';
@@ -8,7 +11,7 @@ import { command, testSurroundings } from './support/surroundings.ts';
 
 const kit = runtimeKit();
 
-test('prints the durable events there are, from a number on, and ends', async () => {
+test('prints the existing durable events after a number, and ends', async () => {
   const runtime = await kit.open({ provider: scripted({ rules: [], otherwise: 'ok' }) });
   const { url } = await sessionServer(runtime);
   await runtime.session('s').ask('hi');
@@ -28,7 +31,7 @@ test('prints the durable events there are, from a number on, and ends', async ()
   });
 });
 
-test('--follow goes on with what happens until it is stopped', async () => {
+test('--follow continues with new events until it is stopped', async () => {
   const runtime = await kit.open({ provider: scripted({ rules: [], otherwise: 'ok' }) });
   const { url } = await sessionServer(runtime);
   await runtime.session('s').ask('hi');
@@ -48,7 +51,7 @@ test('--follow goes on with what happens until it is stopped', async () => {
   expect(seqs).toEqual(seqs.map((_, index) => index + 1));
 });
 
-test('names what cannot be', async () => {
+test('names invalid arguments and sessions', async () => {
   const runtime = await kit.open({ provider: scripted({ rules: [], otherwise: 'ok' }) });
   const { url } = await sessionServer(runtime);
   for (const line of [

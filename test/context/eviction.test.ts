@@ -115,7 +115,7 @@ describe('eviction', () => {
     expect(planEviction(machine.state, environment, 10)).toBe(3);
   });
 
-  it('decision 9: a batch leaves at once and opens an epoch; then nothing for a while', () => {
+  it('decision 9: a batch leaves at once and opens an epoch; then nothing leaves for a while', () => {
     const machine = conversation(1, 1_000);
     const evictions = (): number => machine.events('eviction').length;
     const quiet: number[] = [];
@@ -129,12 +129,12 @@ describe('eviction', () => {
       quiet.push(turn);
     }
     expect(evictions()).toBe(quiet.length);
-    // A batch of 330 tokens is 13 messages of 25; the next message of a user is the 15th.
+    // A batch of 330 tokens is 13 messages of 25, and the next message of a user is the 15th.
     expect(quiet.map((turn, index) => turn - (quiet[index - 1] ?? 0)).slice(1)).toEqual(quiet.slice(1).map(() => 7));
     expect(quiet.length).toBeGreaterThan(4);
   });
 
-  it('Δ24: a call is not parted from its response, an answer not from its calls', () => {
+  it('Δ24: a call is not separated from its response, nor an answer from its calls', () => {
     const machine = startedSession();
     machine.send('q'.repeat(400));
     machine.answer([text('a'.repeat(400)), call('a', 'bash'), call('b', 'bash')]);
@@ -144,12 +144,12 @@ describe('eviction', () => {
     for (let tokenBudget = 1; tokenBudget < 600; tokenBudget += 7) {
       machine.world.tokenBudget = tokenBudget;
       const below = planEviction(machine.state, environmentOf(machine.world), 1);
-      // Before the question, before the round as a whole, before the closing text, or behind everything.
+      // Cuts before the question, before the whole round, before the closing text, and behind everything.
       expect([undefined, 2, 7, 8]).toContain(below);
     }
   });
 
-  it('Δ24, R20: the parts of a paused answer are not parted', () => {
+  it('Δ24, R20: the parts of a paused answer are not separated', () => {
     const machine = startedSession();
     machine.send('q'.repeat(400));
     machine.answer([text('a'.repeat(400))], { stop: 'pause_turn' });
@@ -165,7 +165,7 @@ describe('eviction', () => {
     }
   });
 
-  it('Δ24: the round whose results are about to come in stays', () => {
+  it('Δ24: the round whose results are still missing stays', () => {
     const machine = startedSession();
     machine.send('q'.repeat(400));
     machine.answer([call('a', 'bash')]);
@@ -173,7 +173,7 @@ describe('eviction', () => {
     expect(planEviction(machine.state, environmentOf(machine.world), 500)).toBe(2);
   });
 
-  it('a user message far behind the cut is not worth the work before it', () => {
+  it('a user message far behind the cut does not evict the work before it', () => {
     const machine = startedSession({ sent: 'q'.repeat(40) });
     for (let round = 0; round < 20; round += 1) {
       machine.answer([call(`c${round}`, 'bash')]);
@@ -208,7 +208,9 @@ describe('eviction', () => {
     expect(planEviction(machine.state, environmentOf(machine.world), 1)).toBeDefined();
   });
 
-  /** Indexes at which a window may begin: no call open, not inside an answer. `length` stands for "all may leave". */
+  /**
+   * Indexes at which a window may begin: no call open, not inside an answer. `length` means that everything may leave.
+   */
   function safeCuts(state: SessionState, mayEvictAll: boolean): readonly number[] {
     const cuts: number[] = [];
     const open = new Set<string | undefined>();
@@ -223,7 +225,7 @@ describe('eviction', () => {
     return cuts;
   }
 
-  it('in any life: whole rounds only, the newest stays, and within the budget wherever a cut allows it', () => {
+  it('in any life: whole rounds only, the newest stays, and the window fits the budget wherever a cut allows it', () => {
     let evictions = 0;
     fc.assert(
       fc.property(

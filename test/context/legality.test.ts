@@ -30,7 +30,7 @@ function tool(name: string): Body {
   };
 }
 
-/** Legal, and with a bit of everything: each test changes one thing. */
+/** A legal request with every kind of part: each test changes one thing. */
 function legal(changes: Body = {}): Body & { messages: Msg[] } {
   return {
     model: 'claude-opus-4-6',
@@ -66,7 +66,7 @@ function blocks(body: { messages: Msg[] }, message: number): Block[] {
   return body.messages[message]?.content as Block[];
 }
 
-/** A request that ends with an assistant message, for models that take one. */
+/** A request that ends with an assistant message, for models that accept one. */
 function prefilled(content: unknown, changes: Body = {}): Body {
   return {
     model: 'claude-sonnet-4-5',
@@ -474,20 +474,20 @@ describe('checkRequest', () => {
     },
   );
 
-  it('R17: a mark on an empty text block is told beside R08', () => {
+  it('R17: a mark on an empty text block is reported beside R08', () => {
     const body = legal();
     blocks(body, 2)[2] = { type: 'text', text: '', cache_control: MARK };
     expect(rulesOf(checkRequest(body))).toEqual(['R08', 'R17']);
   });
 
-  it('R01: the message names the ids and the place of the calls', () => {
+  it('R01: the message names the ids and the position of the calls', () => {
     const body = legal({ messages: [...legal().messages.slice(0, 2), { role: 'user', content: 'no' }] });
     const [violation] = fatalOf(checkRequest(body));
     expect(violation).toMatchObject({ rule: 'R01', path: 'messages.1' });
     expect(violation?.message).toMatch(/^messages\.1: `tool_use` ids were found.*toolu_1, toolu_2\./);
   });
 
-  it('R10, R12: an empty or prefilled end is legal for models that take one', () => {
+  it('R10, R12: an empty or prefilled end is legal for models that accept one', () => {
     expect(fatalOf(checkRequest(prefilled('')))).toEqual([]);
     expect(fatalOf(checkRequest(prefilled('The answer is')))).toEqual([]);
     expect(fatalOf(checkRequest(prefilled('x', { model: 'some-model' })))).toEqual([]);
@@ -513,7 +513,7 @@ describe('checkRequest', () => {
     expect(checkRequest(legal({ model: 'claude-opus-4-8', messages }))).toEqual([]);
   });
 
-  it('R22: earlier turns and later answers of a turn may do without thinking', () => {
+  it('R22: earlier turns and later answers of a turn may lack thinking', () => {
     const call = (id: string): Msg => ({
       role: 'assistant',
       content: [{ type: 'tool_use', id, name: 'add', input: {} }],
@@ -534,7 +534,7 @@ describe('checkRequest', () => {
     ];
     const thinking = { type: 'enabled', budget_tokens: 2_000 };
     expect(checkRequest(legal({ messages, thinking }))).toEqual([]);
-    // A pair of no model's making at the start of the turn is what A8 has to avoid.
+    // A pair at the start of the turn that no model made, which is what A8 must avoid.
     messages.splice(5, 2);
     expect(rulesOf(checkRequest(legal({ messages, thinking })))).toEqual(['R22']);
   });
@@ -551,7 +551,7 @@ describe('checkRequest', () => {
     }
   });
 
-  it("R29 to R33: a provider's own tools are not judged by the rules of ours", () => {
+  it('R29 to R33: the rules for our tools do not apply to a provider\u2019s own tools', () => {
     expect(checkRequest(legal({ tools: [tool('add'), { type: 'web_search_20250305', name: 'web_search' }] }))).toEqual(
       [],
     );
@@ -562,7 +562,7 @@ describe('checkRequest', () => {
     expect(checkRequestText(text)).toMatchObject([{ rule: 'R35', fatal: true }]);
   });
 
-  it('R36: text that is no strict JSON, and the escape of half a pair that JSON.stringify writes', () => {
+  it('R36: text that is not strict JSON, and the escaped lone surrogate that JSON.stringify writes', () => {
     expect(checkRequestText('{"model":')).toMatchObject([{ rule: 'R36', fatal: true }]);
     const text = JSON.stringify(legal({ messages: [{ role: 'user', content: 'a\udc00' }] }));
     expect(text).toContain('\\udc00');
@@ -587,13 +587,13 @@ describe('checkRequest', () => {
     expect(checkRequest({ ...short, max_tokens: tokens + 1 })).toMatchObject([{ rule: 'R39', fatal: false }]);
   });
 
-  it('R39: of a model that is not known no limit is known', () => {
+  it('R39: an unknown model has no known limit', () => {
     for (const model of ['claude-opus-7', 'some-model']) {
       expect(checkRequest({ model, max_tokens: 1e9, messages: [{ role: 'user', content: 'Hi' }] })).toEqual([]);
     }
   });
 
-  it('R44: beta flags that may be are not judged, in one header or several', () => {
+  it('R44: valid beta flags are not judged, in one header or several', () => {
     const headers = { 'anthropic-version': '2023-06-01', 'content-type': 'application/json' };
     const flags = 'context-1m-2025-08-07, claude-code-20250219';
     expect(checkHeaders({ ...headers, 'anthropic-beta': flags })).toEqual([]);
@@ -610,7 +610,7 @@ describe('checkRequest', () => {
     expect(checkHeaders({})).toHaveLength(2);
   });
 
-  it('T5: never throws, whatever comes', () => {
+  it('T5: never throws, whatever the request', () => {
     fc.assert(
       fc.property(fc.jsonValue(), fc.jsonValue(), (messages, tools) => {
         checkRequest({ model: 'claude-opus-5', max_tokens: 1, messages, tools });

@@ -89,8 +89,9 @@ describe('rendering', () => {
     ]);
   });
 
-  it.each([2, 40])('A8: a result that stands before its call answers nothing, among %i messages', (others) => {
-    // Found by a random life, seed 1827941334: what was sent said that it was missing, what was rendered anew gave it.
+  it.each([2, 40])('A8: a result before its call answers nothing, among %i messages', (others) => {
+    // Found by a random life, seed 1827941334: the sent request said that the result was missing, a new rendering had
+    // it.
     const said = (seq: number): LoggedMessage => ({ seq, at: 0, tokens: 1, type: 'user_message', content: `${seq}` });
     const of = { at: 0, tokens: 1, toolUseId: 'a', toolName: 'bash' } as const;
     const messages: readonly LoggedMessage[] = [
@@ -199,7 +200,7 @@ describe('rendering', () => {
     ]);
   });
 
-  it('A8: but never across the border of an answered request', () => {
+  it('A8: messages are never joined across the border of an answered request', () => {
     const machine = startedSession({ sent: 'one' });
     machine.answer([]);
     machine.send('two');
@@ -209,7 +210,7 @@ describe('rendering', () => {
     ]);
   });
 
-  it('A8: nor when what stood at the border bounced', () => {
+  it('A8: nor if the message at the border bounced', () => {
     for (const error of [FATAL, { ...FATAL, code: 'model_authentication' as const }]) {
       const machine = startedSession({ sent: 'one' });
       machine.answer([]);
@@ -222,7 +223,7 @@ describe('rendering', () => {
     }
   });
 
-  it('R20: the blocks of an answer are replayed as they came', () => {
+  it('R20: the blocks of an answer are sent back unchanged', () => {
     const machine = startedSession({ sent: 'go' });
     const content: readonly ContentBlock[] = [
       { type: 'thinking', thinking: 'hm', signature: 's' },
@@ -241,7 +242,7 @@ describe('rendering', () => {
     expect(rendered(machine)[0]?.content).toEqual([text('hello')]);
   });
 
-  it('R14: a window that begins with the model gets an opening, unless something comes before it', () => {
+  it('R14: a window that begins with the model gets an opening, unless another message comes before it', () => {
     const machine = startedSession({ sent: 'one' });
     machine.answer('two');
     const window = machine.state.messages.slice(1);
@@ -268,7 +269,7 @@ describe('the system prompt', () => {
   });
 });
 
-/** How the requests of a life are made: with manual thinking, deliveries are text. */
+/** The ways to render the requests of a life: with manual thinking, deliveries are text. */
 interface Mode {
   readonly options: RenderOptions;
   readonly thinking: object;
@@ -287,7 +288,7 @@ function bodyOf(messages: readonly RenderedMessage[], mode: Mode): object {
   return { model: 'claude-opus-4-6', max_tokens: 8_192, tools, ...mode.thinking, messages };
 }
 
-/** All but the warning that some gateways merge no neighbours: at a sealed border there is no other way (A8). */
+/** All but the warning that some gateways merge no neighbours: a sealed border leaves no other way (A8). */
 function broken(violations: readonly Violation[]): readonly Violation[] {
   return violations.filter((violation) => violation.rule !== 'R15');
 }

@@ -8,7 +8,7 @@ import { lifeOptions, steps } from '../support/session-steps.ts';
 
 const PLAIN: RenderOptions = { timestamps: false, deliveriesAsText: false };
 
-/** A model thread's mirror of the messages, kept by `keep` and `append` alone. */
+/** A model thread's mirror of the messages, built from `keep` and `append` alone. */
 class Mirror {
   messages: readonly RenderedMessage[] = [];
 
@@ -24,7 +24,7 @@ const renderOptions: fc.Arbitrary<RenderOptions> = fc.record({
 });
 
 describe('the request window', () => {
-  it('W2: a half-step costs what is new: what was answered is kept', () => {
+  it('W2: a half-step costs its new messages: answered ones are kept', () => {
     const machine = startedSession({ sent: 'one' });
     const window = new RequestWindow(PLAIN);
     expect(window.next(machine.state)).toMatchObject({ epoch: 2, keep: 0, append: [{ role: 'user', content: 'one' }] });
@@ -56,7 +56,7 @@ describe('the request window', () => {
     expect(second.keep).toBe(0);
   });
 
-  it('what bounced is gone from the next request', () => {
+  it('a bounced message is gone from the next request', () => {
     const machine = startedSession({ sent: 'one' });
     const window = new RequestWindow(PLAIN);
     const mirror = new Mirror();
@@ -84,7 +84,7 @@ describe('the request window', () => {
     expect(window.next(machine.state).append).toHaveLength(3);
   });
 
-  it('the list of all messages stays what it was when later requests are made', () => {
+  it('the list of all messages stays unchanged when later requests are made', () => {
     const machine = startedSession({ sent: 'one' });
     const window = new RequestWindow(PLAIN);
     const first = window.next(machine.state);
@@ -105,11 +105,11 @@ describe('the request window', () => {
       appended += window.next(machine.state).append.length;
       machine.answer([call(`a${round + 1}`, 'bash')]);
     }
-    // Two messages a round, the opening three once.
+    // Two messages a round, and the opening three once.
     expect(appended).toBe(2 * rounds + 1);
   });
 
-  it('W1: in any life a mirror fed by keep and append equals the rendering of all, across epochs, bounces and evictions', () => {
+  it('W1: in any life a mirror fed by keep and append equals a full rendering, across epochs, bounces and evictions', () => {
     fc.assert(
       fc.property(lifeOptions, steps(), renderOptions, (options, all, rendering) => {
         let window = new RequestWindow(rendering);
@@ -133,7 +133,7 @@ describe('the request window', () => {
     );
   });
 
-  it('W1: also when it is asked at any other moment', () => {
+  it('W1: the same holds for requests made after any step', () => {
     fc.assert(
       fc.property(lifeOptions, steps(), renderOptions, (options, all, rendering) => {
         let window = new RequestWindow(rendering);
@@ -156,7 +156,7 @@ describe('the request window', () => {
     let compared = 0;
     fc.assert(
       fc.property(lifeOptions, steps(), renderOptions, (options, all, rendering) => {
-        /** Requests that were answered, the oldest first; `turn`: the number of turns journalled before the answer. */
+        /** Answered requests, the oldest first; `turn`: the number of transitions journalled before the answer. */
         let answered: { readonly turn: number; readonly epoch: number; readonly messages: readonly string[] }[] = [];
         let issued: { readonly turn: number; readonly halfStep: number; readonly messages: readonly string[] }[] = [];
         const request = (life: Life): readonly string[] =>
@@ -171,7 +171,7 @@ describe('the request window', () => {
               compared += 1;
               expect(messages.slice(0, before.messages.length)).toEqual(before.messages);
             }
-            // Issued again, after a failure or a restart, it is the same request.
+            // A request issued again, after a failure or a restart, is the same.
             const same = issued.find((earlier) => earlier.halfStep === halfStep);
             if (same !== undefined) expect(messages).toEqual(same.messages);
             issued.push({ turn: life.machine.turns.length - 1, halfStep, messages });

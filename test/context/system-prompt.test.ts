@@ -1,4 +1,4 @@
-/** Goal: the system prompt's sections, in their order, and none that nobody asked for. */
+/** Goal: the system prompt holds its sections in order, and none that was not requested. */
 import { describe, expect, it } from 'vitest';
 import { AgentCatalog } from '../../actors/agent-catalog.ts';
 import { LIMIT_DEFAULTS } from '../../src/base/bounds.ts';
@@ -48,19 +48,19 @@ describe('the system prompt', () => {
     expect(prompt).toContain('- read_file: ');
     expect(prompt).toContain('- spawn_subagent: ');
     expect(prompt).not.toContain('- plain');
-    // Told once, though both spawn tools may have it.
+    // The prompt says it once, though both spawn tools have it.
     expect(prompt.match(/^- .*rather than starting another one.*$/gmu)).toHaveLength(1);
     expect(prompt.endsWith('They met.')).toBe(true);
   });
 
-  it('without an enricher it is the embedder’s own text alone, and a child has none of these sections', () => {
+  it('without an enricher it is the embedder’s text alone, and a child has none of these sections', () => {
     expect(promptOf(undefined)).toBe('Be brief.');
     const child = promptOf({ melete: MODEL, mneme: MODEL }, { parent: 'p', prompt: 'You are tern.' });
     expect(child).not.toContain('## Your Sisters');
     expect(child.startsWith('Be brief.\n\nYou are tern.')).toBe(true);
   });
 
-  it('speaks of the enrichers that are on', () => {
+  it('names the active enrichers', () => {
     const mneme = enricherSections({ melete: false, mneme: true, tools: [] }) ?? '';
     expect(mneme).toContain('from_mneme');
     expect(mneme).not.toContain('from_melete');
@@ -70,7 +70,7 @@ describe('the system prompt', () => {
     expect(enricherSections({ melete: false, mneme: false, tools: [{ name: 'a', snippet: 'b' }] })).toBeUndefined();
   });
 
-  it('a guideline of several tools is told once', () => {
+  it('a guideline of several tools appears once', () => {
     const rule = 'Once is enough.';
     const tools = [
       { name: 'a', guidelines: [rule] },
@@ -81,7 +81,7 @@ describe('the system prompt', () => {
     expect(prompt.split(rule)).toHaveLength(2);
   });
 
-  it('memory is shown behind everything else', () => {
+  it('memory is the last section', () => {
     const state = { ...emptyState('s'), memory: { snapshots: [], budgets: { 1: 0, 2: 0 }, shown: 'M' } };
     expect(systemPrompt(state, 'S', 'G')).toBe('S\n\nG\n\nM');
     expect(systemPrompt(emptyState('s'), undefined)).toBeUndefined();

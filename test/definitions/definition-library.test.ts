@@ -1,6 +1,7 @@
 /**
- * Goal: a library has what its directories define, the later directory first in right, what is broken left out and told, and
- * what changes there while it is open. Method: real files; the wait behind a change is on a clock moved by hand.
+ * Goal: a library has the definitions of its directories. A later directory takes precedence, broken files are left out
+ * and reported, and changes are seen while it is open. Method: real files; the wait after a change is on a clock moved
+ * by hand.
  */
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -45,7 +46,7 @@ async function open(skills: readonly string[], workflows: readonly string[] = []
     onChange: () => changed.resolve(),
   });
   opened.push(library);
-  /** Lets the change that was just made be seen and read. */
+  /** Waits until the last change is seen and read. */
   const settled = async (): Promise<void> => {
     changed = deferred();
     await eventually(() => clock.pending > 0);
@@ -55,7 +56,7 @@ async function open(skills: readonly string[], workflows: readonly string[] = []
   return { library, warnings, clock, settled };
 }
 
-test('files, and folders with a SKILL.md, are skills; other files and folders are nothing', async () => {
+test('files, and folders with a SKILL.md, are skills; other files and folders are ignored', async () => {
   const path = await directory({
     'a.md': skill('a'),
     'b/SKILL.md': skill('b'),
@@ -78,7 +79,7 @@ test('workflows are flat files', async () => {
   expect(library.skillNames).toEqual([]);
 });
 
-test('of one name the later directory counts; within one the first file, and the other is told', async () => {
+test('of one name the later directory counts; within one directory the first file counts, and the other is reported', async () => {
   const first = await directory({ 'a.md': skill('a', 'theirs'), 'b.md': skill('b') });
   const second = await directory({ 'a.md': skill('a', 'mine'), 'z.md': skill('a', 'again') });
   const { library, warnings } = await open([first, second]);
@@ -87,7 +88,7 @@ test('of one name the later directory counts; within one the first file, and the
   expect(warnings).toEqual([expect.stringContaining('another file defines "a"')]);
 });
 
-test('a broken file is left out and told; the others are there', async () => {
+test('a broken file is left out and reported; the others are loaded', async () => {
   const path = await directory({
     'bad.md': 'no front matter',
     'good.md': skill('good'),
@@ -115,7 +116,7 @@ test('a new, a changed and a removed file are seen, in a new folder too', async 
   expect(library.skillNames).toEqual(['a', 'c']);
 });
 
-test('D3: closed, it reads no more and holds no timer', async () => {
+test('D3: a closed library reads no more and holds no timer', async () => {
   const path = await directory({ 'a.md': skill('a') });
   const { library, clock } = await open([path]);
   await writeFile(join(path, 'b.md'), skill('b'));

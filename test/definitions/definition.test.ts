@@ -1,4 +1,4 @@
-/** Goal: a definition file is read as it is meant, and what is none is refused with a reason, whatever it holds. */
+/** Goal: a definition file is read as intended. Anything else is refused with a reason, whatever it holds. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { parseDefinition, parseSpecialist } from '../../src/definitions/definition.ts';
@@ -16,7 +16,7 @@ describe('skills and workflows', () => {
     });
   });
 
-  it('a byte order mark, lines of Windows, and rules in the text are no hindrance', () => {
+  it('a byte order mark, Windows line ends, and rules in the text are accepted', () => {
     const text = '\u{feff}---\r\nname: a\r\ndescription: b\r\n--- \r\none\r\n---\r\ntwo\r\n';
     expect(parseDefinition(text)).toEqual({ name: 'a', description: 'b', content: 'one\n---\ntwo' });
   });
@@ -44,7 +44,7 @@ describe('skills and workflows', () => {
     expect(Reflect.get({}, 'polluted')).toBeUndefined();
   });
 
-  it('a tag makes nothing but data', () => {
+  it('a tag creates only data', () => {
     const text = file('name: a\ndescription: !!js/function "function () { return 1 }"');
     expect(parseDefinition(text).description).toBe('function () { return 1 }');
   });
@@ -73,7 +73,7 @@ describe('specialists', () => {
     expect(parseSpecialist(file(`${front}[Bash, read_file]`, 'Be kind.'))).toEqual(expected);
   });
 
-  it('no tools are none; model, color and maxTurns are kept', () => {
+  it('a missing list of tools is empty; model, color and maxTurns are kept', () => {
     expect(parseSpecialist(file('name: c\ndescription: d\nmodel: m\ncolor: red\nmaxTurns: 3'))).toEqual({
       name: 'c',
       description: 'd',

@@ -13,7 +13,7 @@ describe('F06: a disk is filled until it takes no more, and a little room is mad
     '%i KiB in memory: commits are refused before they begin, LMDB meets no full disk, nothing acknowledged is lost',
     async ([kib, seed], context) => {
       const disk = await fillDisk('tmpfs', kib * KIB, seed);
-      // Without the rights to mount there is nothing to fill: said, not passed over.
+      // Without the right to mount there is no disk to fill: the test is reported as skipped.
       if (disk === undefined) return context.skip('mounting a small file system needs root');
       expect(disk.faults).toEqual([]);
       expect(disk.refusals).toBeGreaterThan(0);

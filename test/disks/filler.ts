@@ -1,7 +1,8 @@
 /**
- * Fills a disk: opens the store named by the first argument and writes until the device refuses, again and again, as the ballast
- * files named by the third argument are removed one by one. The second argument seeds what is written. Prints a line for
- * everything it knows to be durable, and one for each refusal; what must not happen is that LMDB itself meets the full disk.
+ * Fills a disk: opens the store named by the first argument and writes until the device refuses, again and again.
+ * Meanwhile the ballast files named by the third argument are removed one by one. The second argument seeds the writes.
+ * Prints a line for every entry known to be durable, and one for each refusal. LMDB itself must never meet the full
+ * disk.
  */
 import { rm } from 'node:fs/promises';
 import { StoreFullError } from '../../src/base/errors.ts';
@@ -22,7 +23,7 @@ if (directory === undefined || seed === undefined) throw new Error('a directory 
 const random = new SeededRandom(Number(seed));
 let steps = 0;
 
-/** A turn of one to three sessions; sometimes heads, blobs or a checkpoint beside it. What was acknowledged is printed. */
+/** Appends to one to three sessions, sometimes with heads, blobs or a checkpoint. Prints the acknowledged entries. */
 async function write(journal: Journal, written: Map<string, number>): Promise<void> {
   steps += 1;
   const lines: string[] = [];
@@ -52,7 +53,7 @@ function headOf(key: SessionKey, position: number) {
   };
 }
 
-/** What the log has of each session. */
+/** The entries in the log, by session. */
 function counted(journal: Journal): Map<string, number> {
   const found = new Map<string, number>();
   for (let index = 0; index < SESSIONS; index += 1) {
@@ -79,7 +80,7 @@ async function openStore(path: string): Promise<Journal> {
   }
 }
 
-/** Undefined: no room for it, whatever is removed. */
+/** Undefined: there is no room to open it, even with all ballast removed. */
 async function openWithRoom(path: string): Promise<Journal | undefined> {
   for (;;) {
     try {
@@ -102,7 +103,7 @@ if (journal !== undefined) {
     } catch (error) {
       refused(error);
     }
-    // Reads go on meanwhile.
+    // Reads continue meanwhile.
     written = counted(journal);
     const next = ballast.shift();
     if (next === undefined) break;

@@ -1,6 +1,6 @@
 /**
- * One small disk, filled by a child process until it takes no more: the child must not be ended by it, and nothing that it
- * acknowledged may be lost. A disk is a file system in memory, or an ext4 image on a loop device; both need root.
+ * One small disk, filled by a child process until it takes no more. The full disk must not end the child, and no
+ * acknowledged entry may be lost. A disk is a file system in memory, or an ext4 image on a loop device; both need root.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdir, mkdtemp, rm, truncate, writeFile } from 'node:fs/promises';
@@ -14,22 +14,22 @@ const KIB = 1024;
 const BALLAST_FILES = 6;
 const BALLAST_BYTES = 96 * KIB;
 
-/** File systems that can be tried. */
+/** Kinds of file systems. */
 export type DiskKind = 'tmpfs' | 'ext4';
 
-/** What became of a disk that was filled. */
+/** The outcome of a filled disk. */
 export interface FilledDisk {
   readonly kind: DiskKind;
   readonly bytes: number;
-  /** How often a commit, or an open, was refused for want of room. */
+  /** How often a commit, or an open, was refused for lack of room. */
   readonly refusals: number;
   /** Entries that were acknowledged. */
   readonly acknowledged: number;
-  /** What went wrong; empty: nothing. */
+  /** The faults found; empty: none. */
   readonly faults: readonly string[];
 }
 
-/** A disk of so many bytes; `undefined` where this process may not mount one, or the tools are missing. */
+/** A disk of so many bytes; `undefined` if this process may not mount one, or the tools are missing. */
 async function mountDisk(kind: DiskKind, bytes: number, base: string): Promise<string | undefined> {
   const path = join(base, 'disk');
   await mkdir(path);
@@ -49,7 +49,7 @@ async function mountDisk(kind: DiskKind, bytes: number, base: string): Promise<s
   }
 }
 
-/** Fills a disk. Resolves to `undefined` where it cannot be made. */
+/** Fills a disk. Resolves to `undefined` if it cannot be made. */
 export async function fillDisk(kind: DiskKind, bytes: number, seed: number): Promise<FilledDisk | undefined> {
   const base = await mkdtemp(join(tmpdir(), 'troupe-disk-'));
   const disk = await mountDisk(kind, bytes, base);
@@ -83,7 +83,7 @@ export async function fillDisk(kind: DiskKind, bytes: number, seed: number): Pro
   }
 }
 
-/** Entries that were acknowledged and are not there, or not in order. */
+/** Acknowledged entries that are missing, or not in order. */
 async function missing(store: string, lines: readonly string[]): Promise<readonly string[]> {
   const acknowledged = new Map<string, number>();
   for (const line of lines) {

@@ -22,7 +22,7 @@ describe.each(makers)('conformance of the journal: %s', (_name, makeJournal) => 
 });
 
 describe('the suite', () => {
-  test('runs every check, and names what the maker cannot do', async () => {
+  test('runs every check, and names the checks that the maker cannot support', async () => {
     const { passed, skipped } = await runJournalConformance(async () => {
       const { journal, reopen, dispose } = await makeMemoryJournal();
       return { journal, reopen, dispose };
@@ -41,7 +41,7 @@ describe('the suite', () => {
     ['runnable: unordered', 'runnable', (j) => ({ runnable: () => [...j.runnable()].reverse() })],
     ['J5: the same fence twice', 'J5', () => ({ fence: 1 })],
   ];
-  test.each(broken)('finds a journal that is broken (%s)', async (_what, title, breakIt) => {
+  test.each(broken)('finds a broken journal (%s)', async (_what, title, breakIt) => {
     const make: MakeJournal = async () => {
       const store = await makeMemoryJournal();
       const wrap = (journal: Journal): Journal => overlay(journal, breakIt(journal));
@@ -56,7 +56,7 @@ describe('the suite', () => {
   });
 });
 
-test('G2: a memory journal does not starve the loop, whoever waits for nothing else', async () => {
+test('G2: a memory journal does not starve the loop, even if its callers wait for nothing else', async () => {
   const journal = openMemoryJournal();
   const key = journal.intern('a');
   let stopped = false;

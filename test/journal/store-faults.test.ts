@@ -28,7 +28,7 @@ afterEach(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-/** A file system of its own, in memory; undefined where this process may not mount one. */
+/** A file system in memory for this test alone; undefined where this process may not mount one. */
 async function mountSmall(bytes: number): Promise<string | undefined> {
   const path = join(directory, 'small');
   await mkdir(path);
@@ -48,14 +48,14 @@ describe('F05: how durable an acknowledgement is', () => {
     expect(runtime.info()).toMatchObject({ durability, directory: path });
     await runtime.session('s').ask('Hi');
     await runtime.close();
-    // The mode is the opener's, not the store's: what one wrote the others read.
+    // The mode belongs to the opener, not to the store: a store written in one mode is read in the others.
     const again = await kit.open({ directory: path, durability: 'flush', provider });
     expect(await again.session('s').messages()).toHaveLength(2);
   });
 });
 
 describe('F06: a device that takes no more', () => {
-  test('a full file system: sends are refused with its code, reads go on, and it resumes by itself when there is room', async (context) => {
+  test('a full file system: sends are refused with its code, reads still work, and it resumes by itself when there is room', async (context) => {
     const small = await mountSmall(6 * MIB);
     if (small === undefined) return context.skip('mounting a file system of a few megabytes needs root');
     const ballast = join(small, 'ballast');
@@ -94,11 +94,11 @@ describe('F06: a device that takes no more', () => {
     await runtime.close();
     const again = await kit.open({ directory: path, provider });
     expect((await again.session('s1').messages())[0]?.content).toBe(acknowledged[1]);
-    // The room that is kept ready may take all that is left; what needs it finds it there.
+    // The reserve may take all the remaining room; a commit that needs room finds it in the reserve.
     expect(await again.session('late').ask('once more')).toBe('ok');
   });
 
-  test('a map that is used up grows: nothing is refused', async () => {
+  test('a full map grows: nothing is refused', async () => {
     const options = { directory, durability: 'flush', mapSizeBytes: MIB } as const;
     const journal = await openLmdbJournal(options);
     const key = journal.intern('a');
@@ -113,7 +113,7 @@ describe('F06: a device that takes no more', () => {
     await again.close();
   });
 
-  test('readers that were begun and left hold no slot: a thousand of them, more than LMDB has', async () => {
+  test('readers that were opened and abandoned hold no slot: a thousand of them, more than LMDB has', async () => {
     const journal = await openLmdbJournal({ directory, durability: 'flush' });
     const key = journal.intern('a');
     for (let turn = 0; turn < 200; turn += 1) journal.append([{ key, data: String(turn) }]);
@@ -135,7 +135,7 @@ describe('F06: a device that takes no more', () => {
 });
 
 describe('F07: a device that fails', () => {
-  test('EIO of a write: its code is the cause, reads go on, nothing acknowledged is lost, and recover goes on', async () => {
+  test('EIO of a write: its code is the cause, reads still work, nothing acknowledged is lost, and the store recovers', async () => {
     const under = await makeLmdbJournal('flush')();
     const { journal } = under;
     const key = journal.intern('a');
@@ -158,7 +158,7 @@ describe('F07: a device that fails', () => {
     await under.dispose();
   });
 
-  test('a read-only file system: open is refused with EROFS and writes nothing; writable again, all is there', async (context) => {
+  test('a read-only file system: open is refused with EROFS and writes nothing; when it is writable again, all is there', async (context) => {
     const small = await mountSmall(6 * MIB);
     if (small === undefined) return context.skip('mounting a file system needs root');
     const path = join(small, 'store');
@@ -179,13 +179,14 @@ describe('F07: a device that fails', () => {
   });
 
   test.skipIf(process.platform === 'win32')(
-    'no descriptors left: refused with EMFILE, and fine once there are',
+    'no descriptors left: refused with EMFILE, and it works once there are some',
     async () => {
       const path = join(directory, 'store');
       const first = await kit.open({ directory: path, provider });
       await first.session('before').ask('Hi');
       await first.close();
-      // Enough for a loader that reads all modules of the product at once: it is the store that is to find none left.
+      // Enough for a loader that reads all modules of the product at once: the store, not the loader, must run out of
+      // descriptors.
       const child = startChild(
         new URL('./support/exhausted-opener.ts', import.meta.url),
         [path],

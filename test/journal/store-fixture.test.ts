@@ -15,7 +15,7 @@ test('F12: a store of format 1, as an earlier build left it, is read identically
   await cp(FIXTURE, directory, { recursive: true });
   const runtime = await kit.open({ ...storeFixtureOptions(), directory });
   const found = await readStoreFixture(runtime);
-  // What a close interrupted tells of its recovery in events: nothing else may differ.
+  // Only the events about the recovery of the interrupted session may differ.
   expect(withoutSeq(found)).toEqual(withoutSeq(expected));
   expect(Object.keys(found)).toEqual(['paused', 'stuck', 'writer-1', 'writer-1:1']);
   const again = await runtime.session('paused').send('first', { key: 'key-1' });

@@ -1,6 +1,6 @@
 /**
- * Goal: what is handed over in pieces is, put together and unpacked, what was written: D1 durable rows and nothing else, D2 in pieces
- * within their bounds, whatever the size of a row; in memory and on disk.
+ * Goal: the pieces of a stored log, joined and unpacked, equal what was written. D1: they hold durable rows and nothing
+ * else. D2: pieces stay within their bounds, whatever the size of a row. In memory and on disk.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -56,7 +56,7 @@ function arrived(piece: RowPiece): RowPiece {
   return structuredClone(piece);
 }
 
-/** All there is, by its pages: session key and text. */
+/** The whole log, read by its pages: session key and text. */
 async function everything({ stored }: Journal): Promise<readonly (readonly [number, string])[]> {
   const found: (readonly [number, string])[] = [];
   for (let from = 1; ; ) {
@@ -104,7 +104,7 @@ describe.each(openers)('in %s', (_name, openJournal) => {
     await journal.close();
   });
 
-  test('D1: what is not durable is not handed over, and a session is found behind it', async () => {
+  test('D1: a row that is not durable is not handed over, and a session behind it is found', async () => {
     const journal = await openJournal();
     const key = journal.intern('a');
     await write(journal, 'a', 'one');
@@ -123,7 +123,7 @@ describe.each(openers)('in %s', (_name, openJournal) => {
     await journal.close();
   });
 
-  test('rows that are not there, and none at all', async () => {
+  test('missing rows, and an empty list of rows', async () => {
     const journal = await openJournal();
     expect(await everything(journal)).toEqual([]);
     expect(await sessionOf(journal, 77)).toEqual([]);
@@ -132,7 +132,7 @@ describe.each(openers)('in %s', (_name, openJournal) => {
     await journal.close();
   });
 
-  test('D2: two large values read by turns do not mix', async () => {
+  test('D2: two large values read alternately do not mix', async () => {
     const journal = await openJournal();
     const texts = [noise(3 * SEARCH_PAGE_BYTES), noise(4 * SEARCH_PAGE_BYTES).toUpperCase()];
     const addresses = texts.map((text) => journal.putBlob(text));
@@ -158,7 +158,7 @@ describe.each(openers)('in %s', (_name, openJournal) => {
   });
 });
 
-test('a blob that is not what its address says is refused', async () => {
+test('a blob that does not match its address is refused', async () => {
   const journal = openMemoryJournal();
   const address = journal.putBlob('a text');
   await journal.flushed();

@@ -1,6 +1,6 @@
 /**
- * Stripped sources on disk: one file for each source, named by its path, that begins with a checksum of what it was made
- * from. What does not match is stripped again, so that nothing has to be emptied, ever.
+ * Stripped sources on disk: one file for each source, named by its path. Each begins with a checksum of its source. A
+ * file that does not match is stripped again, so the directory never needs emptying.
  */
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
@@ -32,7 +32,9 @@ function readIfThere(file) {
   }
 }
 
-/** A directory that cannot be written costs time alone. Renamed, as other threads read at the same moment. */
+/**
+ * An unwritable directory costs only time. The file is renamed into place, since other threads read at the same moment.
+ */
 function keep(file, text) {
   const fresh = `${file}.${process.pid}.${threadId}`;
   try {

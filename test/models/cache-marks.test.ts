@@ -1,4 +1,4 @@
-/** What is left of given cache marks is legal, whatever was given, and the newest are what is left (R16, R18). */
+/** The cache marks that remain are legal, whatever marks were given, and they are the newest (R16, R18). */
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import type { CacheControl, ContentBlock } from '../../src/base/messages.ts';
@@ -17,7 +17,7 @@ const message = fc
   .array(block, { minLength: 1, maxLength: 4 })
   .map((content): RequestMessage => ({ role: 'user', content }));
 
-it('R16, R18: any marks given, the newest that are legal beside each other stay', () => {
+it('R16, R18: of any given marks, the newest that are legal together stay', () => {
   fc.assert(
     fc.property(fc.array(message, { minLength: 1, maxLength: 8 }), fc.integer({ min: 0, max: 4 }), (messages, max) => {
       const sent = withNewestMarks(messages, max);

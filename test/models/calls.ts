@@ -1,4 +1,4 @@
-/** What the tests of models have in common: a request, a context, an answer to look at. */
+/** Helpers shared by the tests of models: a request, a context, an answer to inspect. */
 
 import type {
   GenerateContext,
@@ -35,7 +35,7 @@ export function textOf(response: ModelResponse): string {
   return response.content.map((block) => (block.type === 'text' ? block.text : '')).join('');
 }
 
-/** Runs one call and gives its error, which must be there. */
+/** Runs one call and returns its error. Fails if there is none. */
 export async function failure(provider: ModelProvider, request: ModelRequest = ask()): Promise<unknown> {
   try {
     await provider.generate(request, context());
@@ -45,7 +45,7 @@ export async function failure(provider: ModelProvider, request: ModelRequest = a
   throw new Error('the call did not fail');
 }
 
-/** Runs `body` against a fake and ends it. */
+/** Runs `body` against a fake server and closes it. */
 export async function withFake(options: StrictFakeOptions, body: (fake: StrictFake) => Promise<void>): Promise<void> {
   const fake = await strictFake(options);
   try {

@@ -24,7 +24,7 @@ describe('encodeRequest', () => {
     expect(last([thinking])).toEqual([thinking]);
   });
 
-  it('R16, R18: of the marks that were given the newest stays, and an input keeps its own keys', () => {
+  it('R16, R18: of the given marks the newest stays, and an input keeps its own keys', () => {
     const text = encodeRequest(
       ask('x', {
         messages: [
@@ -48,7 +48,7 @@ describe('encodeRequest', () => {
     expect(text).not.toContain('1h');
   });
 
-  it('R16, R18: where the mark that stays is one of an hour, those before it are too', () => {
+  it('R16, R18: if the mark that stays lasts an hour, so do those before it', () => {
     const hour = { type: 'ephemeral', ttl: '1h' } as const;
     const given = Array.from({ length: 6 }, (_, index) => ({
       role: index % 2 === 0 ? ('user' as const) : ('assistant' as const),
@@ -62,7 +62,7 @@ describe('encodeRequest', () => {
     expect(text).toContain('"text":"t5","cache_control"');
   });
 
-  it('A8, I10: a longer history begins with the same bytes, but for the mark that moved', () => {
+  it('A8, I10: a longer history begins with the same bytes, except for the mark that moved', () => {
     const part = fc.oneof(
       fc.string().map((text): RequestMessage['content'] => `${text}.`),
       fc.array(

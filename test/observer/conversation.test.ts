@@ -1,6 +1,7 @@
 /**
- * Goal: the conversation holds each message once, whatever comes twice, and each mode shows what the one before it shows.
- * Method: a real session, read by pages and by events; messages of every kind by hand.
+ * Goal: the conversation holds each message once, even if it arrives twice, and each mode shows everything that the
+ * previous mode shows.
+ * Method: a real session, read by pages and by events, and messages of every kind made by hand.
  */
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
@@ -30,7 +31,7 @@ const created = (seq: number, number: number = seq): ObservedEvent => ({
   message: message(seq),
 });
 
-test('C1: pages and events of a real session overlap, and each message is there once', async () => {
+test('C1: pages and events of a real session overlap, and each message is shown once', async () => {
   const look = tool({ name: 'look', description: 'Looks.', input: z.object({}), run: () => 'seen' });
   const provider = scripted([{ text: 'Let me see.', toolUse: { name: 'look', input: {} } }, 'Done.']);
   const runtime = await kit.open({ provider, agents: [agent({ name: 'a', tools: [look] })] });
@@ -46,7 +47,7 @@ test('C1: pages and events of a real session overlap, and each message is there 
   expect(conversation.openCalls()).toEqual([]);
 });
 
-test('C1: earlier pages are put before, and the log is known to begin', () => {
+test('C1: earlier pages are put before, and the start of the log is recognised', () => {
   const conversation = new Conversation();
   conversation.addPage([message(5), message(6)]);
   expect(conversation.hasEarlier).toBe(true);
@@ -65,7 +66,7 @@ test('C2: beyond the bound the oldest leave', () => {
   ]);
 });
 
-test('C3: what streams ends with the message it becomes', () => {
+test('C3: a streamed text ends with the message it becomes', () => {
   const conversation = new Conversation();
   conversation.apply({ type: 'text.delta', session: 's', at: 1, text: 'Hel', turn: 't' });
   conversation.apply({ type: 'text.delta', session: 's', at: 1, text: 'lo', turn: 't' });
@@ -77,7 +78,7 @@ test('C3: what streams ends with the message it becomes', () => {
   expect(conversation.streamed.text).toBe('');
 });
 
-test('calls wait for a person until they run, are answered, or their turn is over', () => {
+test('calls wait for a person until they run, are answered, or their turn ends', () => {
   const conversation = new Conversation();
   const approval = {
     type: 'approval.required',
@@ -138,7 +139,7 @@ describe('the modes', () => {
   const shown = (mode: (typeof VIEW_MODES)[number]): readonly (string | undefined)[] =>
     cases.map((each) => viewMessage(each, mode, clock)?.body);
 
-  test('show the talk, what was done, and all of it', () => {
+  test('show the messages, the actions, and everything', () => {
     expect(shown('basic')).toEqual([
       ...['text 1', undefined, undefined, undefined],
       ...[undefined, 'text 6', 'aloud!', undefined],
@@ -150,7 +151,7 @@ describe('the modes', () => {
     expect(shown('debug').slice(1, 3)).toEqual(['{\n  "command": "ls"\n}', 'a\nb\nc\nd']);
   });
 
-  test('each shows what the one before it shows, and at least its small print', () => {
+  test('each shows everything that the previous mode shows, at least in small print', () => {
     for (const each of cases) {
       const facts = VIEW_MODES.map((mode) => viewMessage(each, mode, clock)?.facts.length ?? -1);
       expect(facts).toEqual([...facts].sort((a, b) => a - b));
@@ -182,7 +183,7 @@ describe('the modes', () => {
     ]);
   });
 
-  test('a call is told in a line', () => {
+  test('a call is described in a line', () => {
     expect(previewOf('web_get', { url: 'http://x' })).toBe('GET http://x');
     expect(previewOf('read_file', { path: 'a.ts', lines: 3 })).toBe('a.ts');
     expect(previewOf('add', { a: 1, b: [2] })).toBe('a: 1, b: [2]');
@@ -190,8 +191,8 @@ describe('the modes', () => {
   });
 });
 
-describe('C4: what leaves the history leaves, what is only hidden stays and is marked', () => {
-  /** A session of three turns, as a page that was open all the time has it. */
+describe('C4: a message removed from the history disappears, a hidden one stays and is marked', () => {
+  /** A session of three turns, as a page shows it that was open from the start. */
   async function watched(change: (session: Session) => Promise<unknown>): Promise<{
     readonly conversation: Conversation;
     readonly messages: readonly Message[];
@@ -202,7 +203,7 @@ describe('C4: what leaves the history leaves, what is only hidden stays and is m
     for (const said of ['one', 'two', 'three']) await session.ask(said);
     await change(session);
     const conversation = new Conversation();
-    // As they come over the wire: what the page does not know is left out there.
+    // Parsed as on the wire: members that the page does not know are dropped.
     for (const event of await history(session)) {
       const read = readEvent(JSON.stringify(event));
       if (read !== undefined) conversation.apply(read);
@@ -243,7 +244,7 @@ describe('C4: what leaves the history leaves, what is only hidden stays and is m
     expect(visible(conversation)).toEqual(messages.map(({ seq }) => seq).filter((seq) => shown.has(seq)));
   });
 
-  test('a summary takes the place of what it sums up', () => {
+  test('a summary replaces the messages it sums up', () => {
     const conversation = new Conversation();
     conversation.addPage([1, 2, 3, 4].map((seq) => message(seq)));
     const event = { type: 'compaction.applied', session: 's', at: 9, seq: 9, number: 1, level: 1 } as const;
@@ -262,7 +263,7 @@ describe('C4: what leaves the history leaves, what is only hidden stays and is m
     expect([conversation.isHidden(4), conversation.hasEarlier]).toEqual([true, true]);
   });
 
-  test('what is no list of messages is no event', () => {
+  test('an invalid list of messages makes no event', () => {
     const event = {
       type: 'history.changed',
       session: 's',

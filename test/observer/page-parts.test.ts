@@ -1,6 +1,7 @@
 /**
- * Goal: what the page is built on holds without a browser: batches, windows, streams cut anywhere, the door, the rates.
- * Method: each by hand at its edges; the stream parser over random texts in random pieces.
+ * Goal: the parts of the page hold without a browser: batches, windows, streams cut anywhere, the parser of answers,
+ * the rates.
+ * Method: each part by hand at its edges, and the stream parser over random texts in random pieces.
  */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
@@ -34,7 +35,7 @@ describe('a batch', () => {
     return { add: (item) => batch.add(item), frame, taken };
   }
 
-  test('B1: hands on all of a frame at once, in order, and nothing in a frame without', () => {
+  test('B1: hands over all events of a frame at once, in order, and nothing in an empty frame', () => {
     const { add, frame, taken } = batchOf(10);
     for (const item of [1, 2, 3]) add(item);
     frame();
@@ -44,7 +45,7 @@ describe('a batch', () => {
     expect(taken).toEqual([[1, 2, 3], [4]]);
   });
 
-  test('B2: gives up the oldest beyond the bound, and says how many', () => {
+  test('B2: drops the oldest beyond the bound, and reports how many', () => {
     const { add, frame, taken } = batchOf(4);
     for (let item = 1; item <= 5; item += 1) add(item);
     frame();
@@ -53,7 +54,7 @@ describe('a batch', () => {
 });
 
 describe('a window', () => {
-  test('of ten thousand rows holds those in view and a few more', () => {
+  test('of ten thousand rows holds the visible ones and a few more', () => {
     const { first, end, heightPx } = virtualWindow({ count: 10_000, rowPx: 30, topPx: 150_000, framePx: 600 });
     expect([first, end, heightPx]).toEqual([4_992, 5_028, 300_000]);
   });
@@ -67,7 +68,7 @@ describe('a window', () => {
     expect(virtualWindow({ count: 0, rowPx: 30, topPx: 0, framePx: 600 })).toEqual({ first: 0, end: 0, heightPx: 0 });
   });
 
-  test('is scrolled by as little as shows a row', () => {
+  test('scrolls by as little as shows a row', () => {
     const list = { rowPx: 30, topPx: 300, framePx: 300 };
     expect([scrollTo(9, list), scrollTo(10, list), scrollTo(19, list), scrollTo(20, list)]).toEqual([
       ...[270, undefined, undefined, 330],
@@ -83,7 +84,7 @@ describe('a stream', () => {
     return events;
   };
 
-  test('P1, P2: types, ids and data of several lines; comments and unknown fields are left out', () => {
+  test('P1, P2: types, ids and data of several lines are read; comments and unknown fields are skipped', () => {
     const text = '\uFEFF: hello\n\nevent: a\nid: 7\ndata: one\ndata:two\nretry: 5\n\ndata: three\n\nevent: b\n\n';
     expect(parse([text])).toEqual([
       { type: 'a', id: '7', data: 'one\ntwo' },
@@ -91,7 +92,7 @@ describe('a stream', () => {
     ]);
   });
 
-  test('P1: is the same wherever it is cut, with any ends of lines', () => {
+  test('P1: is the same wherever it is cut, with any line ends', () => {
     const line = fc.string({ unit: fc.constantFrom('a', 'ü', ' ', ':', '😀'), maxLength: 8 });
     fc.assert(
       fc.property(
@@ -100,7 +101,7 @@ describe('a stream', () => {
         fc.array(fc.nat(200), { maxLength: 8 }),
         (events, end, cuts) => {
           const text = events.map((lines) => lines.map((each) => `data: ${each}${end}`).join('') + end).join('');
-          // A lone return at the very end may be half of a pair: something must follow it.
+          // A lone return at the very end may be half of a pair, so another byte follows it.
           const whole = `${text}: end${end}x`;
           const places = [0, ...cuts.map((cut) => cut % whole.length).sort((a, b) => a - b), whole.length];
           const pieces = places.slice(1).map((place, index) => whole.slice(places[index], place));
@@ -110,7 +111,7 @@ describe('a stream', () => {
     );
   });
 
-  test('a line without end is refused, not kept', () => {
+  test('a line without an end is refused, not kept', () => {
     const parser = new StreamParser(() => undefined);
     const piece = 'x'.repeat(1024 * 1024);
     expect(() => {
@@ -119,10 +120,10 @@ describe('a stream', () => {
   });
 });
 
-describe('the door', () => {
+describe('the parser of answers', () => {
   const session = { id: 's', agent: 'a', state: 'idle', mailbox: 2, updatedAt: 5, more: true };
 
-  test('takes what it knows and leaves the rest', () => {
+  test('takes the known members and drops the rest', () => {
     expect(readSessions({ sessions: [session], next: 's' })).toEqual({
       sessions: [{ id: 's', agent: 'a', state: 'idle', mailbox: 2, updatedAt: 5 }],
       next: 's',
@@ -143,11 +144,11 @@ describe('the door', () => {
     expect(() => readSessions(body)).toThrow(WireError);
   });
 
-  test('refuses messages that are none', () => {
+  test('refuses invalid messages', () => {
     expect(() => readMessages({ messages: [{ seq: 1, type: 'user_message' }] })).toThrow(WireError);
   });
 
-  test('events of unknown types, or not of their form, are left out', () => {
+  test('events of unknown types, or with invalid members, are dropped', () => {
     const event = { type: 'session.state', session: 's', at: 1, state: 'idle' };
     expect(readEvent(JSON.stringify(event))).toEqual(event);
     const bad = [
@@ -188,7 +189,7 @@ describe('the door', () => {
     expect(readViewedEvent(JSON.stringify({ ...viewed[0], message: { ...message, seq: '1' } }))).toBeUndefined();
   });
 
-  test('a request comes alone or in a report, with its violations or without', () => {
+  test('a request comes alone or in a report, with or without its violations', () => {
     const violation = { rule: 'R01', path: 'messages.0', message: 'no', fatal: true };
     expect(readRequest({ model: 'm', violations: [violation] })).toEqual({
       request: { model: 'm' },
@@ -204,7 +205,7 @@ describe('the counters', () => {
     counters: { halfSteps, flushes, journalTurns: flushes * 8 },
   });
 
-  test('M1: rates are over the time between two looks', () => {
+  test('M1: rates are over the time between two samples', () => {
     const metrics = new MetricsHistory();
     expect(metrics.figures().halfStepRate).toBeUndefined();
     metrics.add(look(1_000, 100, 10));
@@ -212,7 +213,7 @@ describe('the counters', () => {
     expect(metrics.figures()).toMatchObject({ halfStepRate: 200, commitTurns: 8, flushRate: 5, history: [200] });
   });
 
-  test('M1: a server that began anew begins a new history', () => {
+  test('M1: a restarted server begins a new history', () => {
     const metrics = new MetricsHistory();
     metrics.add(look(1_000, 100, 10));
     metrics.add(look(2_000, 3, 1));
@@ -230,7 +231,7 @@ test('figures in few characters', () => {
   expect([-5, 900, 61_000, 7_200_000, 200_000_000].map(ageText)).toEqual(['0s', '0s', '1m', '2h', '2d']);
 });
 
-test('what a person must do is shown before what the session does, and that before how it ended', () => {
+test('the action required of a person is shown first, then the work of the session, then how it ended', () => {
   const node = { state: 'executing', phase: undefined, trouble: undefined, ended: undefined } as const;
   expect(markOf({ ...node, phase: 'approval' })).toBe('approval');
   expect(markOf(node)).toBe('tools');

@@ -1,9 +1,9 @@
 /**
- * Goal: the page as a person meets it: a run watched from its start to its end, each state, the keys, both widths, what can be
- * done with a session.
- * Method: the page, built into a directory of its own, in a headless Chromium, served by `troupe/server` over a real runtime with a
- * scripted model; faults stand before that server. The tests wait for what is seen, and never for a time. Where there is no
- * Chromium they are skipped.
+ * Goal: the page as a person uses it: a run watched from its start to its end, each state, the keys, both widths, and
+ * the actions on a session.
+ * Method: the page is built into a separate directory and opened in a headless Chromium. `troupe/server` serves it over
+ * a real runtime with a scripted model; faults are injected in front of that server. The tests wait for visible
+ * changes, never for a time. Without a Chromium they are skipped.
  */
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
@@ -18,7 +18,7 @@ import { type FaultyServer, faultyServer } from './support/faulty-server.ts';
 const WIDE = { width: 1280, height: 800 };
 const NARROW = { width: 390, height: 844 };
 const CHILDREN = 1_000;
-/** Until something is seen, and until a test is over: far more than either takes on a machine that does other things too. */
+/** The time to wait for a visible change, and for a whole test: far more than either takes on a busy machine. */
 const SEEN_MS = 60_000;
 const TEST_MS = 120_000;
 
@@ -41,11 +41,11 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
   });
   afterEach(async () => {
     for (const close of closing.splice(0).reverse()) await close();
-    // Anything the page throws, and anything its content policy refuses.
+    // Any error that the page throws, and any request that its content policy refuses.
     expect(troubles.splice(0)).toEqual([]);
   });
 
-  /** Where the page of a server over `runtime` is. */
+  /** The address of the page, served over `runtime`. */
   async function serve(runtime: Runtime, options: { readonly token?: string } = {}): Promise<{ readonly url: string }> {
     const server: RunningServer = await listen(runtime, { port: 0, observerDirectory: pages.directory, ...options });
     closing.push(() => server.close({ deadlineMs: 0 }));
@@ -62,12 +62,12 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
   async function visit(url: string, viewport = WIDE): Promise<Page> {
     const context: BrowserContext = await browser.newContext({ viewport });
     closing.push(() => context.close());
-    // Shorter than the test's own, so that it is told what was waited for.
+    // Shorter than the test's time limit, so that the report names the change it waited for.
     context.setDefaultTimeout(SEEN_MS);
     const page = await context.newPage();
     page.on('pageerror', (error) => troubles.push(String(error)));
     page.on('console', (message) => {
-      // A refused request is told there as well; those are what some tests are about.
+      // A refused request is logged there too, and some tests cause one.
       if (message.type() === 'error' && !message.text().startsWith('Failed to load resource'))
         troubles.push(message.text());
     });
@@ -100,7 +100,7 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
     await row(page, 'review').getByText('1.0k').waitFor();
     await row(page, 'review').click();
     await row(page, 'reader-0').getByText('ended').waitFor();
-    // As many rows as fit, and a few more.
+    // The rows that fit, and a few more.
     expect(await page.getByRole('treeitem').count()).toBeLessThan(60);
     await page.getByRole('log').getByText('Read it.').waitFor();
     await page.getByRole('tab', { name: 'Time line' }).click();
@@ -111,7 +111,7 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
     await page.getByRole('heading', { name: `reader-${CHILDREN - 1}` }).waitFor();
   });
 
-  test('an edit of the history is seen as it happens: what is gone leaves, what another branch hides is marked', async () => {
+  test('an edit of the history is shown as it happens: removed messages disappear, messages hidden by another branch are marked', async () => {
     const runtime = await kit.open({ provider: scripted(['eins', 'zwei', 'drei']), agents: [agent({ name: 'a' })] });
     const session = runtime.session('s');
     for (const said of ['one', 'two', 'three']) await session.ask(said);
@@ -127,7 +127,7 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
     expect(await talk.getByText('one').count()).toBe(1);
   });
 
-  test('a running turn is seen: it waits for the model, its tool runs, it is steered, and it ends', async () => {
+  test('a running turn is shown: it waits for the model, its tool runs, it is steered, and it ends', async () => {
     const model = gatedModel();
     let finish: (() => void) | undefined;
     const look = tool({
@@ -162,10 +162,10 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
     await page.getByRole('log').getByText('Done.').waitFor();
   });
 
-  test('ten thousand sessions are listed, searched and ordered, and only those in view are drawn', async () => {
+  test('ten thousand sessions are listed, searched and ordered, and only the visible ones are drawn', async () => {
     const runtime = await kit.open({ provider: scripted(() => 'Yes.') });
     const ids = Array.from({ length: 10_000 }, (_, index) => `s-${index}`);
-    // Made and idle: nothing was sent to them.
+    // Created and idle: they received no message.
     await Promise.all(ids.map((id) => runtime.session(id).resume()));
     const full = runtime.session('s-7000');
     await full.pause();
@@ -187,7 +187,7 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
     await page.locator('[role=treeitem]:focus', { hasText: 's-0' }).waitFor();
   });
 
-  test('the keys reach everything, and the focus is seen', async () => {
+  test('every control is reached by keys, and the focus is visible', async () => {
     const runtime = await kit.open({ provider: scripted(() => 'Yes.') });
     await runtime.session('one').ask('Hello');
     await runtime.session('two').spawn({ task: 'Help', name: 'scout', replies: 'handle' });
@@ -235,7 +235,7 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
     await page.locator('#tree-filter:focus').waitFor();
   });
 
-  test('a narrow page shows one pane at a time, and nothing hangs over its edge', async () => {
+  test('a narrow page shows one pane at a time, and nothing exceeds its width', async () => {
     const runtime = await kit.open({ provider: scripted(() => 'A fairly long answer, '.repeat(20)) });
     await runtime.session('one').ask('Hello');
     const page = await visit((await serve(runtime)).url, NARROW);
@@ -256,7 +256,7 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
     expect(await isWide(page)).toBe(true);
   });
 
-  test('while the sessions are read it says so, and nothing moves where motion is not wanted', async () => {
+  test('while the sessions load the page says so, and nothing moves if reduced motion is preferred', async () => {
     const runtime = await kit.open({ provider: scripted(() => 'Yes.') });
     await runtime.session('one').ask('Hello');
     const { url } = await serve(runtime);
@@ -277,7 +277,7 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
     await row(page, 'one').waitFor();
   });
 
-  test('without the token it asks for one, takes no wrong one, and goes on with the right one', async () => {
+  test('without the token the page asks for one, refuses a wrong one, and continues with the right one', async () => {
     const runtime = await kit.open({ provider: scripted(() => 'Yes.') });
     await runtime.session('one').ask('Hello');
     const server = await serve(runtime, { token: 'open+sesame' });
@@ -296,7 +296,7 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
     expect(given.url()).not.toContain('sesame');
   });
 
-  test('a lost connection is said, and what happened meanwhile is there when it is back', async () => {
+  test('a lost connection is shown, and the events missed meanwhile are there after it returns', async () => {
     const runtime = await kit.open({ provider: scripted(() => 'Yes.') });
     const session = runtime.session('one');
     await session.ask('Hello');
@@ -318,7 +318,7 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
     await row(page, 'two').waitFor();
   });
 
-  test('a page that is hidden lets its streams go, and comes back when it is seen', async () => {
+  test('a hidden page closes its streams, and opens them again when it is visible', async () => {
     const runtime = await kit.open({ provider: scripted(() => 'Yes.') });
     await runtime.session('one').ask('Hello');
     const server = await serve(runtime);
@@ -344,7 +344,7 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
     await page.getByRole('log').getByText('Still there?').waitFor();
   });
 
-  test('a server that fails is an error one can try again; a session that is gone is said to be', async () => {
+  test('a failing server shows an error with a retry; a deleted session is shown as gone', async () => {
     const runtime = await kit.open({ provider: scripted(() => 'Yes.') });
     await runtime.session('one').ask('Hello');
     const server = await serveWithFaults(runtime);
@@ -386,7 +386,7 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
     expect(await runtime.sessions.get('one')).toBeUndefined();
   });
 
-  test('what is refused is said in the words of the server', async () => {
+  test('a refusal is shown in the words of the server', async () => {
     const runtime = await kit.open({ provider: scripted(() => 'Yes.') });
     await runtime.session('one').ask('Hello');
     await runtime.session('one').pause();
@@ -397,11 +397,11 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
     await page.getByLabel('How it meets a busy session').selectOption('reject');
     await page.getByRole('button', { name: 'Send' }).click();
     await page.locator('.notice-fail').waitFor();
-    // What was written is not lost with the refusal.
+    // The draft is not lost with the refusal.
     expect(await page.getByLabel('Message', { exact: true }).inputValue()).toBe('Now or never');
   });
 
-  test('a call that waits for a person is allowed or denied, and what follows is seen', async () => {
+  test('a call that waits for a person is allowed or denied, and the result is shown', async () => {
     const shell = tool({
       name: 'bash',
       description: 'Runs a command.',
@@ -438,7 +438,7 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
     expect(said.filter((line) => line.includes('denied by a person'))).toHaveLength(1);
   });
 
-  test('a run that reached its steps says so, and is resumed by hand', async () => {
+  test('a run that reached its step limit says so, and is resumed by hand', async () => {
     const look = tool({ name: 'look', description: 'Looks.', input: z.object({}), run: () => 'seen' });
     const runtime = await kit.open({
       provider: scripted([{ toolUse: { name: 'look', input: {} } }, 'All is well.']),
@@ -453,7 +453,7 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
     await page.getByRole('button', { name: 'Pause' }).waitFor();
   });
 
-  test('a call that was decided elsewhere is not said to be decided here', async () => {
+  test('a call decided elsewhere is not shown as decided here', async () => {
     const shell = tool({
       name: 'bash',
       description: 'Runs a command.',
@@ -488,7 +488,7 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
     (await model.next()).answer('Done.');
   });
 
-  test('rules a request breaks are listed, and a store that refuses is announced', async () => {
+  test('rules that a request breaks are listed, and a store that refuses is announced', async () => {
     const runtime = await kit.open({ provider: scripted(() => 'Yes.') });
     await runtime.session('one').ask('Hello');
     const violations = [{ rule: 'R01', path: 'messages.3', message: 'a call without its result', fatal: true }];
@@ -502,7 +502,7 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
     await page.getByRole('alert').getByText('no space left').waitFor();
   });
 
-  test('the theme is the system’s until it is chosen, and the choice is kept', async () => {
+  test('the theme follows the system until it is chosen, and the choice is kept', async () => {
     const runtime = await kit.open({ provider: scripted(() => 'Yes.') });
     const page = await visit((await serve(runtime)).url);
     const paper = (): Promise<unknown> => page.evaluate('getComputedStyle(document.body).backgroundColor');

@@ -1,9 +1,9 @@
 /**
- * Goal: what a user gets who installs the package and runs `troupe serve`: the page, from where the build puts it, watches a run of
- * a thousand sub-agents of an agents module from its start to its end.
- * Method: the built package copied into a directory of its own, the page built there by the build's own script; the program in a
- * process of its own over a fresh data directory, spoken to by HTTP alone, and a headless Chromium. Where there is none the page's
- * files are asked for all the same.
+ * Goal: a user who installs the package and runs `troupe serve` gets the page from where the build puts it. The page
+ * watches a run of a thousand sub-agents of an agents module from its start to its end.
+ * Method: the built package is copied into a separate directory, and the build's own script builds the page there. The
+ * program runs in a separate process over a fresh data directory, reached by HTTP alone, with a headless Chromium.
+ * Without a Chromium only the files of the page are requested.
  */
 import { spawnSync } from 'node:child_process';
 import { cp, mkdir, mkdtemp, readdir, readFile, realpath, rm, symlink, writeFile } from 'node:fs/promises';
@@ -16,7 +16,7 @@ import { posted } from '../server/support.ts';
 import { findChromium, launch } from './support/browser.ts';
 
 const CHILDREN = 1_000;
-/** Requests for children that are out at once. */
+/** Requests for children in flight at once. */
 const AT_ONCE = 50;
 const SEEN_MS = 60_000;
 const TEST_MS = 120_000;
@@ -49,7 +49,7 @@ beforeAll(async () => {
 
 afterAll(() => rm(installed, { recursive: true, force: true }));
 
-/** The program as it is installed, serving `data`; with where it listens. */
+/** The program as it is installed, serving `data`, and the address it listens on. */
 async function serving(): Promise<{ readonly program: Program; readonly url: string }> {
   const main = join(installed, 'dist', 'src', 'cli', 'main.js');
   const line = ['serve', 'data', '--port', '0', '--json', '--agents', 'agents.mjs'];
@@ -82,7 +82,7 @@ async function spawnChildren(url: string): Promise<void> {
 }
 
 test(
-  'the page that was built is the page that is served',
+  'the server serves the page that was built',
   async () => {
     const { program, url } = await serving();
     const page = join(installed, 'dist', 'observer');

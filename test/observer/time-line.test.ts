@@ -1,6 +1,7 @@
 /**
- * Goal: the time line says for each half-step, tool and child when it waited and when it worked, from the events alone.
- * Method: events by hand, where every stretch is known; then the events of a real runtime, twice and torn apart.
+ * Goal: the time line shows for each half-step, tool and child when it waited and when it worked, from the events
+ * alone.
+ * Method: events by hand with known intervals, then the events of a real runtime, repeated and split.
  */
 import { expect, test } from 'vitest';
 import { z } from 'zod';
@@ -75,7 +76,7 @@ test('L4: a half-step waits from the message on, its tools from the answer on, t
   expect([line.isMoving, line.waiting(), line.newestAt]).toEqual([false, [], 500]);
 });
 
-test('L4: between attempts a half-step waits, and a failure is seen on it', () => {
+test('L4: between attempts a half-step waits, and a failure is marked on it', () => {
   const line = lineOf(
     told(
       entry(1, 100),
@@ -92,7 +93,7 @@ test('L4: between attempts a half-step waits, and a failure is seen on it', () =
   expect([line.turns[0]?.outcome, line.turns[0]?.reason]).toEqual(['failed', 'no model']);
 });
 
-test('an interrupt within the pause before an attempt ends the waiting, and the attempt never was', () => {
+test('an interrupt during the pause before an attempt ends the waiting, and the attempt is not shown', () => {
   const line = lineOf(
     told(state('awaiting', 100), { type: 'llm.retry', at: 200, attempt: 1, waitMs: 5_000 }, state('idle', 300), {
       type: 'turn.finished',
@@ -105,7 +106,7 @@ test('an interrupt within the pause before an attempt ends the waiting, and the 
   expect(texts(line)).toEqual(['half-step 1 work 100-200, wait 200-300 cancelled']);
 });
 
-test('a child waits and works as its states say; of the past the log tells only that it was there', () => {
+test('a child waits and works as its states say; for the past, the log shows only that it existed', () => {
   const line = lineOf(
     told(
       { type: 'child.spawned', at: 100, child: 's:1', name: 'ann' },
@@ -120,7 +121,7 @@ test('a child waits and works as its states say; of the past the log tells only 
   expect(texts(line)).toEqual(['ann unseen 100-120, work 120-200, wait 200-300 done', 's:2 unseen 100-310 failed']);
 });
 
-test('a child that is born while one watches waits until it works; of one born before, its own log tells', () => {
+test('a child born while the page watches waits until it works; for one born before, its own log shows that', () => {
   const line = new TimeLine();
   line.setLiveAfter(1);
   for (const event of told(
@@ -163,11 +164,11 @@ test('a call that waits for a person waits until it is answered', () => {
   expect(texts(line)).toEqual(['bash wait 100-800, work 800-900 done']);
 });
 
-test('L2: durable events that come twice are folded once', () => {
+test('L2: repeated durable events are folded once', () => {
   expect(texts(lineOf([...ROUND, ...ROUND]))).toEqual(texts(lineOf(ROUND)));
 });
 
-test('L3: of too many spans the oldest leave with their turns', () => {
+test('L3: beyond the bound of spans the oldest leave with their turns', () => {
   const line = new TimeLine(10);
   for (let turn = 1; turn <= 50; turn += 1) {
     const at = turn * 100;
@@ -207,7 +208,7 @@ test('L1: the events of a real session make whole spans, replayed or live', asyn
   expect(texts(lineOf([...events.slice(0, 5), ...events]))).toEqual(texts(line));
 });
 
-test('the rows of the last turn leave out the ones before, and count what was waited and worked', () => {
+test('the rows of the last turn leave out earlier turns, and count waiting and working time', () => {
   const line = lineOf(ROUND);
   const { rows, waitMs, workMs } = timeRows(line, 'turn', 1_000);
   expect(rows.map((row) => row.key)).toEqual(['turn 1', 'step 1', 'tool t1', 'tool t2', 'step 2']);
@@ -217,13 +218,13 @@ test('the rows of the last turn leave out the ones before, and count what was wa
   expect(timeRows(line, 'all', 1_000).rows).toHaveLength(7);
 });
 
-test('what waits in the mailbox now has a row, up to the bound', () => {
+test('each entry now waiting in the mailbox has a row, up to the bound', () => {
   const line = new TimeLine();
   for (let id = 1; id <= 80; id += 1) line.apply(told({ ...entry(id, 100 + id), seq: id })[0] as ObservedEvent);
   expect(timeRows(line, 'all', 500).rows).toHaveLength(50);
 });
 
-test('the scale keeps the order of times, and folds the long quiet', () => {
+test('the scale keeps the order of times, and shortens long idle stretches', () => {
   const clock = (at: number): string => String(at);
   const busy = [
     { from: 0, to: 1_000 },

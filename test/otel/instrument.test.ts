@@ -1,6 +1,6 @@
 /**
- * Goal: what a back end is told of a run. Method: the SDKs of OpenTelemetry with exporters in memory, a scripted model, and names written
- * out as the conventions have them.
+ * Goal: the spans and metrics of a run, as a back end receives them. Method: the SDKs of OpenTelemetry with exporters
+ * in memory, a scripted model, and names written out as in the conventions.
  */
 import { SpanKind, SpanStatusCode } from '@opentelemetry/api';
 import {
@@ -197,7 +197,7 @@ describe.each(MATRIX)('sessions: $sessions, models: $models', (threads) => {
   });
 });
 
-test('content is told when it is asked for', async () => {
+test('content is exported on request', async () => {
   const { runtime, spans } = await watched({ provider: scripted(sum), agents: [calculator] }, { captureContent: true });
   await runtime.session('sum').ask('What is the secret?');
   await eventually(() => spans().length === 4);
@@ -217,7 +217,7 @@ test('content is told when it is asked for', async () => {
   expect(called['gen_ai.tool.call.result']).toBe('3');
 });
 
-test('each attempt is a span; one that failed has its status as error.type', async () => {
+test('each attempt is a span; a failed one has its status as error.type', async () => {
   const clock = manualClock();
   const provider = scripted([{ error: { status: 529 } }, 'ok'], { clock });
   const { runtime, spans, metrics } = await watched({ clock, random: () => 0.5, provider });
@@ -246,7 +246,7 @@ test('gen_ai_latest_experimental leaves the former names out', async () => {
   }
 });
 
-test('stop ends what is open and tells no more; another runtime is not told of', async () => {
+test('stop ends open spans and exports no more; another runtime is not exported', async () => {
   const model = gatedModel();
   const { runtime, spans, metrics, instrumentation } = await watched({ provider: model.provider });
   const other = await kit.open({ provider: scripted(() => 'ok') as never });

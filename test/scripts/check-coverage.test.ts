@@ -1,6 +1,4 @@
-/**
- * Goal: the coverage check accepts a complete table only. Method: tables in a temporary directory, the real script.
- */
+/** Goal: the coverage check accepts only a complete table. Method: tables in a temporary directory, the real script. */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -28,7 +26,7 @@ function check(table: readonly string[] | undefined): { readonly code: number | 
   return { code: result.status, output: result.stderr };
 }
 
-/** The ids the script asks for, as it lists them when there is no table. */
+/** The ids that the script requires, as it lists them when there is no table. */
 function requiredRows(): readonly string[] {
   return check(undefined).output.match(/\b[FHS]\d+\b/gu) ?? [];
 }
@@ -46,7 +44,7 @@ test('without the page every required row is missing', () => {
   expect(required).not.toContain('F142');
 });
 
-test('a complete table passes, more rows than required too', () => {
+test('a complete table passes, and so does one with more rows than required', () => {
   expect(check([...requiredRows(), 'F150', 'F001'].map(line))).toEqual({ code: 0, output: '' });
 });
 

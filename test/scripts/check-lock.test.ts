@@ -33,7 +33,7 @@ function check(packages?: Readonly<Record<string, object>>): {
 
 const INTEGRITY = 'sha512-AAAA';
 
-test('every package of this project has an integrity hash, and its install scripts are those the docs explain', () => {
+test('every package of this project has an integrity hash, and its install scripts are those that the docs explain', () => {
   expect(check()).toEqual({ code: 0, lines: [] });
 });
 
@@ -49,7 +49,7 @@ test.each([
   expect(lines).toEqual([expect.stringMatching(`^package-lock.json: node_modules/a .*${problem}`)]);
 });
 
-test('a platform package the registry did not serve passes without a hash, and only while it has none', () => {
+test('a platform package that the registry lacked passes without a hash, and only while it has none', () => {
   const path = 'node_modules/@msgpackr-extract/msgpackr-extract-darwin-x64';
   const entry = { version: '3.0.7', optional: true, os: ['darwin'] };
   expect(check({ [path]: entry }).code).toBe(0);

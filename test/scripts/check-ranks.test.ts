@@ -1,6 +1,6 @@
 /**
- * Goal: the rank check finds each kind of forbidden import, at its line, and lets the allowed ones pass.
- * Method: a small tree in a temporary directory, the real script run on it as a process.
+ * Goal: the rank check finds each kind of forbidden import, at its line, and accepts the allowed ones. Method: a small
+ * tree in a temporary directory, the real script run on it as a process.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -226,7 +226,7 @@ test.each([
   expect(found[0]).toContain(message);
 });
 
-test('an import cycle is shown whole; late imports close none', () => {
+test('an import cycle is shown whole; dynamic imports close none', () => {
   expect(
     violations({
       'src/base/a.ts': "import './b.ts';",
@@ -238,7 +238,7 @@ test('an import cycle is shown whole; late imports close none', () => {
   ).toEqual(['src/base/c.ts:1: import cycle: src/base/a.ts -> src/base/b.ts -> src/base/c.ts -> src/base/a.ts']);
 });
 
-test('a circle that types close is named once; the one of sessions and children may be', () => {
+test('a circle closed by types is named once; the one of sessions and children is allowed', () => {
   const handles = 'src/runtime/handles';
   expect(
     violations({
@@ -253,7 +253,7 @@ test('a circle that types close is named once; the one of sessions and children 
   ]);
 });
 
-test('what only looks like an import is none', () => {
+test('text that only looks like an import is ignored', () => {
   const text = [
     "// import '../index.ts';",
     "/* export * from '../cli/a.ts'; */",

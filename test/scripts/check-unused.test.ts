@@ -1,6 +1,6 @@
 /**
- * Goal: an export that only tests or benchmarks reach fails the check. Method: a small project in a temporary directory, checked by
- * the real tool with the configuration and the arguments of `npm run check`.
+ * Goal: an export that only tests or benchmarks reach fails the check. Method: a small project in a temporary
+ * directory, checked by the real tool with the configuration and the arguments of `npm run check`.
  */
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -43,14 +43,14 @@ function check(files: Readonly<Record<string, string>>): { readonly code: number
 const index = "export { used } from './used.ts';\n";
 const used = 'export const used = 1;\n';
 
-test('what an entry point exports is used', () => {
+test('the exports of an entry point are used', () => {
   expect(check({ 'src/index.ts': index, 'src/used.ts': used })).toMatchObject({ code: 0 });
 });
 
 test.each([
   ['an export', 'export const idle = 2;\n', 'idle'],
   ['a type', 'export interface Idle { readonly a: number }\n', 'Idle'],
-])('%s that a test alone imports is found', (_what, more, name) => {
+])('%s that only a test imports is found', (_what, more, name) => {
   const { code, output } = check({
     'src/index.ts': index,
     'src/used.ts': used + more,
@@ -60,7 +60,7 @@ test.each([
   expect(output).toContain(name);
 });
 
-test('a file that nothing imports is found', () => {
+test('a file without an importer is found', () => {
   const { code, output } = check({ 'src/index.ts': index, 'src/used.ts': used, 'actors/idle.ts': 'console.log(1);\n' });
   expect(code).toBe(1);
   expect(output).toContain('actors/idle.ts');

@@ -1,4 +1,4 @@
-/** Goal: whatever is typed is a query, or nothing; none throws; the four operators mean what they say. */
+/** Goal: any input is a query, or nothing, and none throws. The four operators work as documented. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { matches, parseQuery } from '../../src/search/query.ts';
@@ -26,7 +26,7 @@ describe('F102: what people type', () => {
   });
 
   it.each(['', '   ', 'AND OR NOT', 'AND', 'NEAR', 'NOT word', '"', '""', '--', 'OR NOT x'])(
-    '%j asks for nothing',
+    '%j is no query',
     (query) => {
       expect(parseQuery(query)).toBeUndefined();
     },

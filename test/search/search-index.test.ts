@@ -1,4 +1,4 @@
-/** Goal: the index finds what a reading of all texts finds, in a sensible order, and forgets what is removed. */
+/** Goal: the index finds the same as a scan of all texts, in a sensible order, and forgets removed messages. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { PostingList } from '../../src/search/posting-list.ts';
@@ -16,7 +16,7 @@ function look(index: SearchIndex, query: string, decay = 0): readonly string[] {
 }
 
 describe('posting lists', () => {
-  it('give back what they were given (property)', () => {
+  it('return the numbers put in (property)', () => {
     const gap = fc.oneof(fc.integer({ min: 1, max: 200 }), fc.integer({ min: 1, max: 2 ** 30 }));
     fc.assert(
       fc.property(fc.array(fc.tuple(gap, fc.integer({ min: 1, max: 70_000 })), { maxLength: 60 }), (steps) => {
@@ -50,7 +50,7 @@ describe('ranking', () => {
     expect(look(index, 'common OR rare')[0]).toBe('s#40');
   });
 
-  it('age holds back', () => {
+  it('age lowers the rank', () => {
     const index = new SearchIndex();
     index.add('old', { seq: 1, at: NOW - 10 * YEAR_MS, text: 'budget budget' });
     index.add('new', { seq: 1, at: NOW, text: 'a budget somewhere' });
@@ -69,7 +69,7 @@ describe('bounds', () => {
   });
 });
 
-describe('against a reading of everything', () => {
+describe('compared with a scan', () => {
   const WORDS = ['alpha', 'beta', 'gammas', 'delta', 'running', 'runs'];
   const text = fc.array(fc.constantFrom(...WORDS), { minLength: 1, maxLength: 6 }).map((words) => words.join(' '));
   const step = fc.oneof(
@@ -113,7 +113,7 @@ describe('against a reading of everything', () => {
         for (const [session, texts] of all) {
           for (const [at, said] of texts) if (matches(parsed, termsOf(said))) expected.push(`${session}#${at}`);
         }
-        // The index gives candidates; who searches reads them. It may name too many, and none too few.
+        // The index gives candidates, and the searcher reads them. It may name too many, but never too few.
         const texts = (name: string): string => {
           const [session = '', at = ''] = name.split('#');
           return all.get(session)?.get(Number(at)) ?? '';

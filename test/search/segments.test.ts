@@ -1,4 +1,7 @@
-/** Goal: an index that lies in segments finds what one in memory finds, before and after it is opened again; damage is met, not told. */
+/**
+ * Goal: an index in segments finds the same as one in memory, before and after it is opened again. Damage is detected,
+ * not returned.
+ */
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,7 +14,7 @@ import { DirectorySegmentStore } from '../../src/search/segment-store.ts';
 import { termsOf } from '../../src/search/terms.ts';
 
 const NOW = Date.UTC(2026, 0, 1);
-/** A segment has 25 documents then. */
+/** With this bound a segment has 25 documents. */
 const DOCUMENTS_MAX = 100;
 const directories: string[] = [];
 
@@ -25,7 +28,7 @@ function directory(): string {
   return path;
 }
 
-/** The messages that match, as a search would tell them: candidates whose texts were read. */
+/** The matching messages, as a search returns them: candidates whose texts were read. */
 function found(index: SearchIndex, asked: string): readonly string[] {
   const query = parseQuery(asked);
   if (query === undefined) return [];
@@ -51,7 +54,7 @@ describe('an index in segments', () => {
     { weight: 2, arbitrary: fc.record({ do: fc.constant('open again' as const) }) },
   );
 
-  it('finds the same as a reading of everything, saved and opened again in between (property)', () => {
+  it('finds the same as a scan, saved and opened again in between (property)', () => {
     fc.assert(
       fc.property(fc.array(step, { minLength: 40, maxLength: 95, size: 'max' }), (steps) => {
         const path = directory();
@@ -88,7 +91,7 @@ describe('an index in segments', () => {
     );
   });
 
-  it('X4, H2: segments that a saved state names stay until the next one is saved; what none names goes at the opening', () => {
+  it('X4, H2: segments named by a saved state stay until the next save; unnamed ones are removed at the opening', () => {
     const path = directory();
     const segments = new DirectorySegmentStore(path);
     const index = new SearchIndex(DOCUMENTS_MAX, segments);
@@ -96,7 +99,7 @@ describe('an index in segments', () => {
     const state = saved(index, segments);
     index.add('s', { seq: 2, at: NOW, text: 'second' });
     index.save();
-    // A crash here: the state saved last is the first one.
+    // A crash here: the last saved state is the first one.
     segments.close();
     const again = new DirectorySegmentStore(path);
     const reopened = new SearchIndex(DOCUMENTS_MAX, again, state);
@@ -106,7 +109,7 @@ describe('an index in segments', () => {
     again.close();
   });
 
-  it('X2: what is gone leaves the disk once it is most of what there is', () => {
+  it('X2: removed messages leave the disk once they are most of a segment', () => {
     const index = new SearchIndex(DOCUMENTS_MAX);
     for (let seq = 1; seq <= 75; seq += 1)
       index.add(seq <= 60 ? 'gone' : 'kept', { seq, at: NOW, text: `alpha n${seq}` });
@@ -117,7 +120,7 @@ describe('an index in segments', () => {
     expect(found(index, 'alpha')).toHaveLength(15);
   });
 
-  it('D1: a byte that differs is met as damage, or changes nothing', () => {
+  it('D1: a changed byte is detected as damage, or changes nothing', () => {
     const path = directory();
     const segments = new DirectorySegmentStore(path);
     const index = new SearchIndex(DOCUMENTS_MAX, segments);

@@ -1,4 +1,4 @@
-/** Goal: words are found in any of their forms and spellings. Pairs as the paper on the stemmer gives them. */
+/** Goal: words are found in any of their forms and spellings. The pairs are from the paper on the stemmer. */
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { stem } from '../../src/search/stem.ts';
@@ -53,11 +53,11 @@ it('marks, case and width do not matter', () => {
   expect(termsOf('Crème BRÛLÉE, Zürich ﬁne')).toEqual(termsOf('creme brulee zurich fine'));
 });
 
-it('other scripts and numbers are terms as they are', () => {
+it('other scripts and numbers are terms unchanged', () => {
   expect(termsOf('Дом 42 寿司 — v2.0')).toEqual(['дом', '42', '寿司', 'v2', '0']);
 });
 
-it('any text gives terms without marks, blanks or case, and the same ones again (property)', () => {
+it('any text gives terms without marks, blanks or case, and these give themselves again (property)', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary', maxLength: 60 }), (text) => {
       const terms = termsOf(text);

@@ -1,6 +1,7 @@
 /**
- * Goal: F1, whatever a session lives through, following its log by the light fold, with a fold of the whole where it gives up, has
- * after every turn the texts its messages have. Method: random lives of one session; the seed of a failing one is printed.
+ * Goal: F1 in any life of a session. A follower applies the light fold, and folds the whole log where the light fold
+ * gives up. After every transition it has the texts of the session's messages. Method: random lives of one session; a
+ * failing one prints its seed.
  */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
@@ -24,7 +25,7 @@ function foldOf(turns: readonly TransitionRecords[]): SessionState {
   return state;
 }
 
-/** What a follower has after each turn is what the fold has; how often it gave up. */
+/** Checks after each transition that the follower's texts are those of the fold. Returns how often it gave up. */
 function follow(turns: readonly TransitionRecords[]): number {
   let wholeReads = 0;
   let fold = newTextFold();
@@ -58,7 +59,7 @@ test('F1: lives with sub-agents, restarts, bounces, tasks and evictions', () => 
   expect(wholeReads).toBeGreaterThan(0);
 });
 
-test('F1: lives that are compressed again and again are followed without a whole reading', () => {
+test('F1: lives with repeated compression are followed without a whole reading', () => {
   const compressed: fc.Arbitrary<LifeOptions> = lifeOptions.map((options) => ({
     ...options,
     isChild: false,

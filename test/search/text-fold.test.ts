@@ -1,4 +1,4 @@
-/** Goal: F1, what the light fold makes of a log is what the session's own fold has, text for text and seq for seq. */
+/** Goal: F1: the light fold of a log gives the session's own texts, text for text and seq for seq. */
 import { expect, test } from 'vitest';
 import { agent } from '../../src/index.ts';
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.ts';
@@ -14,7 +14,7 @@ import { runtimeKit } from '../support/runtime-kit.ts';
 
 const kit = runtimeKit();
 
-/** Does what it is told in its last message: `think`, `spawn`, `fail`, `both` a text and two calls, or an answer. */
+/** Follows its last message: `think`, `spawn`, `fail`, `both` a text and two calls, or an answer. */
 const provider = scripted(({ messages }) => {
   const content = messages.at(-1)?.content;
   const blocks = Array.isArray(content) ? content : [];
@@ -42,7 +42,7 @@ test('F1: messages of many kinds, waiting ones and children included', async () 
   await a.ask('spawn one');
   await runtime.drain();
   await expect(a.ask('fail')).rejects.toThrow();
-  // Its request was refused, and would be again.
+  // Its request was refused, and would be refused again.
   await a.resume();
   await a.ask('after that');
   const many = ['x', 'y', 'z'].map((text) => a.send(text, { deliver: 'merge' }));
@@ -62,7 +62,7 @@ test('F1: messages of many kinds, waiting ones and children included', async () 
         const texts = foldTexts(fold, decodeTransition(data));
         expect(texts).toBeDefined();
         found.push(...(texts ?? []));
-        // Saved and loaded at any moment it goes on as before.
+        // Saved and loaded at any moment, it continues unchanged.
         fold = textFoldSchema.parse(JSON.parse(JSON.stringify(fold)));
       }
       const state = emptyState(name);
@@ -77,7 +77,7 @@ test('F1: messages of many kinds, waiting ones and children included', async () 
   }
 });
 
-test('a record after which messages are not what was written is not followed', () => {
+test('a record that changes written messages is not followed', () => {
   const turn = (record: Parameters<typeof foldTexts>[1]['records'][number]) => ({ at: 1, records: [record] });
   expect(foldTexts(newTextFold(), turn({ type: 'edited', operation: 'remove', removed: [1] }))).toBeUndefined();
   expect(foldTexts(newTextFold(), turn({ type: 'restarted', reason: 'x' }))).toBeUndefined();

@@ -1,6 +1,7 @@
 /**
- * Goal: one client cannot take all connections, health is answered however many there are, what is late is cut off by name, and a server
- * that is drained says so. Method: sockets of many loopback addresses, each of which may hold few connections.
+ * Goal: one client cannot take all connections, health is answered however many there are, and late requests are cut
+ * off by name. A draining server says that it drains. Method: sockets of many loopback addresses, each of which may
+ * hold few connections.
  */
 import { Agent, type IncomingMessage, request } from 'node:http';
 import { connect, type Socket } from 'node:net';
@@ -30,7 +31,7 @@ interface Asked {
   readonly headers: IncomingMessage['headers'];
 }
 
-/** Asks on a connection of its own. */
+/** Sends a request on a separate connection. */
 function ask(url: string, localAddress = '127.0.0.1'): Promise<Asked> {
   return new Promise((resolve, reject) => {
     const asked = request(url, { localAddress, agent: new Agent({ keepAlive: false }) }, (response) => {
@@ -48,7 +49,7 @@ function ask(url: string, localAddress = '127.0.0.1'): Promise<Asked> {
   });
 }
 
-/** Everything the server says before it closes. */
+/** All output of the server until it closes. */
 function saidBy(socket: Socket): Promise<string> {
   return new Promise((resolve) => {
     let text = '';
@@ -60,7 +61,7 @@ function saidBy(socket: Socket): Promise<string> {
 }
 
 describe('connections', () => {
-  test('of one address are bounded: it is refused by name, asks for health, and others are served', async () => {
+  test('of one address are bounded: more are refused by name, health is answered, and other addresses are served', async () => {
     const { url } = await kit.serve({}, { connectionsPerAddress: 3 });
     for (let index = 0; index < 3; index += 1) await hold(url);
     const refused = await ask(`${url}/info`);
@@ -81,14 +82,14 @@ describe('connections', () => {
     expect(await ask(`${url}/info`)).toMatchObject({ status: 503, body: { code: 'limit' } });
   });
 
-  test('an option that is no number of connections is refused', async () => {
+  test('an option that is not a number of connections is refused', async () => {
     const runtime = await kit.open();
     expect(runtime).toBeDefined();
     await expect(kit.serve({}, { connections: 0 })).rejects.toThrow('serve.connections');
     await expect(kit.serve({}, { connectionsPerAddress: 1.5 })).rejects.toThrow('serve.connectionsPerAddress');
   });
 
-  test('what is no request, and headers that are too large, are refused by name', async () => {
+  test('data that is not a request, and headers that are too large, are refused by name', async () => {
     const { url } = await kit.serve();
     const none = await hold(url);
     none.write('hello\r\n\r\n');
@@ -98,7 +99,7 @@ describe('connections', () => {
     expect(await saidBy(large)).toMatch(/^HTTP\/1.1 431 .*"code":"headers_too_large"/s);
   });
 
-  test('headers that do not come are cut off after seconds, by name', async () => {
+  test('incomplete headers are cut off after seconds, by name', async () => {
     const { url } = await kit.serve();
     const late = await hold(url);
     late.write('GET /info HTTP/1.1\r\n');
@@ -106,8 +107,8 @@ describe('connections', () => {
   });
 });
 
-describe('a server that drains', () => {
-  test('says so, takes nothing new, answers reads, and what runs goes on', async () => {
+describe('a draining server', () => {
+  test('says so, accepts nothing new, answers reads, and lets running turns continue', async () => {
     const model = gatedModel();
     const { url, get, post, server, runtime } = await kit.serve({ provider: model.provider });
     expect(await get('/readyz')).toMatchObject({ status: 200, body: { status: 'ready' } });

@@ -1,4 +1,4 @@
-/** Goal: the OpenAPI document and the metrics text are what their readers take them for. */
+/** Goal: readers can use the OpenAPI document and the metrics text as their formats promise. */
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { createApplication } from '../../src/server/application.ts';
@@ -45,7 +45,7 @@ describe('/openapi.json', () => {
     expect(listed.toSorted()).toEqual([...new Set(routes)].toSorted());
   });
 
-  test('names each operation once, its path’s parts, and what it answers', async () => {
+  test('names each operation once, with its path\u2019s parts and its responses', async () => {
     const { get } = await kit.serve();
     const { paths } = (await get('/openapi.json')).body as Document;
     const operations = Object.entries(paths).flatMap(([path, methods]) =>
@@ -61,7 +61,7 @@ describe('/openapi.json', () => {
     }
   });
 
-  test('is made of the schemas requests are checked by', async () => {
+  test('consists of the schemas that requests are checked by', async () => {
     const { get } = await kit.serve();
     const { paths } = (await get('/openapi.json')).body as Document;
     const send = paths['/sessions/{id}/messages']?.['post'];
@@ -117,7 +117,7 @@ function parse(text: string): ReadonlyMap<string, Family> {
 }
 
 describe('/metrics', () => {
-  test('is text Prometheus reads; each family has help, type and one sample; counters end in _total', async () => {
+  test('is text that Prometheus reads; each family has help, type and one sample; counters end in _total', async () => {
     const { get, post, runtime } = await kit.serve();
     await post('/sessions/s/messages', { content: 'Hi' });
     await runtime.drain();
@@ -136,7 +136,7 @@ describe('/metrics', () => {
     expect(families.get('troupe_process_memory_bytes')?.samples[0]?.value).toBeGreaterThan(1e6);
   });
 
-  test('has every number the runtime tells, and escapes what labels hold', async () => {
+  test('has every number that the runtime reports, and escapes label values', async () => {
     const runtime = await kit.open({ provider: echo });
     const { degraded: _degraded, ...figures } = runtime.metrics();
     const distinct = Object.fromEntries(Object.keys(figures).map((name, index) => [name, 1_000 + index]));

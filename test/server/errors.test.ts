@@ -1,4 +1,7 @@
-/** Goal: every way to ask wrongly has its own answer, as a problem a program can read, and none shows what it should not. */
+/**
+ * Goal: each kind of wrong request has a distinct answer, as a problem that a program can read, and none reveals
+ * internals.
+ */
 import { request } from 'node:http';
 import { connect } from 'node:net';
 import { describe, expect, test } from 'vitest';
@@ -13,7 +16,7 @@ import { type Answer, posted, serverKit } from './support.ts';
 const kit = serverKit();
 const nobody = (): void => undefined;
 
-/** Status and code; checks that the answer is a problem. */
+/** Status and code. Checks that the answer is a problem. */
 function told({ status, headers, body }: Answer): readonly unknown[] {
   expect(headers.get('content-type')).toBe('application/problem+json');
   const problem = answers.problem.parse(body) as {
@@ -60,7 +63,7 @@ describe('requests', () => {
     expect((await get('/sessions')).body).toEqual({ sessions: [] });
   });
 
-  test('a body must be JSON, say so, have the form asked for, and not be too large', async () => {
+  test('a body must be JSON, declare it, have the expected form, and be within the bound', async () => {
     const { post, get } = await kit.serve();
     const send = (body: string | Uint8Array<ArrayBuffer>, type?: string): Promise<Answer> =>
       get('/sessions/s/messages', {
@@ -109,7 +112,7 @@ describe('requests', () => {
     expect((await send('{"content":"Hi"}', 'application/json; charset=utf-8')).status).toBe(202);
   });
 
-  test('a body of no declared length is refused as soon as it is too large', async () => {
+  test('a body without a declared length is refused as soon as it is too large', async () => {
     const { url } = await kit.serve();
     const status = await new Promise<number | undefined>((resolve, reject) => {
       const asked = request(`${url}/sessions/s/messages`, {
@@ -124,7 +127,7 @@ describe('requests', () => {
     expect(status).toBe(413);
   });
 
-  test('a body that is announced is asked for, or refused before it is sent', async () => {
+  test('a body announced with Expect is invited, or refused before it is sent', async () => {
     const { url } = await kit.serve();
     const announce = (length: number): Promise<readonly unknown[]> =>
       new Promise((resolve, reject) => {
@@ -147,7 +150,7 @@ describe('requests', () => {
     expect(await announce(SERVER_BODY_BYTES_MAX + 1)).toEqual([false, 413, 'close']);
   });
 
-  test('a body that breaks off is nobody’s failure', async () => {
+  test('a body that breaks off is not reported as a failure', async () => {
     const { url, get, errors } = await kit.serve();
     const { port } = new URL(url);
     const socket = connect(Number(port), '127.0.0.1');
@@ -201,13 +204,13 @@ describe('requests', () => {
     expect(full.body).toMatchObject({ retryable: true });
   });
 
-  test('a closed runtime is not there for now', async () => {
+  test('a closed runtime is unavailable', async () => {
     const { post, runtime } = await kit.serve();
     await runtime.close();
     expect(told(await post('/sessions/s/messages', { content: 'Hi' }))).toEqual([503, 'cancelled']);
   });
 
-  test('what is no HTTP, and targets that are no paths', async () => {
+  test('data that is not HTTP, and targets that are not paths', async () => {
     const { url } = await kit.serve();
     const { port } = new URL(url);
     const raw = (text: string): Promise<string> =>
@@ -246,7 +249,7 @@ describe('the table', () => {
     'unsupported_media_type',
   ];
 
-  /** Every code there is: the type asks for each, and for no other. */
+  /** Every error code: the type requires each, and allows no other. */
   const codes: Readonly<Record<ProblemCode, true>> = {
     ...ERROR_CODES,
     bad_request: true,
@@ -260,7 +263,7 @@ describe('the table', () => {
     request_timeout: true,
   };
 
-  test('each code has a status that is a failure, and a title', () => {
+  test('each code has a failure status and a title', () => {
     for (const code of Object.keys(codes) as readonly ProblemCode[]) {
       const isOfHttp = ofHttp.some((known) => known === code);
       const thrown = isOfHttp ? new HttpProblem(code as HttpCode, 'why') : new TroupeError(code as ErrorCode, 'why');
@@ -273,7 +276,7 @@ describe('the table', () => {
     expect(problemOf(newer)).toMatchObject({ status: 500, code: 'internal', detail: 'why', retryable: true });
     expect(problemOf(new TroupeError('store_full', 'full', { retryable: true }))).toEqual({
       type: 'urn:troupe:problem:store_full',
-      title: 'The store takes no more',
+      title: 'The store refuses writes',
       status: 507,
       detail: 'full',
       code: 'store_full',
@@ -281,7 +284,7 @@ describe('the table', () => {
     });
   });
 
-  test('waiting is advised in whole seconds, where it helps', () => {
+  test('retry-after is given in whole seconds, where waiting helps', () => {
     const wait = (error: unknown): string | null => problemResponse(error, nobody).headers.get('retry-after');
     expect(wait(new MailboxFullError('full', { retryAfterMs: 1_500 }))).toBe('2');
     expect(wait(new ModelError('model_rate_limited', 'slow down', { retryAfterMs: 30_000 }))).toBe('30');
@@ -291,7 +294,7 @@ describe('the table', () => {
     expect(wait(new TroupeError('unknown_session', 'none'))).toBeNull();
   });
 
-  test('one limit is not the other', () => {
+  test('different limits have different statuses', () => {
     const status = (limit: string, retryable: boolean): number =>
       problemOf(new LimitError('x', { retryable, data: { limit } })).status;
     expect(status('messageBytes', false)).toBe(413);

@@ -1,6 +1,6 @@
 /**
- * Goal: a reader over HTTP sees what a reader in the process sees: each event once, in order, whatever breaks in between. Method: a
- * reader of its own that a test can stall or kill; seeded places to break at.
+ * Goal: a reader over HTTP sees the events a reader in the process sees: each once, in order, whatever breaks in
+ * between. Method: a separate reader that a test can stall or kill, and seeded places to break at.
  */
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
@@ -41,7 +41,7 @@ const plain = ({ rendered: _rendered, ...event }: SessionEvent): unknown => even
 const durable = (events: readonly SessionEvent[]): readonly unknown[] =>
   events.filter(({ seq }) => seq !== undefined).map(plain);
 
-describe('a session’s stream', () => {
+describe('a session\u2019s stream', () => {
   test('F135: tells what there is, then what comes; id is the number, event the type, data the event', async () => {
     const { url, post, runtime } = await kit.serve({ agents: [agent({ name: 'a', tools: [note] })], provider: noting });
     const session = runtime.session('s');
@@ -68,7 +68,7 @@ describe('a session’s stream', () => {
     reader.kill();
   });
 
-  test('after and Last-Event-ID say where to go on; the header wins; a strange one is no place', async () => {
+  test('after and Last-Event-ID say where to resume; the header takes precedence; an unreadable one is ignored', async () => {
     const { url, runtime } = await kit.serve();
     await runtime.session('s').ask('Hi');
     const firstOf = async (path: string, headers: Readonly<Record<string, string>> = {}): Promise<unknown> => {
@@ -119,7 +119,7 @@ describe('a session’s stream', () => {
     reader.kill();
   });
 
-  test('ends when the session is deleted, when the runtime closes, and when the server does', async () => {
+  test('ends when the session is deleted, when the runtime closes, and when the server closes', async () => {
     const { url, post, runtime, server } = await kit.serve();
     for (const id of ['a', 'b']) await post('/sessions', { id });
     const end = async (reader: EventReader): Promise<void> => {
@@ -139,9 +139,9 @@ describe('a session’s stream', () => {
   });
 });
 
-describe('what breaks', () => {
+describe('faults', () => {
   test.each([1, 2, 3, 4])(
-    'connections killed at any point, servers restarted: no event is lost, none is told twice (seed %i)',
+    'connections killed at any point, servers restarted: no event is lost, none is published twice (seed %i)',
     async (seed) => {
       const random = new SeededRandom(seed);
       const directory = await kit.directory();
@@ -155,7 +155,7 @@ describe('what breaks', () => {
         const reader = await readEvents(`${served.url}/sessions/s/events?mode=debug`, {
           'last-event-id': String(last),
         });
-        // Killed in the middle of the turn, as soon as that many came (a turn tells of more); or when all is over.
+        // Killed in the middle of the turn, once that many events arrived (a turn has more); or when the turn is over.
         const isLive = random.chance(0.5);
         if (!isLive) {
           await sending;
@@ -197,7 +197,7 @@ describe('what breaks', () => {
     await post('/sessions/s/pause');
     const { seq: before } = await runtime.session('s').state();
     const reader = await readEvents(`${url}/sessions/s/events?mode=debug&after=${before}`);
-    // Twice what one reader may have waiting, far more than sockets hold.
+    // Twice the bound of one waiting reader, far more than sockets hold.
     const content = 'x'.repeat(2 * 1024 * 1024);
     const count = 20;
     for (let index = 0; index < count; index += 1) await runtime.session('s').send(`${index} ${content}`);
@@ -210,7 +210,7 @@ describe('what breaks', () => {
     reader.kill();
   });
 
-  test('a reader that goes leaves nothing behind: no stream, no watch', async () => {
+  test('a reader that leaves releases its stream and its watch', async () => {
     const { url, post, get } = await kit.serve();
     await post('/sessions', { id: 's' });
     const readers = await Promise.all([readEvents(`${url}/sessions/s/events`), readEvents(`${url}/events`)]);
@@ -236,7 +236,7 @@ describe('what breaks', () => {
     await next.body?.cancel();
   });
 
-  test('a stream ends when the server says so, also one whose source does not; its timer goes with it', async () => {
+  test('the server can end a stream even if its source does not end; the timer ends with it', async () => {
     const runtime = await kit.open({ provider: echo });
     const silent = Object.create(runtime, {
       events: {
@@ -258,7 +258,7 @@ describe('what breaks', () => {
     expect([refused.status, await refused.json()]).toMatchObject([503, { code: 'cancelled' }]);
   });
 
-  test('a stream that fails says why, and ends', async () => {
+  test('a stream that fails reports the reason, and ends', async () => {
     const runtime = await kit.open({ provider: echo });
     const failing = Object.create(runtime, {
       events: {
@@ -280,7 +280,7 @@ describe('what breaks', () => {
   });
 });
 
-test('a quiet stream says that it lives, sets no more than one timer, and loses nothing by it', async () => {
+test('a quiet stream sends heartbeats, sets at most one timer, and loses nothing by it', async () => {
   const clock = manualClock();
   const { url, post, runtime } = await kit.serve({}, { clock });
   await post('/sessions', { id: 's' });
@@ -303,7 +303,7 @@ test('a quiet stream says that it lives, sets no more than one timer, and loses 
   await eventually(() => clock.pending === 0);
 });
 
-test('an event is asked for once, however many heartbeats its coming takes', async () => {
+test('an event is requested once, however many heartbeats pass before it arrives', async () => {
   const clock = manualClock();
   let asked = 0;
   const coming = deferred<IteratorResult<SessionEvent, undefined>>();
@@ -377,7 +377,7 @@ describe('the stream of all sessions', () => {
   });
 });
 
-test('a family is a session and its descendants, never one whose id begins alike', async () => {
+test('a family is a session and its descendants, never one with an id of the same beginning', async () => {
   const { url, get, runtime } = await kit.serve();
   const family = await readEvents(`${url}/events?mode=debug&session=user-4`);
   for (const id of ['user-42', 'user-4.b', 'user-4:1']) await runtime.session(id).ask('Hi');
@@ -388,7 +388,7 @@ test('a family is a session and its descendants, never one whose id begins alike
   }
 });
 
-describe('readers that hold much', () => {
+describe('readers with a large backlog', () => {
   const large = (seq: number): SessionEvent => ({
     session: 's',
     at: 0,
@@ -398,13 +398,13 @@ describe('readers that hold much', () => {
   });
   const clock = manualClock();
 
-  /** Reads of one event after the other, all of them at hand. */
+  /** Readers of successive events, which are all in memory. */
   async function* reading(from: number): AsyncGenerator<SessionEvent, undefined> {
     for (let seq = from; seq < from + 5; seq += 1) yield large(seq);
     return undefined;
   }
 
-  test('X3: the one that has not read for longest is let go, and resumes behind the last event it read whole', async () => {
+  test('X3: the reader that has not read for longest is cut off, and resumes behind the last event it read whole', async () => {
     const budget = new ReaderBudget(20_000);
     const open = (from: number): { readonly read: () => Promise<string>; readonly isClosed: () => boolean } => {
       let isClosed = false;
@@ -432,7 +432,7 @@ describe('readers that hold much', () => {
     expect(await again.read()).toMatch(/^id: 2\n/);
   });
 
-  test('an event is encoded once for all readers of a mode, which hold it once', async () => {
+  test('an event is encoded once for all readers of a mode, and held once', async () => {
     const encodings = new EncodedEvents();
     const event = large(1);
     const bytes = encodings.bytesOf(event, 'debug');
@@ -460,7 +460,7 @@ describe('readers that hold much', () => {
     expect(budget.held).toBe(0);
   });
 
-  test('what is kept encoded is bounded, and given up when it is asked for', () => {
+  test('the encoded bytes are bounded, and released on demand', () => {
     const encodings = new EncodedEvents(20_000);
     for (let seq = 1; seq <= 5; seq += 1) encodings.bytesOf(large(seq), 'debug');
     expect(encodings.held).toBeGreaterThan(9_000);

@@ -1,4 +1,4 @@
-/** What is used of Express, which brings no types of its own. */
+/** The parts of Express that the tests use. Express ships no types. */
 declare module 'express' {
   import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 

@@ -1,11 +1,14 @@
-/** Goal: a large answer is in the budget of the readers until it was taken, and is broken off at its word. Method: a small budget. */
+/**
+ * Goal: a large answer counts against the budget of the readers until it was taken, and the budget can break it off.
+ * Method: a small budget.
+ */
 import { expect, test } from 'vitest';
 import { ReaderBudget } from '../../src/events/reading/reader-budget.ts';
 import { heldBody } from '../../src/server/held-body.ts';
 
 const bytes = (): Uint8Array => new Uint8Array(10_000).fill(7);
 
-test('an answer counts until the next read shows that it left, and when it is cancelled', async () => {
+test('an answer counts until the next read shows that it left, or until it is cancelled', async () => {
   const budget = new ReaderBudget(1_000_000);
   const taken = heldBody(bytes(), budget).getReader();
   const cancelled = heldBody(bytes(), budget);
@@ -18,7 +21,7 @@ test('an answer counts until the next read shows that it left, and when it is ca
   expect(budget.held).toBe(0);
 });
 
-test('the answer that was not taken for longest is broken off when others need the room', async () => {
+test('the answer not read for longest is broken off when others need the room', async () => {
   const budget = new ReaderBudget(25_000);
   const [first, ...others] = [1, 2, 3].map(() => heldBody(bytes(), budget).getReader());
   await expect(first?.read()).rejects.toMatchObject({ code: 'limit' });

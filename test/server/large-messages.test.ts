@@ -1,6 +1,7 @@
 /**
- * Goal: a large message is checked, refused and known again by its key as a small one is, though the host never reads it; and the bodies
- * that are read or wait are bounded together. Method: the same bodies in small and in large; bodies that are held.
+ * Goal: a large message is checked, refused and recognised by its key like a small one, though the host never reads it.
+ * The bodies that are read or wait are bounded together. Method: the same bodies in small and in large, and bodies that
+ * are held.
  */
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { z } from 'zod';
@@ -19,7 +20,7 @@ afterEach(() => {
 });
 
 describe('large messages', () => {
-  test('are answered as small ones are, whatever is wrong with them', async () => {
+  test('are answered like small ones, valid or not', async () => {
     const { url, post, errors } = await kit.serve({ threads });
     const told = async (body: string): Promise<readonly unknown[]> => {
       const response = await fetch(`${url}/sessions/s/messages`, { method: 'POST', body, ...json });
@@ -45,7 +46,7 @@ describe('large messages', () => {
     expect(errors).toEqual([]);
   });
 
-  test('are known again by their key, also where they are sent without HTTP', async () => {
+  test('are recognised by their key, also when they are sent without HTTP', async () => {
     const { post, runtime } = await kit.serve({ threads });
     const content = `ünïcode 🦊 ${filler}`;
     const first = await post('/sessions/s/messages', { content, key: 'k', deliver: 'turn', from: 'me' });
@@ -58,7 +59,7 @@ describe('large messages', () => {
     expect(message).toMatchObject({ content, source: { name: 'me' } });
   });
 
-  test('are no text on the host: their session’s thread reads them', async () => {
+  test('are not text on the host: their session\u2019s thread reads them', async () => {
     const { post } = await kit.serve({ threads });
     const parse = vi.spyOn(JSON, 'parse');
     expect((await post('/sessions/s/messages', { content: 'Hi' })).status).toBe(202);

@@ -1,13 +1,13 @@
 /**
- * Goal: what the host encodes and writes is bounded in bytes in one turn of its loop. Method: a loop whose turns the test takes, and
- * small budgets.
+ * Goal: the bytes that the host encodes and writes in one tick are bounded. Method: a loop whose ticks the test runs,
+ * and small budgets.
  */
 import { expect, test } from 'vitest';
 import { LOOP_YIELDS_MAX } from '../../src/base/bounds.ts';
 import { EncodedEvents } from '../../src/server/encoded-events.ts';
 import { LoopBudget } from '../../src/server/loop-budget.ts';
 
-/** A loop that turns when it is told to. */
+/** A loop whose ticks the test runs. */
 function loop(bytesMax: number) {
   let scheduled: (() => void)[] = [];
   const budget = new LoopBudget(bytesMax, (run) => void scheduled.push(run));
@@ -23,7 +23,7 @@ function loop(bytesMax: number) {
   };
 }
 
-test('B1, B2: a turn grants what fits, those behind wait in their order, and one that is too large has a turn alone', async () => {
+test('B1, B2: a tick grants the work that fits, later work waits in order, and a piece that is too large has a tick alone', async () => {
   const { budget, turn } = loop(10);
   const granted: string[] = [];
   const take = (name: string, bytes: number): void => {
@@ -46,7 +46,7 @@ test('B1, B2: a turn grants what fits, those behind wait in their order, and one
   expect(granted.slice(4)).toEqual(['last', 'asked late']);
 });
 
-test('B3: a budget that granted nothing in a turn schedules no other', async () => {
+test('B3: a budget that granted nothing in a tick schedules no other', async () => {
   const { budget, turn, isScheduled } = loop(10);
   expect(isScheduled()).toBe(false);
   expect(budget.take(4)).toBeUndefined();
@@ -77,7 +77,7 @@ test('B4: a tick that accepted a connection grants nothing; a flood of connectio
   expect(budget.take(10)).toBeUndefined();
 });
 
-test('K3: large events are encoded in turns that have room; an event that is encoded, or small, waits for none', async () => {
+test('K3: large events are encoded in ticks with room; a small or encoded event does not wait', async () => {
   const { budget, turn } = loop(100_000);
   const encoded = new EncodedEvents(1_000_000, budget);
   const event = (seq: number, size: number) =>

@@ -1,4 +1,6 @@
-/** Goal: one line puts the interface below a path of a service that already listens, in each of the usual frameworks. */
+/**
+ * Goal: one line mounts the interface below a path of a service that already listens, in each of the usual frameworks.
+ */
 import { createServer, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import express from 'express';
@@ -28,7 +30,7 @@ async function listening(listener: RequestListener): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-/** What every mount must do: read, write, refuse, stream. */
+/** Every mount must read, write, refuse and stream. */
 async function works(url: string): Promise<void> {
   expect((await fetch(`${url}/own`)).status).toBe(200);
   const made = await fetch(`${url}/agents/sessions`, posted({ id: 's' }));
@@ -73,7 +75,7 @@ describe('mounted', () => {
     closing.push(() => app.close());
     const url = await app.listen({ port: 0, host: '127.0.0.1' });
     await works(url);
-    // The service's own routes read bodies as before.
+    // The service's own routes still read bodies.
     expect(await (await fetch(`${url}/parsed`, posted({ a: 1 }))).json()).toEqual({ a: 1 });
   });
 
@@ -81,7 +83,7 @@ describe('mounted', () => {
     const runtime = await kit.open({ provider: echo });
     const app = new Hono();
     app.get('/own', (context) => context.text('own'));
-    // Hono makes a request of its own for what is mounted: nobody knows its peer any more.
+    // Hono creates a new request for a mounted handler, so the peer is unknown.
     app.mount('/agents', handler(runtime, { hosts: ['127.0.0.1'] }));
     await works(await listening(nodeListener(async (request) => app.fetch(request))));
   });

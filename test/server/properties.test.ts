@@ -1,4 +1,4 @@
-/** Goal: whatever bytes come as a body, and whatever stands in an address, the server is never at a loss: no answer is a 500. */
+/** Goal: no body and no address, whatever their bytes, makes the server answer with a 500. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { handler } from '../../src/server/index.ts';
@@ -90,7 +90,7 @@ test('T5: any address is answered, and never by 500', async () => {
         } catch {
           return fc.pre(false);
         }
-        // A wait for an answer is as long as the turn.
+        // A request that waits for an answer takes as long as the turn.
         const response = await answer(new Request(url));
         await response.body?.cancel();
         expect([response.status, errors]).toEqual([expect.toSatisfy((status) => status !== 500), []]);

@@ -1,4 +1,4 @@
-/** Goal: each route does what it says, over real HTTP, and answers in the shape that is documented. */
+/** Goal: each route does what it documents, over real HTTP, and answers in the documented form. */
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { agent, checkRequest, tool } from '../../src/index.ts';
@@ -14,7 +14,7 @@ function as<T = Record<string, unknown>>(schema: z.ZodType, body: unknown): T {
   return schema.parse(body) as T;
 }
 
-/** Where an answer points to, seen from the address that was asked. */
+/** The target of an answer's link, relative to the requested address. */
 function pointed(answer: Answer, asked: string): string {
   return new URL(answer.headers.get('location') ?? '', asked).href;
 }
@@ -33,7 +33,7 @@ describe('sessions', () => {
     expect(as(answers.sessionList, (await get('/sessions')).body)).toMatchObject({ sessions: [{ id: 'user:42' }] });
   });
 
-  test('a paused session stays paused when it is asked for again', async () => {
+  test('a paused session stays paused when it is created again', async () => {
     const { post, get } = await kit.serve();
     await post('/sessions', { id: 's' });
     expect((await post('/sessions/s/pause')).body).toEqual({ paused: true });
@@ -98,7 +98,7 @@ describe('conversation', () => {
     });
   });
 
-  test('the same key is taken once; messages come in pages', async () => {
+  test('the same key is accepted once; messages are returned in pages', async () => {
     const { post, get, runtime } = await kit.serve();
     const first = await post('/sessions/s/messages', { content: 'Hi', key: 'k1' });
     const again = await post('/sessions/s/messages', { content: 'Hi', key: 'k1' });
@@ -114,7 +114,7 @@ describe('conversation', () => {
     });
   });
 
-  test('a page of large messages is shorter; whoever reads on gets them all', async () => {
+  test('a page of large messages is shorter; reading all pages returns all messages', async () => {
     const { get, runtime } = await kit.serve({ provider: scripted(['.', '.', '.', '.']) });
     for (let index = 0; index < 4; index += 1) await runtime.session('s').ask('x'.repeat(3_000_000));
     const found: number[] = [];
@@ -132,7 +132,7 @@ describe('conversation', () => {
     expect(pages).toBe(7);
   });
 
-  test('a receipt: by number or by its whole id; it waits for the answer, and tells of a turn that failed', async () => {
+  test('a receipt: by number or by its whole id; it waits for the answer, and reports a turn that failed', async () => {
     const provider = scripted(['Hello.', { error: { status: 400, message: 'no' } }]);
     const { post, get } = await kit.serve({ provider });
     await post('/sessions/s/messages', { content: 'Hi' });
@@ -154,7 +154,7 @@ describe('conversation', () => {
     expect((await get('/sessions/s/receipts/1?wait=for-ever')).status).toBe(400);
   });
 
-  test('who stops waiting for an answer holds nothing, and the turn goes on', async () => {
+  test('a client that stops waiting for an answer leaves no reader behind, and the turn continues', async () => {
     const model = gatedModel();
     const { url, post, get } = await kit.serve({ provider: model.provider });
     await post('/sessions/s/messages', { content: 'Hi' });
@@ -181,7 +181,7 @@ describe('conversation', () => {
     expect((await post('/sessions/s/interrupt')).body).toEqual({ interrupted: false });
   });
 
-  test('what the model sees, and why nothing runs', async () => {
+  test('the messages the model sees, and the reason why nothing runs', async () => {
     const note = tool({
       name: 'note',
       description: 'Notes.',
@@ -233,7 +233,7 @@ describe('conversation', () => {
     });
   });
 
-  test('a request as it stands is told with the rules it breaks, and one that may be sent breaks none', async () => {
+  test('the current request is returned with the rules it violates; a request that may be sent violates none', async () => {
     const model = gatedModel();
     const { post, get, runtime } = await kit.serve({ provider: model.provider });
     const told = async (): Promise<readonly { readonly rule: string; readonly fatal: boolean }[]> => {
@@ -247,11 +247,11 @@ describe('conversation', () => {
     expect(await told()).toEqual([]);
     call.answer('Hello.');
     await runtime.drain();
-    // An answer stands last until the next message comes.
+    // An answer is the last message until the next one comes.
     expect((await told()).map(({ rule, fatal }) => [rule, fatal])).toEqual([['R12', true]]);
   });
 
-  test('a call waits for a person: allowed with another input it runs, and what was decided is not decided otherwise', async () => {
+  test('a call waits for approval: allowed with another input it runs, and the decision cannot be changed', async () => {
     const pay = tool({
       name: 'pay',
       description: 'Pays.',

@@ -1,4 +1,7 @@
-/** Goal: who may not ask is refused (F74): other names, other pages, no token; and no secret is told. Over real HTTP. */
+/**
+ * Goal: an unauthorised request is refused (F74): another host name, another page, no token. No secret is revealed.
+ * Over real HTTP.
+ */
 import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, test } from 'vitest';
@@ -9,7 +12,7 @@ import { echo, serverKit } from './support.ts';
 const kit = serverKit();
 const TOKEN = 'canary-4711-token-of-the-server';
 
-/** Status of a request whose `Host` a client chose; `fetch` does not let one. */
+/** The status of a request whose `Host` the client chose; `fetch` does not allow that. */
 function ask(url: string, headers: Readonly<Record<string, string>>, method = 'GET'): Promise<number | undefined> {
   return new Promise((resolve, reject) => {
     const asked = request(url, { headers, method, agent: false }, (response) => {
@@ -21,7 +24,7 @@ function ask(url: string, headers: Readonly<Record<string, string>>, method = 'G
   });
 }
 
-describe('where it listens', () => {
+describe('the listening address', () => {
   test.each(['0.0.0.0', '::', '192.168.1.4', 'example.com', '10.0.0.1'])(
     'F74: %s is refused without a token',
     async (host) => {
@@ -46,7 +49,7 @@ describe('where it listens', () => {
     expect(await ask(`${open.url}/info`, { authorization, host: 'rebound.example' })).toBe(403);
   });
 
-  test('an address that is in use, or is none, is refused by name', async () => {
+  test('an address that is in use, or invalid, is refused by name', async () => {
     const { url, runtime } = await kit.serve();
     const port = Number(new URL(url).port);
     expect(await failure(serve(runtime, { port }))).toMatchObject({
@@ -58,7 +61,7 @@ describe('where it listens', () => {
   });
 });
 
-describe('who is asked, and from where', () => {
+describe('host names and origins', () => {
   test('F74: a name that is not ours is refused, whatever it was pointed at', async () => {
     const { url } = await kit.serve();
     const { port } = new URL(url);
@@ -125,7 +128,7 @@ describe('who is asked, and from where', () => {
       const runtime = await kit.open({ provider: echo });
       const listener = nodeListener(handler(runtime));
       const server = createServer((incoming, outgoing) => {
-        // Only the address is not this connection's: no other machine is at hand.
+        // Only the peer address is made up: the tests have no other machine.
         Object.defineProperty(incoming.socket, 'remoteAddress', { value: peer });
         void listener(incoming, outgoing);
       });
@@ -196,7 +199,8 @@ describe('the token', () => {
     for (const authorization of [`Bearer ${TOKEN}`, `bearer ${TOKEN}`]) {
       expect((await get('/info', { headers: { authorization } })).status).toBe(200);
     }
-    // In an address it is for event sources, which cannot send headers, and for nothing else: addresses are written to logs.
+    // A token in the address is for event sources, which cannot send headers, and for nothing else: addresses are
+    // written to logs.
     expect((await get(`/info?token=${TOKEN}`)).status).toBe(401);
     const stream = await fetch(`${url}/events?token=${TOKEN}`);
     expect(stream.status).toBe(200);
@@ -229,7 +233,7 @@ describe('the token', () => {
   });
 });
 
-test('every answer says that it is what its type says, and is kept by nobody', async () => {
+test('every answer forbids guessing its type, and forbids caching', async () => {
   const { get, post } = await kit.serve();
   const given = [
     await get('/sessions'),

@@ -1,4 +1,4 @@
-/** Goal: a server closes in order: no connection more, streams ended, running requests answered up to the deadline. */
+/** Goal: a server closes in order: no more connections, streams ended, running requests answered up to the deadline. */
 
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -12,7 +12,7 @@ import { serverKit } from './support.ts';
 
 const kit = serverKit();
 
-test('what is being answered is answered; then nobody is let in', async () => {
+test('running requests are answered; then no connection is accepted', async () => {
   const model = gatedModel();
   const clock = manualClock();
   const { url, post, server } = await kit.serve({ provider: model.provider }, { clock });
@@ -20,7 +20,7 @@ test('what is being answered is answered; then nobody is let in', async () => {
   const call = await model.next();
   const answer = fetch(`${url}/sessions/s/receipts/1?wait=answer`);
   const reader = await readEvents(`${url}/sessions/s/events?after=1000`);
-  // Heartbeat of the stream: the other request is under way as well once both were let in.
+  // The timer is the stream's heartbeat: the other request is under way too once both were accepted.
   await eventually(() => clock.pending === 1);
   const closing = server.close();
   expect(await reader.next()).toBeUndefined();
@@ -32,7 +32,7 @@ test('what is being answered is answered; then nobody is let in', async () => {
   await expect(server[Symbol.asyncDispose]()).resolves.toBeUndefined();
 });
 
-test('who is not answered by the deadline is cut off', async () => {
+test('a request without an answer by the deadline is cut off', async () => {
   const model = gatedModel();
   const clock = manualClock();
   const { url, post, server, runtime } = await kit.serve({ provider: model.provider }, { clock });
@@ -53,7 +53,7 @@ test('who is not answered by the deadline is cut off', async () => {
   expect(await runtime.session('s').state()).toMatchObject({ state: 'awaiting' });
 });
 
-test('an answer waits for its client, and is cancelled when the client goes', async () => {
+test('an answer waits for its client, and is cancelled when the client leaves', async () => {
   let pulls = 0;
   const cancelled = deferred();
   const piece = new Uint8Array(65_536);
@@ -77,7 +77,7 @@ test('an answer waits for its client, and is cancelled when the client goes', as
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   try {
     const reader = await readEvents(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
-    // Sockets hold a few megabytes; then nothing more is asked for, however long this takes.
+    // Sockets hold a few megabytes; beyond that nothing more is requested, however long this takes.
     let before = -1;
     let still = 0;
     await eventually(() => {
@@ -94,7 +94,7 @@ test('an answer waits for its client, and is cancelled when the client goes', as
   }
 });
 
-test('a handler that breaks off in the middle cuts its answer, so that nobody takes it for whole', async () => {
+test('a handler that breaks off in the middle cuts its answer, so that no client takes it for whole', async () => {
   const errors: unknown[] = [];
   const broken = (): Response =>
     new Response(
@@ -120,7 +120,7 @@ test('a handler that breaks off in the middle cuts its answer, so that nobody ta
   }
 });
 
-test('an answer whose body fails while its socket takes nothing is cut at once, and is no failure of the handler', async () => {
+test('an answer whose body fails while its socket is full is cut at once, and is not reported as a failure of the handler', async () => {
   let fail: () => void = () => undefined;
   const errors: unknown[] = [];
   const body = (): ReadableStream<Uint8Array> =>

@@ -1,11 +1,11 @@
-/** Servers for tests: each over a runtime of its own, closed after the test that asked for it. */
+/** Servers for tests: each over a separate runtime, closed after the test that asked for it. */
 import { afterEach } from 'vitest';
 import type { ProviderData, Runtime } from '../../src/index.ts';
 import { type RunningServer, type ServeOptions, serve } from '../../src/server/index.ts';
 import { scripted } from '../../src/testing/scripted.ts';
 import { type RuntimeKit, runtimeKit, type TestOptions } from '../support/runtime-kit.ts';
 
-/** Answers `to <what was said>`. */
+/** Answers `to <text of the message>`. */
 export const echo: ProviderData = scripted({ rules: [], otherwise: 'to {{text}}' });
 
 /** An answer, read. */
@@ -15,18 +15,18 @@ export interface Answer {
   readonly body: unknown;
 }
 
-/** A server and what it serves. */
+/** A server and the runtime it serves. */
 export interface Served {
   readonly runtime: Runtime;
   readonly server: RunningServer;
   readonly url: string;
-  /** Failures the server did not tell its client the reason of. */
+  /** Failures whose reason the server did not reveal to its client. */
   readonly errors: readonly unknown[];
   get(path: string, init?: RequestInit): Promise<Answer>;
   post(path: string, body?: unknown, init?: RequestInit): Promise<Answer>;
 }
 
-/** What a test may ask for. */
+/** Options of a test's server. */
 export interface ServerKit extends RuntimeKit {
   serve(options?: TestOptions, server?: Partial<ServeOptions>): Promise<Served>;
 }

@@ -1,6 +1,7 @@
 /**
- * Goal: no reader of `basic` or `verbose` gets raw content (F021), in the process or over HTTP. Method: a session does all that makes
- * events with content, each text with a word of its own behind a marker; its events are read in each mode, live, and searched for the words.
+ * Goal: no reader of `basic` or `verbose` receives raw content (F021), in the process or over HTTP. Method: a session
+ * does everything that publishes events with content. Each text has a distinct word behind a marker. Its events are
+ * read in each mode, live, and searched for the words.
  */
 import { expect, test } from 'vitest';
 import { z } from 'zod';
@@ -14,7 +15,7 @@ import { serverKit } from './support.ts';
 const kit = serverKit();
 
 const word = (name: string): string => `${MARKER} ${name}.`;
-/** Beyond what a line or two of a preview show. */
+/** More text than a preview of a line or two shows. */
 const below = (name: string): string => `one\ntwo\nthree\n${word(name)}`;
 const input = { a: 'first', b: 'second', c: word('input') };
 const shape = z.object({ a: z.string(), b: z.string(), c: z.string() });
@@ -49,7 +50,7 @@ async function first<Type extends SessionEvent['type']>(
   throw new Error(`there was no ${type}`);
 }
 
-/** All that makes events with content; a failed turn is the end of it. */
+/** Everything that publishes events with content; a failed turn comes last. */
 async function live(runtime: Runtime, session: Session, model: GatedModel, isTold: Deferred<void>): Promise<void> {
   const answers = async (...replies: readonly Reply[]): Promise<void> => {
     for (const reply of replies) (await model.next()).answer(reply);

@@ -1,4 +1,4 @@
-/** A tool of tests: it adds two numbers, and may be run again. */
+/** A tool for tests: it adds two numbers, and is safe to run again. */
 import { z } from 'zod';
 import { type Tool, tool } from '../../src/index.ts';
 

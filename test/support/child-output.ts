@@ -1,18 +1,18 @@
-/** What a child process of the tests prints. */
+/** Output of a child process of the tests. */
 import { writeSync } from 'node:fs';
 
 const pause = new Int32Array(new SharedArrayBuffer(4));
 
 /**
- * Prints a line, written before this returns, however slowly the parent reads. A stream would keep lines back while the pipe is
- * full, and a kill would take them along. `writeSync` alone throws EAGAIN then: Node makes a pipe of its standard output
- * non-blocking as soon as anything touches `process.stdout`.
+ * Prints a line that is written before this returns, however slowly the parent reads. A stream would hold lines back
+ * while the pipe is full, and a kill would lose them. `writeSync` alone throws EAGAIN then: Node makes a pipe of its
+ * standard output non-blocking as soon as anything touches `process.stdout`.
  */
 export function printLine(line: string): void {
   printText(`${line}\n`);
 }
 
-/** Prints a text in the same way, without an end of line. */
+/** Prints a text in the same way, without a line end. */
 export function printText(text: string): void {
   let rest = Buffer.from(text);
   while (rest.length > 0) {

@@ -3,24 +3,26 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 
-/** A running child, its output gathered. */
+/** A running child with its output so far. */
 export interface TestChild {
   readonly process: ChildProcess;
-  /** What it printed so far. */
+  /** Its standard output so far. */
   output(): string;
-  /** What it printed to standard error so far. */
+  /** Its standard error so far. */
   errors(): string;
   /** Resolves when the output holds `text`; rejects as `until`. */
   said(text: string): Promise<void>;
-  /** Resolves when `isMet` holds for the output; rejects with the exit code and all output when the child ends without. */
+  /**
+   * Resolves when `isMet` holds for the output. If the child ends before, it rejects with the exit code and all output.
+   */
   until(isMet: (output: string) => boolean, wanted: string): Promise<void>;
   /** Kills it with SIGKILL and resolves when it is gone. */
   kill(): Promise<void>;
-  /** Resolves with the exit code when it has ended by itself; `null` when a signal ended it. */
+  /** Resolves with the exit code when the child has ended by itself; `null` if a signal ended it. */
   ended(): Promise<number | null>;
 }
 
-/** Starts `file` with `args`. `shell`: a line for sh that runs `"$@"` in the end. */
+/** Starts `file` with `args`. `shell`: a line for sh that runs `"$@"` at its end. */
 export function startChild(file: URL, args: readonly string[], shell?: string): TestChild {
   const script = fileURLToPath(file);
   const command = [process.execPath, ...process.execArgv, script, ...args];
@@ -34,7 +36,7 @@ export function startChild(file: URL, args: readonly string[], shell?: string): 
   child.stderr.setEncoding('utf8').on('data', (chunk: string) => {
     errors += chunk;
   });
-  // Whoever waits for output is woken by the end as well: output that can no longer come is not waited for.
+  // The end wakes those that wait for output too: output that can no longer come is not waited for.
   let isOver = false;
   const closed = once(child, 'close').then(() => {
     isOver = true;

@@ -1,4 +1,4 @@
-/** Every error code: the type asks for each, and for no other. */
+/** Every error code: the type requires each, and allows no other. */
 import type { ErrorCode } from '../../src/index.ts';
 
 /** The codes, as keys. */

@@ -1,11 +1,11 @@
 /**
- * A reader of server-sent events over a connection of its own, which a test can stall by not reading, or kill. Reads by the HTML
- * standard's rules, not by what the server happens to write.
+ * A reader of server-sent events over a separate connection, which a test can stall by not reading, or kill. It reads
+ * by the HTML standard's rules, not by the server's habits.
  */
 import { type IncomingMessage, request } from 'node:http';
 import type { SessionEvent } from '../../src/index.ts';
 
-/** One event as it came: `id` is the last one seen. */
+/** One event as received: `id` is the last one seen. */
 export interface ReadEvent {
   readonly type: string;
   readonly id: string;
@@ -20,24 +20,24 @@ export interface EventReader {
   readonly comments: readonly string[];
   /** Number of the last event read, as a browser keeps it. */
   readonly lastEventId: string;
-  /** The next event; undefined when the server ended the stream. Rejects when the connection breaks. */
+  /** The next event; undefined when the server ended the stream. Rejects if the connection breaks. */
   next(): Promise<ReadEvent | undefined>;
   /** The next event's data. */
   nextEvent(): Promise<SessionEvent | undefined>;
-  /** The next comment, events before it thrown away. */
+  /** The next comment; events before it are dropped. */
   nextComment(): Promise<string | undefined>;
   /** Cuts the connection. */
   kill(): void;
 }
 
-/** Opens a stream. Resolves with whatever the server answers. */
+/** Opens a stream. Resolves with any answer of the server. */
 export async function readEvents(url: string, headers: Readonly<Record<string, string>> = {}): Promise<EventReader> {
   const response = await new Promise<IncomingMessage>((resolve, reject) => {
     const asked = request(url, { headers: { accept: 'text/event-stream', ...headers }, agent: false }, resolve);
     asked.on('error', reject);
     asked.end();
   });
-  // A cut that no test is reading at is nobody's failure.
+  // A cut while no test is reading is not a failure.
   response.on('error', () => undefined);
   response.setEncoding('utf8');
   const pieces: AsyncIterator<string> = response[Symbol.asyncIterator]();
@@ -45,7 +45,7 @@ export async function readEvents(url: string, headers: Readonly<Record<string, s
   let lastEventId = '';
   let rest = '';
 
-  /** A line without its end; undefined at the end of the stream. Each piece is looked through once, however long the line. */
+  /** A line without its end; undefined at the end of the stream. Each piece is scanned once, however long the line. */
   const nextLine = async (): Promise<string | undefined> => {
     const line: string[] = [];
     for (;;) {

@@ -1,7 +1,7 @@
-/** Looks made a turn of the loop apart, before the machine is left to those that are waited for. */
+/** Checks made in successive ticks, before the waiting leaves the machine to other processes. */
 const EAGER_LOOKS = 100;
 
-/** Waits until `isMet`. It has no bound of its own: what never comes is a test that takes too long. */
+/** Waits until `isMet`. It has no time limit: a condition that never holds makes the test exceed its own limit. */
 export async function eventually(isMet: () => boolean | Promise<boolean>): Promise<void> {
   for (let looks = 0; !(await isMet()); looks += 1) {
     await new Promise<void>((resolve) => {

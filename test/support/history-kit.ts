@@ -21,7 +21,7 @@ export function result(toolCallId: string, content: string = `of ${toolCallId}`)
   return { id: `r-${toolCallId}`, createdAt: 1, role: 'tool', content, toolCallId, name: 'bash' };
 }
 
-/** Each message as its role and its id; of results, the call's. */
+/** Each message as its role and id; a result has the id of its call. */
 export function brief(messages: readonly HistoryMessage[]): readonly string[] {
   return messages.map((message) => `${message.role} ${message.role === 'tool' ? message.toolCallId : message.id}`);
 }

@@ -1,20 +1,20 @@
-/** A word that stands for raw content, and where an event holds it. */
+/** A word that marks raw content, and where an event holds it. */
 
 /** The word. No name, id or text of the library has it. */
 export const MARKER = 'xyzzy-raw-content';
 
-/** True where the word stands anywhere in a value. */
+/** True if the word stands anywhere in a value. */
 export function holdsMarker(value: unknown): boolean {
   return (JSON.stringify(value) ?? '').includes(MARKER);
 }
 
-/** A value without what stands under `rendered`, at any depth. */
+/** A value without its parts under `rendered`, at any depth. */
 export function outsideRendered(value: unknown): unknown {
   if (value === undefined) return undefined;
   return JSON.parse(JSON.stringify(value, (name, member: unknown) => (name === 'rendered' ? undefined : member)));
 }
 
-/** What stands under `rendered` in a value, at any depth. */
+/** The parts under `rendered` in a value, at any depth. */
 export function cellsIn(value: unknown): readonly unknown[] {
   const cells: unknown[] = [];
   JSON.stringify(value ?? null, (name, member: unknown) => {

@@ -1,6 +1,6 @@
 /**
- * Programs as a user writes them: they lie inside this package, so that `import 'troupe'` finds it by its own exports, as built; they are
- * compiled and type-checked as a user's would be, and run in a process of their own.
+ * Programs as a user writes them. They lie inside this package, so that `import 'troupe'` finds it by its own exports,
+ * as built. They are compiled and type-checked like a user's, and run in a separate process.
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -11,10 +11,10 @@ import { promisify } from 'node:util';
 const execute = promisify(execFile);
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
-/** Compiled programs in a directory of their own. */
+/** Compiled programs in a separate directory. */
 export interface Programs {
   readonly directory: string;
-  /** Runs one to its end and gives what it printed. Rejects when it fails, with what it said. */
+  /** Runs one to its end and returns its output. Rejects with its error output when it fails. */
   run(
     name: string,
     options?: { readonly args?: readonly string[]; readonly environment?: Environment },
@@ -26,7 +26,7 @@ export interface Programs {
 
 type Environment = Readonly<Record<string, string>>;
 
-/** Compiles programs, by name without `.ts`. Rejects with what the compiler says. */
+/** Compiles programs, by name without `.ts`. Rejects with the compiler's output. */
 export async function compilePrograms(sources: Readonly<Record<string, string>>): Promise<Programs> {
   await mkdir(join(root, '.troupe'), { recursive: true });
   const directory = await mkdtemp(join(root, '.troupe', 'programs-'));

@@ -1,11 +1,11 @@
-/** A session of a test after its process died: folded from the text of its log, at any turn of it. */
+/** A session of a test after its process died: folded from the text of its log, up to any transition. */
 
 import { applyAll } from '../../src/session/apply/apply.ts';
 import { decodeTransition, encodeTransition, type TransitionRecords } from '../../src/session/state/records.ts';
 import { emptyState, restoreState, type SessionState, snapshotState } from '../../src/session/state/state.ts';
 import { Machine } from './session-kit.ts';
 
-/** The session as a crash behind its first `turns` turns leaves it, told to recover; default all of them. */
+/** The session after a crash behind its first `turns` transitions, about to recover; default: all of them. */
 export function reopened(machine: Machine, turns: number = machine.turns.length): Machine {
   const again = refolded(machine, turns);
   again.input({ type: 'recover' });
@@ -25,7 +25,9 @@ export function throughSnapshot(machine: Machine): Machine['state'] {
   return restoreState(snapshotState(machine.state));
 }
 
-/** The fold of the text of its log, with a snapshot taken and read again at one of its turns, which `place` chooses. */
+/**
+ * The fold of the text of its log, with a snapshot taken and read again after one transition, which `place` chooses.
+ */
 export function foldedAcrossSnapshot({ turns, state }: Machine, place: number): SessionState {
   const cut = place % (turns.length + 1);
   let folded = emptyState(state.id);

@@ -1,6 +1,6 @@
 /**
- * Runtimes for tests of the public API: each closed, and each directory removed, after the test that asked for it. The model
- * is scripted, with the legality rules on; time is the machine's unless a test brings a clock of its own.
+ * Runtimes for tests of the public API: each closed, and each directory removed, after the test that asked for it. The
+ * model is scripted, with the legality rules on. Time is the machine's unless a test brings its own clock.
  */
 import { randomUUID } from 'node:crypto';
 import { cp, mkdtemp, rm } from 'node:fs/promises';
@@ -15,7 +15,7 @@ import { scripted } from '../../src/testing/scripted.ts';
 
 export { eventually } from './eventually.ts';
 
-/** Where sessions and models run: all on the host thread, or each in a thread of its own. */
+/** The threads of sessions and models: all on the host thread, or each in a separate thread. */
 export const MATRIX: readonly { readonly sessions: number; readonly models: number }[] = [
   { sessions: 0, models: 0 },
   { sessions: 1, models: 1 },
@@ -26,15 +26,15 @@ export interface TestOptions extends OpenOptions {
   readonly directory?: string;
 }
 
-/** What a test may ask for. */
+/** The kit of a test file. */
 export interface RuntimeKit {
-  /** A runtime, on the host thread unless told otherwise. */
+  /** A runtime, on the host thread unless the options say otherwise. */
   open(options?: TestOptions): Promise<Runtime>;
   /** An empty directory. */
   directory(): Promise<string>;
   /**
-   * The directory as a crash at this moment leaves it, to be opened beside the original. The caller sees to it that nothing is
-   * being written: everything told is durable, and what runs waits.
+   * A copy of the directory as a crash at this moment leaves it, to be opened beside the original. The caller ensures
+   * that nothing is being written: all published events are durable, and running work waits.
    */
   crashed(directory: string): Promise<string>;
 }
@@ -64,7 +64,7 @@ export function runtimeKit(): RuntimeKit {
     },
     async crashed(from) {
       const to = join(await directory(), 'copy');
-      // The lock files name this process, which lives; after a crash they are stale.
+      // The lock files name this living process; after a crash they are stale.
       const isLock = (path: string): boolean => basename(path).startsWith('owner-') || path.endsWith('lock.mdb');
       await cp(from, to, { recursive: true, filter: (path) => !isLock(path) });
       return to;
@@ -102,7 +102,7 @@ export function gatedModel(): GatedModel {
   return { provider, calls, next: () => arrivals.take() };
 }
 
-/** A queue between what a test's tools or models do and the test. */
+/** A queue between the test and its tools or models. */
 export interface TestQueue<T> {
   put(item: T): void;
   take(): Promise<T>;
@@ -165,7 +165,7 @@ function line({ type, content }: Message): string {
   return `${type}:${typeof content === 'string' ? content : JSON.stringify(content)}`;
 }
 
-/** The text of what was thrown, with its class and code. */
+/** The text of a thrown error, with its class and code. */
 export async function failure(promise: Promise<unknown>): Promise<Error & { readonly code?: string }> {
   try {
     await promise;

@@ -1,6 +1,6 @@
 /**
- * A session without a runtime: the pure core on a table. A `Machine` holds one state, is sent inputs, and collects what came
- * of them. Nothing here is a double of the core: only clock, chance and the agent are made up.
+ * A session without a runtime: the pure core alone. A `Machine` holds one state, receives inputs, and collects their
+ * records and effects. Nothing here replaces the core: only clock, chance and the agent are made up.
  */
 import { LIMIT_DEFAULTS, type Limits } from '../../src/base/bounds.ts';
 import type { ErrorShape } from '../../src/base/errors.ts';
@@ -27,7 +27,7 @@ import { runTurn, type TurnOutcome } from '../../src/session/turn.ts';
 
 const SECOND_MS = 1_000;
 
-/** What a test may choose of the world outside a session. */
+/** Options for the world outside a session. */
 export interface WorldOptions {
   readonly now?: number;
   readonly random?: number;
@@ -41,7 +41,7 @@ export interface WorldOptions {
   readonly isSupervised?: boolean;
   /** Compression is on, with these bounds in place of the defaults. */
   readonly compression?: Partial<CompressionFacts>;
-  /** What the agent has beyond the others' facts. */
+  /** Facts of the agent beyond those all agents have. */
   readonly agent?: Partial<AgentFacts>;
   readonly isGated?: boolean;
   readonly openedAt?: number;
@@ -49,7 +49,7 @@ export interface WorldOptions {
   readonly storedContentBytes?: number;
 }
 
-/** Bounds of compression for tests that name none of their own: small enough to be reached in a few turns. */
+/** Bounds of compression for tests without their own: small enough to be reached in a few turns. */
 export const COMPRESSION: CompressionFacts = {
   tokens: 150_000,
   messages: 12,
@@ -61,7 +61,7 @@ export const COMPRESSION: CompressionFacts = {
   bindsThinking: false,
 };
 
-/** The world of a test, changed between turns by assigning to it. */
+/** The world of a test, changed between transitions by assigning to it. */
 export interface World {
   now: number;
   random: number;
@@ -80,7 +80,7 @@ export interface World {
   openedAt: number;
   storedContentBytes: number;
   waitingBytes: number;
-  /** Ids the embedder took for sessions of his own. */
+  /** Ids that the embedder already uses for other sessions. */
   readonly taken: Set<string>;
 }
 
@@ -95,7 +95,7 @@ export const TOOLS: Readonly<Record<string, ToolFacts>> = {
   mark_goal_completed: { ...facts('once'), isRuntimeTool: true },
 };
 
-/** Agents a child may be made of, beside the one named `main`, with their tools. */
+/** Agents that a child may have, beside the one named `main`, with their tools. */
 const AGENTS: Readonly<Record<string, readonly string[]>> = {
   main: Object.keys(TOOLS),
   researcher: ['read_file'],
@@ -129,7 +129,7 @@ export function makeWorld(options: WorldOptions = {}): World {
   };
 }
 
-/** The environment of one turn in that world. */
+/** The environment of one transition in that world. */
 export function environmentOf(world: World): Environment {
   return {
     now: world.now,
@@ -158,20 +158,20 @@ export function environmentOf(world: World): Environment {
   };
 }
 
-/** One durable event as an observer saw it. */
+/** One durable event as an observer received it. */
 export interface SeenEvent {
   readonly seq: number;
   readonly body: EventBody;
 }
 
-/** What an observer saw of some records. */
+/** The events that an observer receives for some records. */
 export interface Seen {
   readonly events: SeenEvent[];
   readonly settled: { readonly id: number; readonly receipt: ReceiptState }[];
   readonly promoted: number[];
 }
 
-/** An observer and what it will have seen. */
+/** An observer and the events it receives. */
 export function watcher(): { readonly observer: Observer; readonly seen: Seen } {
   const seen: Seen = { events: [], settled: [], promoted: [] };
   const observer: Observer = {
@@ -185,16 +185,16 @@ export function watcher(): { readonly observer: Observer; readonly seen: Seen } 
 /** Options of a sent message. */
 export type SendOptions = Omit<Partial<Entry>, 'content'> & { readonly deliver?: Deliver };
 
-/** Usage of every answer that names none. */
+/** Usage of every answer without its own. */
 export const USAGE: Usage = { input_tokens: 10, output_tokens: 5 };
 
 /** One session of a test. See the head of the file. */
 export class Machine {
   readonly world: World;
   readonly state: SessionState;
-  /** Every turn that wrote something, as the journal would have it. */
+  /** Every transition with records, as the journal would hold it. */
   readonly turns: TransitionRecords[] = [];
-  /** Effects of all turns, and of the last one alone. */
+  /** Effects of all transitions, and of the last one alone. */
   readonly effects: Effect[] = [];
   last: readonly Effect[] = [];
   readonly seen: Seen;
@@ -208,7 +208,7 @@ export class Machine {
     this.seen = seen;
   }
 
-  /** A session read again from its log, observed while it is folded. */
+  /** A session read again from its log, and observed while it is folded. */
   static replayed(world: World, id: string, turns: readonly TransitionRecords[]): Machine {
     const machine = new Machine(world, id);
     for (const turn of turns) applyAll(machine.state, turn.records, turn.at, machine.#observer);
@@ -216,7 +216,7 @@ export class Machine {
     return machine;
   }
 
-  /** Runs one turn. */
+  /** Runs one transition. */
   input(input: Input): TurnOutcome {
     const environment = { ...environmentOf(this.world), readContent: this.readContent };
     const outcome = runTurn(this.state, input, environment, this.#observer);
@@ -227,14 +227,14 @@ export class Machine {
     return outcome;
   }
 
-  /** A position of this machine's log is the place of a turn in `turns`. */
+  /** A position of this machine's log is an index in `turns`. */
   readonly readContent: ReadContent = ({ id, content }) => {
     const found = acceptedContent(this.turns[content.storedAt]?.records ?? [], id);
     if (found === undefined) throw new Error(`entry ${id} is not in turn ${content.storedAt}`);
     return found;
   };
 
-  /** Writes a record as another part of the core would, in a turn of its own. */
+  /** Writes a record as another part of the core would, in a separate transition. */
   replay(record: SessionRecord): void {
     applyAll(this.state, [record], this.world.now, this.#observer);
     this.turns.push({ at: this.world.now, records: [record] });
@@ -269,12 +269,12 @@ export class Machine {
     return this.input({ type: 'modelFailed', halfStep: this.halfStep, attempt, error });
   }
 
-  /** A call is over. */
+  /** A call ends. */
   finish(callId: string, content = 'done', success = true): TurnOutcome {
     return this.input({ type: 'toolFinished', callId, content, success });
   }
 
-  /** A spawn by program, or by a call of the model. */
+  /** A spawn by the embedder, or by a call of the model. */
   spawn(request: Partial<SpawnRequest> & { readonly task: string }): TurnOutcome {
     return this.input({ type: 'spawn', request: { replies: 'mailbox', ...request } });
   }
@@ -283,17 +283,17 @@ export class Machine {
     return this.state.current?.halfStep ?? 0;
   }
 
-  /** The first effect of a kind in the last turn. */
+  /** The first effect of a kind in the last transition. */
   effect<T extends Effect['type']>(type: T): Extract<Effect, { type: T }> | undefined {
     return effectsOf(this.last, type)[0];
   }
 
-  /** All effects of a kind in the last turn. */
+  /** All effects of a kind in the last transition. */
   lastOf<T extends Effect['type']>(type: T): readonly Extract<Effect, { type: T }>[] {
     return effectsOf(this.last, type);
   }
 
-  /** All effects of a kind, of every turn. */
+  /** All effects of a kind, of every transition. */
   allOf<T extends Effect['type']>(type: T): readonly Extract<Effect, { type: T }>[] {
     return effectsOf(this.effects, type);
   }
@@ -305,7 +305,7 @@ export class Machine {
       .filter((body): body is EventBody & { readonly type: T } => body.type === type);
   }
 
-  /** Records of all turns, in order. */
+  /** Records of all transitions, in order. */
   get records(): readonly SessionRecord[] {
     return this.turns.flatMap((turn) => turn.records);
   }
@@ -334,7 +334,7 @@ function effectsOf<T extends Effect['type']>(
   return effects.filter((effect): effect is Extract<Effect, { type: T }> => effect.type === type);
 }
 
-/** A session that exists; `sent` is its first message, promoted already. */
+/** An existing session; `sent` is its first message, already promoted. */
 export function startedSession(options: WorldOptions & { readonly sent?: string } = {}): Machine {
   const machine = new Machine(makeWorld(options));
   machine.input({ type: 'create', agent: 'main' });
@@ -359,12 +359,12 @@ export function text(content: string): ContentBlock {
   return { type: 'text', text: content };
 }
 
-/** An error a retry may cure. */
+/** An error that a retry may resolve. */
 export function transientError(data: Readonly<Record<string, unknown>> = { status: 529 }): ErrorShape {
   return { name: 'ModelError', code: 'model_overloaded', message: 'overloaded', retryable: true, data };
 }
 
-/** An error the same bytes meet again. */
+/** An error that the same bytes cause again. */
 export const FATAL: ErrorShape = {
   name: 'ModelInvalidRequestError',
   code: 'model_invalid_request',

@@ -1,6 +1,6 @@
 /**
- * A session that lives through random steps, and an outside that has been asked for things and answers them, late, twice or
- * never. A `Life` is the model property tests compare with: it knows which effects are out, and nothing of how the core
+ * A session that lives through random steps, and an outside that answers its effects late, twice or never. A `Life` is
+ * the model that property tests compare with: it knows which effects are in flight, and nothing of how the core
  * decides.
  */
 import type { ErrorShape } from '../../src/base/errors.ts';
@@ -11,19 +11,19 @@ import type { SessionState } from '../../src/session/state/state.ts';
 import { FATAL, Machine, makeWorld, OVERFLOW, transientError, UNAUTHORIZED, USAGE, type World } from './session-kit.ts';
 import { ENTRIES, type LifeOptions, type Step, THINKING } from './session-steps.ts';
 
-/** Effects the outside still owes an answer to. */
+/** Effects that the outside has yet to answer. */
 type Owed = Extract<
   Effect,
   { type: 'callModel' | 'evaluateSystem' | 'retryLater' | 'runTool' | 'restartTimer' | 'startEnricher' }
 >;
 
-/** Who looks at a life while it is lived. */
+/** Callbacks of a test that watches a life. */
 export interface LifeWatcher {
-  /** A model call was asked for; the state is the one the request is made from. */
+  /** A model call was asked for; its request is made from this state. */
   readonly called?: (life: Life, call: Extract<Effect, { type: 'callModel' }>) => void;
   /** The current half-step is being answered. */
   readonly answered?: (life: Life, halfStep: number, content: readonly ContentBlock[], stop: string) => void;
-  /** The actor was dropped and read again; turns from `turnCount` on are lost. */
+  /** The actor was dropped and read again; transitions from `turnCount` on are lost. */
   readonly reloaded?: (life: Life, turnCount: number) => void;
   /** After each step. */
   readonly stepped?: (life: Life, step: Step) => void;
@@ -52,7 +52,7 @@ export class Life {
       isSupervised: options.supervision !== 'none',
       ...(options.compression === undefined ? {} : { compression: options.compression }),
     });
-    // A sub-agent's conversation never is.
+    // The conversation of a sub-agent is never compressed.
     if (options.remembers === true && !options.isChild && options.compression === undefined) {
       this.world.agent = { enrichers: { mneme: { model: 'claude-haiku-4-5' } } };
     }
@@ -91,7 +91,10 @@ export class Life {
     return this;
   }
 
-  /** The outside gives back what it owes, well, until it owes nothing. Throws when that takes more than `stepsMax`. */
+  /**
+   * The outside answers all pending effects, successfully, until none is left. Throws when that takes more than
+   * `stepsMax`.
+   */
   settle(stepsMax = 1_000): void {
     for (let count = 0; count < stepsMax; count += 1) {
       const owed = this.owed[0];
@@ -168,7 +171,7 @@ export class Life {
     }
   }
 
-  /** Does what stands before a model call, so that most answers of a life meet one. */
+  /** Does the steps needed before a model call, so that most answers of a life meet one. */
   #bringToCall(): void {
     if (this.state.state === 'idle' && !this.state.paused)
       this.#input({ type: 'send', entry: { type: 'user_message', content: `<${++this.#marker}>` }, bytes: 1 });
@@ -197,7 +200,7 @@ export class Life {
   }
 
   #answer(given: readonly ContentBlock[], givenStop: string): void {
-    // Asked for a summary, it mostly gives one; cut off or refused, it says what it would have said.
+    // Asked for a summary, the model mostly gives one. Cut off or refused, it gives the answer of the step.
     const isSummary = this.state.current?.compaction !== undefined && !NO_SUMMARY.has(givenStop);
     const blocks: readonly ContentBlock[] = isSummary ? [{ type: 'text', text: `sum ${++this.#marker}` }] : given;
     const stop = isSummary ? 'end_turn' : givenStop;
@@ -226,7 +229,7 @@ export class Life {
     this.#input({ type: 'retryDue', halfStep: retry.halfStep, attempt: retry.attempt });
   }
 
-  /** The summary asked for is over. */
+  /** The requested summary has ended. */
   #summarise(how: Extract<Step, { do: 'summary' }>['how']): void {
     const enricher = this.owed.find((owed) => owed.type === 'startEnricher');
     if (enricher?.type !== 'startEnricher') return;
@@ -237,7 +240,7 @@ export class Life {
     else this.#input({ type: 'summarised', run, text: `<${++this.#marker}> summed up`, usage: USAGE });
   }
 
-  /** The back-off of a restart is over; the supervisor goes on with it. */
+  /** The back-off of a restart has ended; the supervisor continues. */
   #restart(): void {
     const timer = this.owed.find((owed) => owed.type === 'restartTimer');
     if (timer?.type !== 'restartTimer') return;
@@ -248,7 +251,7 @@ export class Life {
       this.#input({ type: 'restart', reason: 'its back-off is over' });
   }
 
-  /** What a supervisor orders is part of the batch the failure is part of (A6): turns from `first` on are one. */
+  /** A supervisor's orders are part of the batch of the failure (A6): transitions from `first` on are one batch. */
   #joinTurns(first: number): void {
     const joined = this.machine.turns.splice(first);
     this.machine.turns.push({ at: this.world.now, records: joined.flatMap((turn) => turn.records) });
@@ -277,7 +280,7 @@ export class Life {
     this.#input({ type: 'spawn', request: { task: 'dig', replies: 'mailbox', ...name, ...key, ...callId } });
   }
 
-  /** Completions of things that are over (A5): none of them may change anything. */
+  /** Completions for obsolete calls (A5): none of them may change anything. */
   #stale(): void {
     const before = this.machine.turns.length;
     const halfStep = this.state.current === undefined ? this.state.nextHalfStep - 1 : this.state.current.halfStep - 1;
@@ -301,7 +304,10 @@ export class Life {
     return 'long-gone';
   }
 
-  /** The process died, or only the actor was dropped: what is in memory is the fold of the first `turnCount` turns. */
+  /**
+   * The process died, or only the actor was dropped: the state in memory is the fold of the first `turnCount`
+   * transitions.
+   */
   #reopen(turnCount: number, hasDied: boolean): void {
     const turns: readonly TransitionRecords[] = this.machine.turns.slice(0, turnCount);
     this.machine = Machine.replayed(this.world, this.state.id, turns);
@@ -334,13 +340,13 @@ export class Life {
         failed.push(effect.error);
       }
     }
-    // As in a tree turn: behind the other effects, which what follows may cancel.
+    // This effect runs after the others, as in a tree turn, since its transition may cancel them.
     for (const error of failed) {
       const before = this.machine.turns.length;
       this.#supervise(error);
       this.#joinTurns(before - 1);
     }
-    // A tool that was answered for, by its own result or by healing, is not waited for any more.
+    // A tool that was answered, by its own result or by healing, is no longer waited for.
     this.owed = this.owed.filter((owed) => owed.type !== 'runTool' || this.state.openCalls.has(owed.callId));
     const run = this.state.memory?.summarising?.run;
     this.owed = this.owed.filter((owed) => owed.type !== 'startEnricher' || owed.run === run);

@@ -1,16 +1,15 @@
 /**
- * Random lives of one session, for property tests: what reaches it, in any order. How they are lived stands in
- * `session-life.ts`.
+ * Random lives of one session, for property tests: the inputs that reach it, in any order. `session-life.ts` runs them.
  */
 import fc from 'fast-check';
 import type { ContentBlock, Deliver } from '../../src/base/messages.ts';
 import type { CompressionFacts } from '../../src/session/state/inputs.ts';
 import type { Entry } from '../../src/session/state/records.ts';
 
-/** Where an entry of a life comes from. */
+/** The origin of an entry of a life. */
 export type EntryKind = 'user' | 'recall' | 'skill' | 'goal' | 'poison' | 'reply';
 
-/** One thing that happens. Numbers choose among what there is, modulo its length. */
+/** One step of a life. Numbers choose among the existing items, modulo their count. */
 export type Step =
   | {
       readonly do: 'send';
@@ -47,7 +46,7 @@ export type Step =
   | { readonly do: 'summary'; readonly how: 'text' | 'nothing' | 'failure' }
   | { readonly do: 'crash'; readonly loses: boolean };
 
-/** What a life is lived in. */
+/** The circumstances of a life. */
 export interface LifeOptions {
   readonly isChild: boolean;
   readonly tokenBudget: number;
@@ -56,15 +55,15 @@ export interface LifeOptions {
   readonly resumeAwaiting: boolean;
   /** The model thinks: every answer starts with a thinking block. */
   readonly thinks: boolean;
-  /** What a child's supervisor says to a failed turn; `none`: there is no supervisor. */
+  /** The supervisor's verdict on a failed turn of a child; `none`: there is no supervisor. */
   readonly supervision: 'none' | 'report' | 'restart' | 'later';
-  /** Its conversation is compressed, and every refusal of the model is one of a prompt that is too long. */
+  /** The conversation is compressed, and every refusal of the model is one of a prompt that is too long. */
   readonly compression?: Partial<CompressionFacts>;
-  /** What leaves its window is summed up. */
+  /** Messages that leave the window are summed up. */
   readonly remembers?: boolean;
 }
 
-/** What each kind is, less its content. */
+/** The entry of each kind, without its content. */
 export const ENTRIES: Readonly<Record<EntryKind, Omit<Entry, 'content'>>> = {
   user: { type: 'user_message' },
   recall: { type: 'from_mneme', source: { type: 'recall', name: '12' } },
@@ -74,7 +73,7 @@ export const ENTRIES: Readonly<Record<EntryKind, Omit<Entry, 'content'>>> = {
   reply: { type: 'subagent', source: { type: 'subagent', name: 'sleuth' } },
 };
 
-/** What every answer starts with under thinking, as the API's do. */
+/** The start of every answer under thinking, as in the API's answers. */
 export const THINKING: ContentBlock = { type: 'thinking', thinking: 'hm', signature: 'signed' };
 const DELIVERS = ['ride', 'steer', 'turn', 'interrupt', 'merge', 'latest', 'reject'] as const;
 const STOPS = ['end_turn', 'tool_use', 'max_tokens', 'refusal', 'stop_sequence'] as const;
@@ -108,7 +107,7 @@ const serverPair: fc.Arbitrary<readonly ContentBlock[]> = fc.constant([
   { type: 'server_tool_use', id: 'srv', name: 'web_search', input: {} },
   { type: 'web_search_tool_result', tool_use_id: 'srv', content: [] },
 ]);
-/** Nothing a model says, or should: what the door must bear. */
+/** Answers that no model gives, or should give: the boundary must survive them. */
 const oddBlock: fc.Arbitrary<readonly ContentBlock[]> = fc
   .constantFrom<unknown>(null, 7, {}, { type: 'tool_result', tool_use_id: 'x' }, { type: 'thinking', thinking: 'cut' })
   .map((odd) => [odd as ContentBlock]);
@@ -130,7 +129,7 @@ function answers(): fc.Arbitrary<Step> {
       .map((groups) => groups.flat()),
     stop: fc.constantFrom(...STOPS),
   });
-  // What a paused turn holds goes back unchanged, so it holds nothing that could not be stored.
+  // A paused turn is sent back unchanged, so it holds nothing that could not be stored.
   const paused = fc.record({
     do: fc.constant('answer' as const),
     blocks: fc

@@ -3,7 +3,10 @@ import type { ErrorShape } from '../../src/base/errors.ts';
 import type { Input, SpawnRequest } from '../../src/session/state/inputs.ts';
 import { Machine, startedSession, type WorldOptions } from './session-kit.ts';
 
-/** A session tree on a table: what a session says to another of the tree reaches it within the same turn (A6). */
+/**
+ * A session tree without a runtime: an effect of a session on another of the tree reaches it within the same batch
+ * (A6).
+ */
 export class Tree {
   readonly machines: Map<string, Machine> = new Map();
   readonly root: Machine;
@@ -13,7 +16,7 @@ export class Tree {
     this.machines.set(this.root.state.id, this.root);
   }
 
-  /** Runs a turn of one session, and of all it reaches. */
+  /** Runs a transition of one session, and those of all sessions it reaches. */
   input(machine: Machine, input: Input): void {
     const before = machine.effects.length;
     machine.input(input);
@@ -35,13 +38,13 @@ export class Tree {
     }
   }
 
-  /** Spawns by program and returns the child. */
+  /** Spawns as the embedder does, and returns the child. */
   spawn(task: string, request: Partial<SpawnRequest> = {}): Machine {
     this.input(this.root, { type: 'spawn', request: { replies: 'mailbox', task, ...request } });
     return this.at(this.root.lastOf('spawned')[0]?.child ?? this.root.lastOf('born')[0]?.seed.id ?? '');
   }
 
-  /** A session's current half-step is answered, and told to whom it concerns. */
+  /** A session's current half-step is answered, and the sessions concerned are notified. */
   answer(machine: Machine, content: unknown, stop?: string): void {
     const before = machine.effects.length;
     machine.answer(content, stop === undefined ? {} : { stop });

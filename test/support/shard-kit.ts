@@ -1,4 +1,7 @@
-/** A shard over a journal in memory: for what cannot be reached from outside, a store that fails and a crash at each write. */
+/**
+ * A shard over a journal in memory, for cases that cannot be caused from outside: a failing store, and a crash at each
+ * write.
+ */
 
 import { tmpdir } from 'node:os';
 import { AgentCatalog } from '../../actors/agent-catalog.ts';
@@ -26,7 +29,7 @@ import { createLocalEndpoints } from '../../src/threads/batched-endpoint.ts';
 import type { ToolPool, ToolPoolListener } from '../../src/tools/pool.ts';
 import { createToolPool } from '../../src/tools/threads/threaded-pool.ts';
 
-/** What a test may choose. */
+/** Options of a test. */
 export interface ShardOptions {
   readonly provider: ModelProvider;
   readonly agents: readonly Agent[];
@@ -35,7 +38,7 @@ export interface ShardOptions {
   readonly limits?: Partial<Limits>;
   readonly settings?: SettingsInput;
   readonly enrichers?: EnricherFacts;
-  /** Asked before each write of the store. */
+  /** Called before each write of the store. */
   readonly refuse?: () => Error | undefined;
   /** Missing: the pool of the product, with its one thread. */
   readonly makeToolPool?: (listener: ToolPoolListener) => ToolPool;
@@ -43,21 +46,21 @@ export interface ShardOptions {
   readonly device?: NonNullable<MemoryJournalOptions['device']>;
 }
 
-/** A shard behind its endpoint, and what it told. */
+/** A shard behind its endpoint, and the messages it sent. */
 export interface TestShard {
   call<M extends keyof ShardMethods>(
     method: M,
     request: ShardMethods[M]['request'],
   ): Promise<ShardMethods[M]['answer']>;
   readonly events: SessionEvent[];
-  /** Who was introduced, and how many events had been told by then. */
+  /** The sessions introduced, each with the number of events published before it. */
   readonly introduced: (SessionIntroduction & { readonly behind: number })[];
   readonly degraded: (TroupeError | undefined)[];
   counters(): ReturnType<typeof readCounters>;
   close(): Promise<void>;
 }
 
-/** A shard that goes on with what its store has. All its tools are values. */
+/** A shard that continues with the content of its store. All its tools are values. */
 export function openShard(options: ShardOptions): TestShard {
   const { provider, agents, store = new MemoryStore(), clock = manualClock(), refuse, device } = options;
   const settings = parseSettings(options.settings ?? {});
@@ -129,7 +132,7 @@ export function openShard(options: ShardOptions): TestShard {
   };
 }
 
-/** The store as it is now: what a crash leaves of it. */
+/** The store as it is now, which is what a crash leaves. */
 export function copyStore(store: MemoryStore): MemoryStore {
   const copy = new MemoryStore();
   copy.fence = store.fence;

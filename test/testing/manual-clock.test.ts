@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { manualClock } from '../../src/testing/manual-clock.ts';
 
 describe('manualClock', () => {
-  it('stands still until told, from where it was set', async () => {
+  it('stands still until advanced, starting from the given time', async () => {
     const clock = manualClock(1_000);
     expect([clock.now(), clock.monotonic()]).toEqual([1_000, 0]);
     await clock.advance(250);
@@ -29,7 +29,7 @@ describe('manualClock', () => {
     expect(fired.at(-1)).toBe('late');
   });
 
-  it('V2: a timer sees its own due time and what it sets is timed from there', async () => {
+  it('V2: a timer sees its own due time, and a timer it sets counts from there', async () => {
     const clock = manualClock(0);
     const seen: number[] = [];
     clock.setTimer(() => {
@@ -41,7 +41,7 @@ describe('manualClock', () => {
     expect(clock.now()).toBe(100);
   });
 
-  it('V3: what a timer causes by microtasks and immediates is there before the next fires', async () => {
+  it('V3: what a timer causes by microtasks and immediates is done before the next fires', async () => {
     const clock = manualClock();
     const order: string[] = [];
     clock.setTimer(() => {
@@ -57,14 +57,14 @@ describe('manualClock', () => {
     expect(order).toEqual(['caused', 'set late', 'next']);
   });
 
-  it('runAll moves to the last timer, and gives up on timers for ever', async () => {
+  it('runAll moves to the last timer, and gives up if timers never end', async () => {
     const clock = manualClock(0);
     clock.setTimer(() => clock.setTimer(() => {}, 90), 10);
     await clock.runAll();
     expect([clock.now(), clock.pending]).toEqual([100, 0]);
   });
 
-  it('rejects with what a timer throws', async () => {
+  it('rejects with the error that a timer throws', async () => {
     const clock = manualClock();
     clock.setTimer(() => {
       throw new Error('from the timer');

@@ -1,7 +1,7 @@
 /**
- * Goal: the validator itself is tested; no rule of the API stands without a request that breaks it (T6). Method: one legal
- * request with a bit of everything, which the fake takes without a word; each row of the table changes what breaks its rule, and
- * nothing else, and the fake must name that rule, and only that, with the API's status and words.
+ * Goal: the validator itself is tested; each rule of the API has a request that breaks it (T6). Method: one legal
+ * request with every kind of part, which the fake accepts without a warning. Each row of the table changes only what
+ * breaks its rule. The fake must name that rule, and only that, with the API's status and words.
  */
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type StrictFake, strictFake } from '../../src/testing/strict-fake.ts';
@@ -26,7 +26,7 @@ const HEADERS: Readonly<Record<string, string>> = {
 const MARK = { type: 'ephemeral' };
 const HOUR = { type: 'ephemeral', ttl: '1h' };
 const PIXEL = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'iVBORw0KGgo=' } };
-/** Prefill, manual thinking and sampling are taken; 200,000 tokens are the window. */
+/** Prefill, manual thinking and sampling are accepted; 200,000 tokens are the window. */
 const OLDER = 'claude-sonnet-4-5';
 const SERVER_CALL = { type: 'server_tool_use', id: 'srvtoolu_1', name: 'web_search', input: { query: 'x' } };
 
@@ -46,13 +46,13 @@ const ANSWER = [
 
 let fake: StrictFake;
 let legal: Body;
-/** Requests the fake was sent so far: its violations carry the number. */
+/** The number of requests the fake received so far: its violations carry it. */
 let sent = 0;
 
 interface Reply {
   readonly status: number;
   readonly body: { readonly content: Fields[]; readonly error?: { readonly type: string; readonly message: string } };
-  /** What the fake says of this request. */
+  /** The fake's answer to this request. */
   readonly told: readonly { readonly rule: string; readonly fatal: boolean; readonly message: string }[];
 }
 
@@ -96,12 +96,12 @@ function blocks(body: Body, message: number): Fields[] {
   return body.messages[message]?.content as Fields[];
 }
 
-/** The block of the answer, or of the results, in a place. */
+/** The block of the answer, or of the results, at a position. */
 function block(body: Body, message: number, place: number): Fields {
   return blocks(body, message)[place] as Fields;
 }
 
-/** By its text: what two places share is no longer shared. */
+/** Cloned by its text, so that two places no longer share a value. */
 function copyOf(body: Body): Body {
   return JSON.parse(JSON.stringify(body)) as Body;
 }
@@ -110,7 +110,7 @@ function rename(body: Body, from: string, to: string): Body {
   return JSON.parse(JSON.stringify(body).replaceAll(JSON.stringify(from), JSON.stringify(to))) as Body;
 }
 
-/** A last message of the model, for a model that takes one. */
+/** A last message of the model, for a model that accepts one. */
 function prefill(body: Body, content: string | Fields[], changes: Fields = {}): Fields {
   const messages = [...body.messages, { role: 'assistant', content }];
   return { ...body, model: OLDER, thinking: { type: 'disabled' }, ...changes, messages };
@@ -119,15 +119,15 @@ function prefill(body: Body, content: string | Fields[], changes: Fields = {}): 
 interface Row {
   readonly rule: string;
   readonly what: string;
-  /** A warning of rank C: the request is taken. */
+  /** A warning of rank C: the request is accepted. */
   readonly warns?: true;
-  /** Status, where it is not 400. */
+  /** The status, if it is not 400. */
   readonly status?: number;
   readonly says: RegExp;
-  /** Changes a copy in place, or returns what is sent. */
+  /** Changes a copy in place, or returns the request to send. */
   readonly breaks?: (body: Body) => unknown;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Rules that cannot but be broken along. */
+  /** Other rules that the same change breaks unavoidably. */
   readonly along?: readonly string[];
 }
 
@@ -572,7 +572,7 @@ const ROWS: readonly Row[] = [
 
 const RULES: readonly string[] = Array.from({ length: 44 }, (_, index) => `R${String(index + 1).padStart(2, '0')}`);
 
-it('I3, T6: the request the table starts from is taken, without a warning, and no rule is without a row', async () => {
+it('I3, T6: the table\u2019s first request is accepted without a warning, and every rule has a row', async () => {
   expect(await post(legal)).toMatchObject({ status: 200, told: [] });
   expect([...new Set(ROWS.map(({ rule }) => rule))].sort()).toEqual(RULES);
 });

@@ -38,7 +38,7 @@ async function withFake(options: StrictFakeOptions, run: (fake: StrictFake) => P
   }
 }
 
-/** The request that goes on after an answer: its calls answered, or a user's word. */
+/** The request that follows an answer: with its calls answered, or with a message of the user. */
 function next(request: ModelRequest, content: readonly ContentBlock[]): ModelRequest {
   const calls = content.filter((block) => block.type === 'tool_use');
   const results = calls.map((call) => ({ type: 'tool_result' as const, tool_use_id: call.id, content: 'x' }));
@@ -88,7 +88,7 @@ describe('strictFake', () => {
     });
   });
 
-  it('T6, W5: every request a ready-made fake was seen to take is refused', async () => {
+  it('T6, W5: every request that a ready-made fake was seen to accept is refused', async () => {
     await withFake({ script: () => 'taken' }, async (fake) => {
       const { max_tokens: _left, ...without } = ask();
       const calls = [{ type: 'tool_use', id: 'a', name: 'add', input: {} }];
@@ -162,7 +162,7 @@ describe('strictFake', () => {
     });
   });
 
-  it('W6: a list is taken in order of arrival; an exhausted one says so', async () => {
+  it('W6: a list is consumed in order of arrival; an exhausted one says so', async () => {
     await withFake({ script: ['1', { error: { status: 503, message: 'later' } }, '3'] }, async (fake) => {
       const statuses = [];
       for (let n = 0; n < 4; n += 1) statuses.push((await post(fake, ask(`${n}`))).status);
@@ -171,7 +171,7 @@ describe('strictFake', () => {
     });
   });
 
-  it('a function is told the request as a provider gets it; what it throws is a 500', async () => {
+  it('a function receives the request as a provider does; its error becomes a 500', async () => {
     const seen: unknown[] = [];
     const script: Script = (request, at) => {
       seen.push(request, at);
@@ -233,7 +233,7 @@ describe('strictFake', () => {
     expect(faultOf({ at: { 3: 'reset' } }, 1, 4)).toBeUndefined();
   });
 
-  it('F20: a 429 fault says when to come back', async () => {
+  it('F20: a 429 fault says when to retry', async () => {
     await withFake({ script: ['ok'], faults: { at: { 0: 'rate_limited' }, retryAfterMs: 1_500 } }, async (fake) => {
       const response = await fetch(`${fake.url}/v1/messages`, {
         method: 'POST',
@@ -255,14 +255,14 @@ describe('thinking', () => {
   ];
   const begin = ask('Add', { model: 'claude-opus-5-5', tools: TOOLS, thinking: { type: 'adaptive' } });
 
-  /** Plays two calls and gives the request of the third, which is legal. */
+  /** Plays two calls and returns the request of the third, which is legal. */
   async function play(fake: StrictFake, first: ModelRequest = begin): Promise<readonly [ModelRequest, ModelRequest]> {
     const second = next(first, (await post(fake, first)).body.content);
     const third = next(second, (await post(fake, second)).body.content);
     return [second, third];
   }
 
-  it('R20, R21, W1, W3: replayed as they were answered, thoughts are taken, texts as strings or as blocks', async () => {
+  it('R20, R21, W1, W3: thoughts sent back as answered are accepted, texts as strings or as blocks', async () => {
     await withFake({ script }, async (fake) => {
       const [, third] = await play(fake);
       const marked = changed(third, (copy: { messages?: { content: unknown }[]; system?: unknown }) => {
@@ -302,7 +302,7 @@ describe('thinking', () => {
     });
   });
 
-  it('R20: thoughts dropped from or reordered in the answer whose calls are answered', async () => {
+  it('R20: thoughts dropped from, or reordered in, the answer whose calls are answered', async () => {
     const two: Script = [
       {
         content: [
@@ -319,7 +319,7 @@ describe('thinking', () => {
       (content) => content.splice(0, 2, ...content.slice(0, 2).reverse()),
     ];
     for (const alter of alterations) {
-      // A model that binds nothing: only the ledger of the answer itself can tell.
+      // A model without bound signatures: only the record of the answer itself shows the change.
       await withFake({ script: two }, async (fake) => {
         const first = { ...begin, model: 'claude-opus-4-6' };
         const content = (await post(fake, first)).body.content;
@@ -330,7 +330,7 @@ describe('thinking', () => {
     }
   });
 
-  it('R20, R21, W4: an answer without any of its thoughts is taken, as that is the remedy the API itself names', async () => {
+  it('R20, R21, W4: an answer without any of its thoughts is accepted, which is the remedy the API itself names', async () => {
     for (const model of ['claude-opus-4-6', 'claude-opus-5-5']) {
       await withFake({ script }, async (fake) => {
         const first = { ...begin, model };
@@ -341,7 +341,7 @@ describe('thinking', () => {
     }
   });
 
-  it('R21, W3: older models do not mind another prefix', async () => {
+  it('R21, W3: older models accept another prefix', async () => {
     await withFake({ script }, async (fake) => {
       const [, third] = await play(fake, { ...begin, model: 'claude-opus-4-6' });
       const { status } = await post(fake, JSON.stringify(third).replace('"content":"Add"', '"content":"Subtract"'));
@@ -379,7 +379,7 @@ describe('thinking', () => {
       expect((await post(fake, second)).status).toBe(200);
       expect((await post(fake, JSON.stringify(second).replace('opaque', 'clear'))).status).toBe(400);
       expect((await post(fake, JSON.stringify(second).replace('"thinking":"a"', '"thinking":"z"'))).status).toBe(400);
-      // A changed thought also stands before the redacted one, which is bound to it.
+      // A changed thought also precedes the redacted one, which is bound to it.
       expect(fake.violations.map((violation) => violation.rule)).toEqual(['R20', 'R20', 'R21']);
     });
   });

@@ -1,4 +1,4 @@
-// Goal: the endpoint's contract, alike in place, over a message port, and over a real thread.
+// Goal: the endpoint's contract holds alike in place, over a message port, and over a real thread.
 import { MessageChannel } from 'node:worker_threads';
 import fc from 'fast-check';
 import { afterEach, describe, expect, test } from 'vitest';
@@ -41,7 +41,7 @@ describe.each([
     expect(await near.call('echo', undefined)).toBeUndefined();
   });
 
-  test('T1: a call rejects with the far error, class, code, data and cause kept', async () => {
+  test('T1: a call rejects with the remote error, class, code, data and cause kept', async () => {
     const error = await pair()[0]
       .call('fail', 0)
       .catch((thrown: unknown) => thrown);
@@ -50,13 +50,13 @@ describe.each([
     expect((error as Error).cause).toBeInstanceOf(TypeError);
   });
 
-  test('T1: a method nobody handles is an error, a note of one is nothing', async () => {
+  test('T1: a method without a handler is an error, a note of one is ignored', async () => {
     const [near] = pair();
     near.notify('nobody', 1);
     await expect(near.call('nobody', 1)).rejects.toThrow('no handler for "nobody"');
   });
 
-  test('T1: both sides may ask at once', async () => {
+  test('T1: both sides may call at once', async () => {
     const [near, far] = pair();
     near.handle('double', (payload) => Number(payload) * 2);
     const answers = await Promise.all([near.call('echo', 'n'), far.call('double', 4)]);
@@ -79,7 +79,7 @@ describe.each([
     );
   });
 
-  test('T2: a late note arrives where it was sent, with what was gathered until its batch went', async () => {
+  test('T2: a late note keeps its place, with everything gathered until its batch was sent', async () => {
     const [near, far] = pair();
     const heard: unknown[] = [];
     far.handle('note', (payload) => void heard.push(payload));
@@ -95,7 +95,7 @@ describe.each([
     expect(heard.at(-1)).toBe('of the next batch');
   });
 
-  test('T2: what was gathered before close still arrives; behind it nothing is asked for', async () => {
+  test('T2: notes gathered before close still arrive; none is gathered after it', async () => {
     const [near, far] = pair();
     const heard: unknown[] = [];
     far.handle('note', (payload) => void heard.push(payload));
@@ -128,7 +128,7 @@ describe.each([
     expect(heard).toBe(1);
   });
 
-  test('T1: close rejects what is open and what comes after with CancelledError; notes are ignored', async () => {
+  test('T1: close rejects open and later calls with CancelledError; notes are ignored', async () => {
     const [near] = pair();
     const call = near.call('never', 1);
     near.close();
@@ -138,7 +138,7 @@ describe.each([
     await expect(near.call('echo', 1)).rejects.toBeInstanceOf(CancelledError);
   });
 
-  test('T1: what was sent before close still arrives, and the other side learns of the end once', async () => {
+  test('T1: messages sent before close still arrive, and the other side is notified of the end once', async () => {
     const [near, far] = pair();
     const heard: unknown[] = [];
     far.handle('note', (payload) => void heard.push(payload));

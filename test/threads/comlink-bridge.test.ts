@@ -1,4 +1,4 @@
-// Goal: an object behind a bridge behaves as a local one with promises, fails as one, and gives nothing else away.
+// Goal: an object behind a bridge behaves as a local one with promises, fails as one, and exposes nothing else.
 import { afterEach, describe, expect, test } from 'vitest';
 import { ConfigError } from '../../src/base/errors.ts';
 import { type Bridge, createBridgePorts, exposeObject, wrapObject } from '../../src/threads/comlink-bridge.ts';
@@ -52,7 +52,7 @@ describe('a bridge', () => {
     expect((error as Error).cause).toBeInstanceOf(RangeError);
   });
 
-  test('B1: arguments and results that cannot be cloned reject; the bridge lives on', async () => {
+  test('B1: arguments and results that cannot be cloned reject; the bridge still works', async () => {
     const { remote } = bridge();
     await expect(remote.functions()).rejects.toThrow();
     await expect(remote.later(() => 1)).rejects.toThrow();
@@ -82,7 +82,7 @@ describe('a bridge', () => {
     }
   });
 
-  test('a remote can be awaited and is not taken for a promise', async () => {
+  test('a remote can be awaited and is not mistaken for a promise', async () => {
     const { remote } = bridge();
     expect(await (await Promise.resolve(remote)).count(1)).toBe(1);
   });

@@ -1,5 +1,5 @@
 // Goal: an error is the same error on the other side of a thread.
-// Method: every class of the house through structured clone; then what a hostile or foreign error may look like.
+// Method: every error class of the product through structured clone, then hostile and foreign errors.
 import { describe, expect, test } from 'vitest';
 import * as errors from '../../src/base/errors.ts';
 import { ConfigError, InvalidArgumentError, MailboxFullError, ModelError, TroupeError } from '../../src/base/errors.ts';
@@ -7,15 +7,15 @@ import { decodeError, encodeError } from '../../src/threads/error-codec.ts';
 
 const crossed = (thrown: unknown): Error => decodeError(structuredClone(encodeError(thrown)));
 
-/** Classes whose code is told first; they have tests of their own. */
+/** Classes that take their code first; separate tests cover them. */
 const CODED: ReadonlySet<string> = new Set(['ModelError', 'InvalidArgumentError']);
 
-describe('errors of the house', () => {
+describe('errors of the product', () => {
   const classes = Object.entries(errors).filter(
     ([name, value]) => typeof value === 'function' && value.prototype instanceof TroupeError && !CODED.has(name),
   );
 
-  test('an argument that cannot be used keeps its code', () => {
+  test('an unusable argument keeps its code', () => {
     const decoded = crossed(new InvalidArgumentError('message_not_found', 'why', { data: { id: 'm1' } }));
     expect(decoded).toBeInstanceOf(InvalidArgumentError);
     expect(decoded).toMatchObject({ code: 'message_not_found', message: 'why', data: { id: 'm1' } });
@@ -34,7 +34,7 @@ describe('errors of the house', () => {
     expect(decoded.cause).toBeInstanceOf(Error);
   });
 
-  test('fields beside data come back with their class', () => {
+  test('fields beside data arrive with their class', () => {
     expect((crossed(new MailboxFullError('full', { retryAfterMs: 7 })) as MailboxFullError).retryAfterMs).toBe(7);
     const overloaded = crossed(new ModelError('model_overloaded', 'busy', { status: 529, retryable: true }));
     expect(overloaded).toBeInstanceOf(ModelError);
@@ -42,7 +42,7 @@ describe('errors of the house', () => {
     expect((crossed(new ConfigError('no agent', { code: 'unknown_agent' })) as TroupeError).code).toBe('unknown_agent');
   });
 
-  test('data that is not plain is replaced, the error still crosses', () => {
+  test('data that is not plain is replaced, and the error still arrives', () => {
     const decoded = crossed(new ConfigError('bad', { data: { run: () => 1 } }));
     expect(decoded).toBeInstanceOf(ConfigError);
     expect(JSON.stringify((decoded as TroupeError).data)).toContain('$.run');

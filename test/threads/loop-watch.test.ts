@@ -1,4 +1,5 @@
-// Goal: a loop that stood still says so once, with how long; one that turns says nothing. Method: a real loop, held by hand.
+// Goal: a blocked loop reports once how long it stood still, and a running loop reports nothing. Method: a real loop,
+// blocked by hand.
 import { afterEach, expect, test, vi } from 'vitest';
 import { LOOP_STALL_MS, LOOP_WATCH_INTERVAL_MS } from '../../src/base/bounds.ts';
 import { watchLoop } from '../../src/threads/loop-watch.ts';

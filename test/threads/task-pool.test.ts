@@ -1,4 +1,4 @@
-// Goal: tasks on real threads settle exactly once, and a dying thread takes only its own task along.
+// Goal: tasks on real threads settle exactly once, and a dying thread fails only its own task.
 import { afterEach, describe, expect, test } from 'vitest';
 import { CancelledError, ContentError, LimitError } from '../../src/base/errors.ts';
 import { LazyAbort } from '../../src/base/lazy-abort.ts';
@@ -22,7 +22,7 @@ const failureOf = (promise: Promise<unknown>): Promise<unknown> =>
   );
 
 describe('createTaskPool', () => {
-  test('P2: no thread before the first task, never more than asked for', async () => {
+  test('P2: no thread before the first task, and never more than the bound', async () => {
     const pool = poolOf({ threads: 2 });
     expect(pool.counts().threads).toBe(0);
     const tasks = Array.from({ length: 20 }, (_unused, value) => pool.run({ kind: 'echo', value }));
@@ -38,7 +38,7 @@ describe('createTaskPool', () => {
     expect(threadDeathOf(error)).toBeUndefined();
   });
 
-  test('P3: an exit fails its own task; those that wait get a new thread', async () => {
+  test('P3: an exit fails its own task; waiting tasks get a new thread', async () => {
     const pool = poolOf();
     const before = await pool.run({ kind: 'thread' });
     const dying = failureOf(pool.run({ kind: 'exit', value: 5 }));
@@ -76,7 +76,7 @@ describe('createTaskPool', () => {
     expect(await pool.run({ kind: 'echo', value: 2 })).toBe(2);
   });
 
-  test('a thread and its pool can talk while a task runs', async () => {
+  test('a thread and its pool can exchange messages while a task runs', async () => {
     const pool = poolOf({ onNote: (note, line) => line.post(`answer to ${String(note)}`) });
     expect(await pool.run({ kind: 'wait' })).toBe('answer to waiting');
   });
@@ -94,14 +94,14 @@ describe('createTaskPool', () => {
     for (const error of errors) expect(threadDeathOf(error)).toContain('missing.worker');
   });
 
-  test('P1: a task that cannot be cloned rejects, the thread lives on', async () => {
+  test('P1: a task that cannot be cloned rejects, and the thread stays alive', async () => {
     const pool = poolOf();
     const id = await pool.run({ kind: 'thread' });
     expect(await failureOf(pool.run({ kind: 'echo', value: () => 1 }))).toBeInstanceOf(Error);
     expect(await pool.run({ kind: 'thread' })).toBe(id);
   });
 
-  test('P1: close rejects what runs and what waits', async () => {
+  test('P1: close rejects running and waiting tasks', async () => {
     const pool = poolOf();
     const tasks = [failureOf(pool.run({ kind: 'hang' })), failureOf(pool.run({ kind: 'echo' }))];
     await pool.close();

@@ -1,4 +1,4 @@
-// Goal: threads started from a worker entry answer, and their end is told once, whatever ends them. Real threads.
+// Goal: threads started from a worker entry answer, and their end is reported once, whatever ends them. Real threads.
 import { afterEach, describe, expect, test } from 'vitest';
 import { ConfigError } from '../../src/base/errors.ts';
 import { startThread, type Thread, type ThreadExit } from '../../src/threads/thread.ts';
@@ -26,7 +26,7 @@ describe('startThread', () => {
     expect(await pong).toBe(5);
   });
 
-  test('T1: errors come back as their own class with causes', async () => {
+  test('T1: errors arrive as their own class with causes', async () => {
     const error = await start()
       .endpoint.call('fail', 0)
       .catch((thrown: unknown) => thrown);
@@ -35,13 +35,13 @@ describe('startThread', () => {
     expect((error as Error).cause).toBeInstanceOf(TypeError);
   });
 
-  test('T3: an answer that cannot be cloned rejects its call; the thread lives on', async () => {
+  test('T3: an answer that cannot be cloned rejects its call; the thread stays alive', async () => {
     const { endpoint } = start();
     await expect(endpoint.call('uncloneable', 0)).rejects.toThrow();
     expect(await endpoint.call('echo', 1)).toBe(1);
   });
 
-  test('W1: its own exit is told once, with the code; open calls reject', async () => {
+  test('W1: its own exit is reported once, with the code; open calls reject', async () => {
     const thread = start();
     let exits = 0;
     thread.onExit(() => {
@@ -54,7 +54,7 @@ describe('startThread', () => {
     expect(exits).toBe(1);
   });
 
-  test('W1: an error nobody catches is told with its exit', async () => {
+  test('W1: an uncaught error is reported with its exit', async () => {
     const thread = start();
     thread.endpoint.notify('throwOutside', 0);
     const exit = await exitOf(thread);
@@ -70,7 +70,7 @@ describe('startThread', () => {
     expect(await call).toMatchObject({ code: 'internal' });
   });
 
-  test('W1: a thread that is asked ends of itself, without being torn out of what it does', async () => {
+  test('W1: a thread asked to end ends by itself, without a terminate in the middle of its work', async () => {
     const thread = start();
     await thread.endpoint.call('echo', 0);
     await thread.exit();
@@ -78,7 +78,7 @@ describe('startThread', () => {
     expect(await thread.endpoint.call('said', 0).catch((error: unknown) => error)).toMatchObject({ code: 'internal' });
   });
 
-  test('W1: a thread that spins when it is asked is terminated', async () => {
+  test('W1: a spinning thread asked to end is terminated', async () => {
     const thread = start();
     await thread.endpoint.call('echo', 0);
     const call = thread.endpoint.call('spin', 0).catch((error: unknown) => error);
@@ -86,7 +86,7 @@ describe('startThread', () => {
     expect(await call).toMatchObject({ code: 'internal' });
   });
 
-  test('W1: an entry that does not exist is an exit, not a throw', async () => {
+  test('W1: a missing entry is an exit, not a throw', async () => {
     const thread = startThread(new URL('./fixtures/missing.worker.ts', import.meta.url), { name: 'missing' });
     expect((await exitOf(thread)).error).toBeInstanceOf(Error);
   });

@@ -1,4 +1,4 @@
-// Goal: the pool and a thread agree on which calls have begun, without a word.
+// Goal: the pool and a thread agree on which calls have begun, without exchanging messages.
 import { describe, expect, test } from 'vitest';
 import { BATCH_CALLS_MAX, BatchCursor } from '../../src/tools/batch-cursor.ts';
 
@@ -15,7 +15,7 @@ describe('BatchCursor', () => {
     expect(pool).toMatchObject({ claimed: 2, end: 2 });
   });
 
-  test('C1: what is taken back is not claimed, what is claimed is not taken back', () => {
+  test('C1: a call taken back is not claimed, a claimed call is not taken back', () => {
     const { pool, thread } = pair(5);
     thread.claim();
     thread.claim();
@@ -25,13 +25,13 @@ describe('BatchCursor', () => {
     expect(thread).toMatchObject({ claimed: 2, end: 2 });
   });
 
-  test('C1: taking back what is gone already takes nothing', () => {
+  test('C1: taking back a call that is already gone does nothing', () => {
     const { pool } = pair(4);
     expect(pool.takeBack(1)).toBe(1);
     expect(pool.takeBack(3)).toBe(1);
   });
 
-  test('A9: a batch has a bound, and at least one call', () => {
+  test('A9: a batch is bounded, and holds at least one call', () => {
     expect(BatchCursor.before(BATCH_CALLS_MAX).end).toBe(BATCH_CALLS_MAX);
     expect(() => BatchCursor.before(BATCH_CALLS_MAX + 1)).toThrow();
     expect(() => BatchCursor.before(0)).toThrow();

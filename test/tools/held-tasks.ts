@@ -1,4 +1,4 @@
-/** Tool threads under a test's hand: what a thread is handed is held until the test says what becomes of it. */
+/** Tool threads controlled by a test: a batch handed to a thread is held until the test decides its outcome. */
 import { strict as assert } from 'node:assert';
 import { TroupeError } from '../../src/base/errors.ts';
 import type { LazyAbort } from '../../src/base/lazy-abort.ts';
@@ -6,7 +6,7 @@ import type { TaskPool, TaskPoolOptions } from '../../src/threads/task-pool.ts';
 import { BatchCursor } from '../../src/tools/batch-cursor.ts';
 import type { ThreadAbort, ThreadBatchTask, ThreadFinished, ThreadNote } from '../../src/tools/threads/protocol.ts';
 
-/** A batch that a thread was handed. */
+/** A batch handed to a thread. */
 export class HeldBatch {
   readonly ids: readonly number[];
   readonly cursor: BatchCursor;
@@ -32,7 +32,7 @@ export class HeldBatch {
     this.#note(note, this);
   }
 
-  /** Begins the next call; tells it of the first, as a thread does. Returns its id. */
+  /** Begins the next call, and reports the first one as a thread does. Returns its id. */
   begin(): number {
     const at = this.cursor.claim();
     const id = at === undefined ? undefined : this.ids[at];
@@ -41,7 +41,7 @@ export class HeldBatch {
     return id;
   }
 
-  /** Begins the next call, ends it, and tells its outcome; with the last one the batch is over. */
+  /** Begins and ends the next call, and reports its outcome. The last one ends the batch. */
   finishNext(): void {
     const id = this.begin();
     const finished: ThreadFinished = {
@@ -88,7 +88,7 @@ export class HeldTasks {
     close: () => Promise.resolve(),
   });
 
-  /** The batches handed out since the last look. */
+  /** The batches handed out since the last call. */
   next(): readonly HeldBatch[] {
     return this.batches.splice(0);
   }

@@ -3,7 +3,7 @@ import { createHostRunner, type HostWork } from '../../src/tools/host-tools.ts';
 import type { ToolRun } from '../../src/tools/pool.ts';
 import type { AnyTool } from '../../src/tools/tool.ts';
 
-/** A tool that takes effect when it is let go, and the order of what happened. */
+/** A tool that takes effect when the test releases it, and the order of events. */
 function stage() {
   const told: string[] = [];
   let letGo = (): void => undefined;
@@ -49,8 +49,8 @@ function stage() {
   return { told, begun, letGo, runner, call, work };
 }
 
-test('H2, I4: a probe waits for the run of its call that a dead session thread left behind, and nothing happens twice', async () => {
-  // Found by the simulator: the thread died, the tool went on, and its probe was asked before its effect.
+test('H2, I4: a probe waits for the run of its call left behind by a dead session thread, and the effect happens once', async () => {
+  // Found by the simulator: the thread died, the tool kept running, and its probe was asked before its effect.
   const { told, begun, letGo, runner, call, work } = stage();
   const first = runner();
   const lost = first.run(call(1, 'run'));
@@ -64,7 +64,7 @@ test('H2, I4: a probe waits for the run of its call that a dead session thread l
   expect(work.size).toBe(0);
 });
 
-test('H2: cancelled while it waits, the probe is not asked', async () => {
+test('H2: a probe cancelled while it waits is not asked', async () => {
   const { told, begun, letGo, runner, call } = stage();
   void runner().run(call(1, 'run'));
   await begun;
@@ -76,7 +76,7 @@ test('H2: cancelled while it waits, the probe is not asked', async () => {
   letGo();
 });
 
-test('H1: a tool is not run from within `run`, and whatever runs is over when nobody waits any more', async () => {
+test('H1: a tool does not run synchronously within `run`, and aborting all runs ends each of them', async () => {
   const told: string[] = [];
   const wait: AnyTool = {
     name: 'wait',

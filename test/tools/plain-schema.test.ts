@@ -1,4 +1,7 @@
-/** Plain schemas: what is taken for valid at a glance is valid for the validator, and all else is left to it. */
+/**
+ * Plain schemas: an input accepted by the quick check is valid for the validator too. All other inputs are left to the
+ * validator.
+ */
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { expect, test } from 'vitest';
 import { schemaIssue, schemaProblem } from '../../src/tools/json-schema.ts';
@@ -30,7 +33,7 @@ const PLAIN: readonly object[] = [
   },
 ];
 
-/** Changes that make a plain schema one that is not. */
+/** Changes that make a plain schema a schema that is not plain. */
 const BROKEN: readonly object[] = [
   { type: 'text' },
   { type: [] },
@@ -50,7 +53,7 @@ const BROKEN: readonly object[] = [
   { additionalProperties: 'no' },
 ];
 
-/** Valid or not, somebody else says. */
+/** The validator decides whether it is valid. */
 const LEFT: readonly object[] = [
   { enum: [] },
   { $ref: '#/nowhere' },
@@ -61,7 +64,7 @@ const LEFT: readonly object[] = [
   { 'x-note': 1 },
 ];
 
-test('a plain schema is valid for the standard, and its values are judged the same', () => {
+test('a plain schema is valid by the standard, and the quick check judges values as the validator does', () => {
   const ajv = new Ajv2020({ strict: false, validateFormats: false, logger: false });
   for (const schema of PLAIN) {
     expect(isPlainSchema(schema), JSON.stringify(schema)).toBe(true);
@@ -81,21 +84,21 @@ test('a plain schema is valid for the standard, and its values are judged the sa
   }
 });
 
-test('what is not valid is never plain, and is told as before', () => {
+test('an invalid schema is never plain, and is reported as before', () => {
   for (const schema of BROKEN) {
     expect(isPlainSchema(schema), JSON.stringify(schema)).toBe(false);
     expect(schemaProblem(schema), JSON.stringify(schema)).toMatch(/schema is invalid/);
   }
 });
 
-test('what is neither plainly valid nor known is left to the validator', () => {
+test('a schema that is neither plain nor known is left to the validator', () => {
   for (const schema of LEFT) expect(isPlainSchema(schema), JSON.stringify(schema)).toBe(false);
   expect(schemaProblem({ $ref: '#/nowhere' })).toBeDefined();
   expect(schemaProblem({ pattern: '(' })).toBeDefined();
   expect(schemaProblem({ enum: [] })).toBeDefined();
 });
 
-test('a schema that nests without end is left to the validator', () => {
+test('a schema nested without end is left to the validator', () => {
   let schema: object = { type: 'string' };
   for (let depth = 0; depth < 40; depth += 1) schema = { items: schema };
   expect(isPlainSchema(schema)).toBe(false);

@@ -1,4 +1,4 @@
-// Goal: runs begin in the order they came, within the bound of their tool, also those that come back.
+// Goal: runs begin in the order they arrived, within the bound of their tool, including runs that were put back.
 import { describe, expect, test } from 'vitest';
 import { type QueuedRun, RunQueue } from '../../src/tools/run-queue.ts';
 
@@ -15,7 +15,7 @@ function taken(queue: RunQueue<Run>): readonly string[] {
 }
 
 describe('RunQueue', () => {
-  test('Q1, Q2: each run once, in order, also when runs come between the takes', () => {
+  test('Q1, Q2: each run is taken once, in order, also when runs arrive between the takes', () => {
     const queue = new RunQueue<Run>();
     for (const name of ['a', 'b', 'c']) queue.add(free(name));
     expect(queue.take()?.name).toBe('a');
@@ -27,7 +27,7 @@ describe('RunQueue', () => {
     expect(queue.ready).toBe(0);
   });
 
-  test('Q3: the next run of a bound tool waits for the release of the one before', () => {
+  test('Q3: the next run of a tool at its bound waits for the release of the one before', () => {
     const queue = new RunQueue<Run>();
     const [first, second] = [bound('first'), bound('second')];
     queue.add(first);
@@ -38,7 +38,7 @@ describe('RunQueue', () => {
     expect(taken(queue)).toEqual(['second']);
   });
 
-  test('Q3, Q4: a run put back goes first, and keeps its place among those of its tool', () => {
+  test('Q3, Q4: a run put back is first, and keeps its place among the runs of its tool', () => {
     const queue = new RunQueue<Run>();
     const [first, second] = [bound('first'), bound('second')];
     queue.add(first);
@@ -49,7 +49,7 @@ describe('RunQueue', () => {
     expect(taken(queue)).toEqual(['first', 'other']);
   });
 
-  test('Q3: removing a run makes way for the next of its tool, wherever it waited', () => {
+  test('Q3: removing a run frees the next one of its tool, wherever it waited', () => {
     const queue = new RunQueue<Run>();
     const [first, second, third] = [bound('first'), bound('second'), bound('third')];
     for (const run of [first, second, third]) queue.add(run);

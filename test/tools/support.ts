@@ -1,4 +1,4 @@
-/** A pool under test, with what its listener heard; and a clock driven by hand. */
+/** A pool under test with the events its listener received, and a clock driven by the test. */
 import type { Clock } from '../../src/base/clock.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import type { ToolRun } from '../../src/tools/pool.ts';
@@ -14,7 +14,7 @@ export function fixture(name: string): string {
   return new URL(`./fixtures/${name}.ts`, import.meta.url).href;
 }
 
-/** A clock that stands still until told. */
+/** A clock that stands still until the test advances it. */
 export class HandClock implements Clock {
   #now = 0;
   readonly #timers = new Map<object, { readonly at: number; readonly run: () => void }>();
@@ -33,7 +33,7 @@ export class HandClock implements Clock {
   clearTimer(timer: unknown): void {
     this.#timers.delete(timer as object);
   }
-  /** Lets time pass, firing what is due in order. */
+  /** Advances the clock and fires the due timers in order. */
   advance(byMs: number): void {
     const until = this.#now + byMs;
     for (;;) {
@@ -49,7 +49,7 @@ export class HandClock implements Clock {
   get timers(): number {
     return this.#timers.size;
   }
-  /** When the next timer is due. */
+  /** The time of the next timer. */
   get nextDueMs(): number {
     return Math.min(...[...this.#timers.values()].map(({ at }) => at));
   }
@@ -108,7 +108,7 @@ export class PoolUnderTest {
     return this.#lastId;
   }
 
-  /** The outcome of a run: the first, once there is one. */
+  /** The first outcome of a run, once it exists. */
   async outcome(id: number): Promise<ToolOutcome> {
     await this.until(() => this.outcomes.has(id));
     const outcome = this.outcomes.get(id)?.[0];
@@ -120,7 +120,7 @@ export class PoolUnderTest {
     return await this.outcome(this.start(exportName, options));
   }
 
-  /** Resolves when `condition` holds; looked at whenever the pool tells something. */
+  /** Resolves when `condition` holds. It is checked on every event of the pool. */
   until(condition: () => boolean): Promise<void> {
     if (condition()) return Promise.resolve();
     return new Promise((resolve) => this.#waiters.push({ until: condition, resolve }));

@@ -1,4 +1,5 @@
-// Goal: one call of one tool in place: one outcome, whatever the tool does, its text fit for a model, a log, a terminal.
+// Goal: one call of one tool in place has one outcome, whatever the tool does. Its text is fit for a model, a log and a
+// terminal.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
@@ -101,7 +102,7 @@ describe('F57: text', () => {
     ['\ud800 \udc00 \ud83d\ude00', '\uFFFD \uFFFD \ud83d\ude00'],
   ])('%j becomes %j', (dirty, clean) => expect(cleanText(dirty)).toBe(clean));
 
-  test('has no control characters and is well-formed, for any text; cleaning again changes nothing', () => {
+  test('cleaned text is well-formed without control characters, for any text; cleaning it again changes nothing', () => {
     const piece = fc.constantFrom(
       '\u001b',
       '[',
@@ -130,12 +131,12 @@ describe('F57: text', () => {
   test('F76: escapes that never end cost linear time', () => {
     expect(cleanText('\u001b]'.repeat(200_000))).toBe('');
     expect(cleanText(`\u009b${'1;'.repeat(500_000)}`).length).toBe(1_000_000);
-    // At the square of the text these would take minutes: beginnings of control strings without an end.
+    // With quadratic cost these would take minutes: beginnings of control strings without an end.
     for (const start of ['\u0090', '\u0098', '\u009d', '\u009e', '\u009f'])
       expect(cleanText(start.repeat(1_000_000))).toBe('');
   });
 
-  test('in JSON a control never takes a quote along', async () => {
+  test('a control sequence within JSON never removes a quote', async () => {
     const content = await textOf(() => ({ a: 'x\u009b', b: '\u001b[31m' }));
     expect(JSON.parse(content)).toEqual({ a: 'x', b: '\u001b[31m' });
   });
@@ -160,7 +161,7 @@ describe('F57: text', () => {
 });
 
 describe('X1: failures', () => {
-  test('F058: what is thrown is told as class and message', async () => {
+  test('F058: an error is reported as class and message', async () => {
     expect(await textOf(() => Promise.reject(new RangeError('far')))).toBe('{"error":"RangeError: far"}');
     expect(
       await textOf(() => {
@@ -207,7 +208,7 @@ describe('X1: failures', () => {
     expect(clock.timers).toBe(0);
   });
 
-  test('X2: an abort is answered at once, or after the tool has settled when told to wait', async () => {
+  test('X2: an abort is answered at once, or after the tool has settled if told to wait', async () => {
     const stop = new AbortController();
     const left = execute(never, { signal: stop.signal });
     const waited = execute(
@@ -230,7 +231,7 @@ describe('X1: failures', () => {
     expect(ran).toBe(false);
   });
 
-  test('X2: a tool that blocks first and waits then has what is left of its time; one that returns at once needs no timer', async () => {
+  test('X2: time spent blocking counts against the deadline of a later wait; a tool that returns at once needs no timer', async () => {
     const clock = new HandClock();
     let timersWithin = -1;
     const look = (): void => {
@@ -251,7 +252,7 @@ describe('X1: failures', () => {
     expect(clock.timers).toBe(0);
   });
 
-  test('a context that is spread, or stands behind another object, keeps its signal', async () => {
+  test('a context that is spread or used as a prototype keeps its signal', async () => {
     const stop = new AbortController();
     const signals: AbortSignal[] = [];
     const outcome = execute(
@@ -269,7 +270,7 @@ describe('X1: failures', () => {
     expect(new Set(signals).size).toBe(1);
   });
 
-  test('progress after the outcome goes nowhere', async () => {
+  test('progress after the outcome is dropped', async () => {
     const told: unknown[] = [];
     let late: ToolContext | undefined;
     await execute(
@@ -296,7 +297,7 @@ describe('F27: input', () => {
     expect((await check({ type: 'object' }, given)).content).toContain('$: expected an object');
   });
 
-  test('names the path of what is wrong, zod and JSON Schema alike', async () => {
+  test('an error names the path of the wrong value, for zod and JSON Schema alike', async () => {
     expect((await check(strict, { a: { b: [1, 'two'] } })).content).toContain('$.a.b[1]');
     const json = { type: 'object', properties: { a: { type: 'array', items: { type: 'number' } } }, required: ['a'] };
     expect((await check(json, { a: [1, 'two'] })).content).toContain('$.a[1]: must be number');
@@ -341,7 +342,7 @@ describe('probe', () => {
       { name: 't', description: 'd', input: { type: 'object' }, run: () => 'ran', ...(probe ? { probe } : {}) },
       { input: {}, context, timeoutMs: 1_000, mode: 'probe' },
     );
-  test('stands for the run, runs when undefined, fails when it throws or is missing', async () => {
+  test('replaces the run, lets it run when undefined, fails when it throws or is missing', async () => {
     expect((await probing(({ key }) => key)).content).toBe('k9');
     expect((await probing(() => undefined)).content).toBe('ran');
     expect(

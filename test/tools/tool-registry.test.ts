@@ -1,4 +1,4 @@
-// Goal: the tools of an agent: unique, in order, narrowed by grants and never widened.
+// Goal: the tools of an agent are unique and ordered. Grants narrow them and never widen them.
 import { describe, expect, test } from 'vitest';
 import { ConfigError } from '../../src/base/errors.ts';
 import { type RegisteredTool, ToolRegistry } from '../../src/tools/tool-registry.ts';
@@ -11,7 +11,7 @@ function entry(name: string): RegisteredTool {
 const registry = new ToolRegistry('writer', ['bash', 'read_file', 'think', 'MixedCase'].map(entry));
 
 describe('G1: names', () => {
-  test('R30: a duplicate is refused, agent and tool named', () => {
+  test('R30: a duplicate is refused, and the error names agent and tool', () => {
     expect(() => new ToolRegistry('writer', [entry('a'), entry('a')])).toThrow(ConfigError);
     expect(() => new ToolRegistry('writer', [entry('a'), entry('a')])).toThrow(/"writer".*"a"/);
   });
@@ -36,6 +36,6 @@ describe('G2: grants', () => {
   });
 });
 
-test('schemas are those of the tools, in order', () => {
+test('schemas are those of the tools, in their order', () => {
   expect(registry.schemas(1_000).map(({ name }) => name)).toEqual(registry.names());
 });

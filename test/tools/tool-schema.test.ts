@@ -1,4 +1,5 @@
-// Goal: a tool the Messages API would refuse is refused here, by its name and the rule; what passes is told unchanged.
+// Goal: a tool that the Messages API would refuse is refused here, by its name and the rule. An accepted tool is passed
+// on unchanged.
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { ConfigError, type TroupeError } from '../../src/base/errors.ts';
@@ -16,7 +17,7 @@ function refusal(change: Readonly<Record<string, unknown>>): TroupeError {
   throw new Error('not refused');
 }
 
-describe('what is refused', () => {
+describe('refused tools', () => {
   test.each(['', 'has space', 'ümlaut', 'a'.repeat(129), 'dot.ted'])('R29: the name %j', (name) => {
     const error = refusal({ name });
     expect(error.message).toContain('R29');
@@ -63,19 +64,19 @@ describe('what is refused', () => {
     expect(error.message).toContain('probe_it');
   });
 
-  test('effect probe without a probe, and what is no object', () => {
+  test('effect probe without a probe function, and a value that is no object', () => {
     expect(refusal({ effect: 'probe' }).message).toContain('probe');
     for (const value of [undefined, null, 'tool', 5, []]) expect(() => describeTool(value)).toThrow(ConfigError);
   });
 
-  test('a schema of another library without JSON Schema says what to do', () => {
+  test('the error for a schema of another library without JSON Schema says what to do', () => {
     const input = { '~standard': { version: 1, vendor: 'other', validate: (value: unknown) => ({ value }) } };
     expect(refusal({ input }).message).toMatch(/other.*give a JSON Schema/);
   });
 });
 
 describe('what is told', () => {
-  test('a zod schema as its input side: defaults are optional, transforms are left out', () => {
+  test('a zod schema becomes its input side: defaults are optional, transforms are left out', () => {
     const input = z.object({ path: z.string().describe('where'), limit: z.number().int().default(5) });
     const { inputSchema } = describeTool({ ...given, input });
     expect(inputSchema).toMatchObject({
@@ -86,7 +87,7 @@ describe('what is told', () => {
     expect(inputSchema).not.toHaveProperty('$schema');
   });
 
-  test('a JSON Schema as a copy, another dialect tolerated, two tools with one $id', () => {
+  test('a JSON Schema is copied, another dialect is tolerated, and two tools may share one $id', () => {
     const input = { $schema: 'http://json-schema.org/draft-07/schema#', $id: 'x', type: 'object', properties: {} };
     for (const name of ['one', 'two']) {
       const { inputSchema } = describeTool({ ...given, name, input });
@@ -95,7 +96,7 @@ describe('what is told', () => {
     }
   });
 
-  test('the JSON Schema of another library that has one', () => {
+  test('a schema of another library is used by its JSON Schema', () => {
     const schema = { type: 'object', properties: { a: { type: 'string' } } };
     const input = Object.assign(() => undefined, {
       '~standard': {
@@ -114,7 +115,7 @@ describe('what is told', () => {
     expect(described).not.toHaveProperty('timeoutMs');
   });
 
-  test('tool() types run by its schema and is any tool', () => {
+  test('tool() types run by its schema, and its result fits any list of tools', () => {
     const typed = tool({ ...given, input: z.object({ a: z.number() }), run: ({ a }) => a + 1 });
     expect(describeTool(typed).name).toBe('probe_it');
   });
@@ -123,7 +124,7 @@ describe('what is told', () => {
 describe('F145: the timeout property', () => {
   const patient = { ...given, adjustableTimeout: true, timeoutMs: 30_000 };
 
-  test('is optional, names the true default (Δ40), and leaves the description as it is', () => {
+  test('is optional, states the real default (Δ40), and leaves the description unchanged', () => {
     const described = describeTool({ ...patient, input: { type: 'object', properties: { a: {} }, required: ['a'] } });
     const before = structuredClone(described);
     const { input_schema } = advertiseTool(described, 180_000);
@@ -134,7 +135,7 @@ describe('F145: the timeout property', () => {
     expect(described).toEqual(before);
   });
 
-  test('is not on other tools, nor in place of a property of the tool itself', () => {
+  test('is added to no other tool, and replaces no property of the tool', () => {
     expect(advertiseTool(describeTool(given), 180_000).input_schema).toEqual({ type: 'object' });
     const own = { type: 'object', properties: { timeout: { type: 'string' } } };
     expect(advertiseTool(describeTool({ ...patient, input: own }), 1).input_schema).toEqual(own);

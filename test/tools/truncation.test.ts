@@ -1,4 +1,4 @@
-// Goal: contract §5.4 with Δ21: what is short stays, what is long keeps its ends within the bounds.
+// Goal: contract §5.4 with Δ21: a short text stays, a long one keeps its two ends within the bounds.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { SUBAGENT_TRUNCATION_REASON, toolTruncationReason, truncateResult } from '../../src/tools/truncation.ts';
@@ -8,13 +8,13 @@ const lines = (count: number, width = 60): string =>
   Array.from({ length: count }, (_unused, at) => `line ${at + 1} `.padEnd(width, '.')).join('\n');
 
 describe('§5.4', () => {
-  test('within the threshold nothing changes, to the character', () => {
+  test('a text within the threshold is unchanged, to the character', () => {
     for (const text of ['', 'short', 'x'.repeat(6_000), '😀'.repeat(6_000)]) {
       expect(truncateResult(text, bounds)).toEqual({ text });
     }
   });
 
-  test('beyond it the first and last 10 lines stand around the notice', () => {
+  test('beyond it the first and last 10 lines surround the notice', () => {
     const whole = lines(500);
     const { text, whole: kept } = truncateResult(whole, { ...bounds, reason: toolTruncationReason('bash') });
     const shown = text.split('\n');
@@ -28,19 +28,19 @@ describe('§5.4', () => {
     expect(text).toMatch(/read_file with offset\/limit/);
   });
 
-  test('a newline at the end is no line of its own', () => {
+  test('a newline at the end adds no line', () => {
     expect(truncateResult(`${lines(500)}\n`, bounds).text).toContain('500 lines total');
     expect(truncateResult(`${lines(500)}\n`, bounds).text).toContain('line 491 ');
   });
 
-  test('without a reason there is no dash', () => {
+  test('a notice without a reason has no dash', () => {
     expect(truncateResult(lines(500), bounds).text).not.toContain('—');
     expect(SUBAGENT_TRUNCATION_REASON).toBe('sub-agent output displays first/last 10 lines');
   });
 });
 
 describe('Δ21', () => {
-  test.each([1, 5, 20, 21, 400])('%i endless lines are cut to the characters, both ends kept', (count) => {
+  test.each([1, 5, 20, 21, 400])('%i endless lines are cut by characters, and both ends stay', (count) => {
     const whole = `start${lines(count, 50_000)}end`;
     const { text } = truncateResult(whole, bounds);
     expect(text.length).toBeLessThanOrEqual(6_000);
@@ -49,7 +49,7 @@ describe('Δ21', () => {
     expect(text).toContain(`${count} lines total`);
   });
 
-  test('where there is no room for ten lines none are promised', () => {
+  test('a notice promises ten lines only if there is room for them', () => {
     const reason = toolTruncationReason('bash');
     const whole = Array.from({ length: 100 }, (_, index) => `line ${index} ${'x'.repeat(40)}`).join('\n');
     const { text } = truncateResult(whole, { charactersMax: 600, bytesMax: 262_144, reference: 'blob:x', reason });

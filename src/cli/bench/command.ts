@@ -47,7 +47,7 @@ export const benchCommand: Command = {
   },
   details: [
     'A turn is a question, a call of a tool, its result, an answer: two model calls, four messages, each flushed before anything depends on it. One session makes turns one after another; 1,000 sessions make three each, all at once; one parent has 1,000 children that answer it. First with the threads of the defaults (isolated), then on one thread (inline).',
-    'Code is compiled before anything is measured; figures are medians; every answer is checked. The store is in a new directory and is removed afterwards. A machine that does other work meanwhile gives low figures.',
+    'Code is compiled before anything is measured; figures are medians; every answer is checked. The store is in a new directory and is removed afterwards. Other work on the machine lowers the figures.',
   ],
   run,
 };
@@ -84,7 +84,7 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
   } catch (error) {
     const signal = stop.came();
     if (signal === undefined || !(error instanceof StoppedError)) throw error;
-    messages.write('Stopped; nothing was measured to its end.\n');
+    messages.write('Stopped; no measurement was finished.\n');
     return EXIT[signal];
   } finally {
     stop.forget();

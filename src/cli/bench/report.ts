@@ -54,7 +54,7 @@ export function benchText(report: BenchReport, paint: Paint): string {
     'isolated: the defaults, sessions, model calls and tools on threads of their own; inline: all on one thread. A half-step is one model call and what follows from it. The model answers at once: HTTP, streaming and its tokens come on top.',
     ...(isBusy(report)
       ? [
-          `The machine was busy with other work (load ${number(report.load ?? 0, 1)} on ${counted(report.cores, 'core')}): on its own it does more.`,
+          `The machine was busy with other work (load ${number(report.load ?? 0, 1)} on ${counted(report.cores, 'core')}): without it the figures are higher.`,
         ]
       : []),
     ...(disk.isMemory

@@ -20,7 +20,7 @@ type Action = (typeof ACTIONS)[number];
 /** See the head of the file. */
 export const doctorCommand: Command = {
   name: 'doctor',
-  summary: 'Check a data directory, measure it, or save what can be read of it',
+  summary: 'Check a data directory, measure it, or save its readable part',
   positionals: [
     { name: 'action', required: false, help: 'check (default), salvage or stats' },
     { name: 'dir', required: false, help: 'Data directory; may also be given alone, or with --data' },
@@ -31,8 +31,8 @@ export const doctorCommand: Command = {
     json: JSON_OPTION,
   },
   details: [
-    'check looks at the manifest, the lock, every page and entry of every data file, every checksum and back pointer, and folds every session. It prints a line for each thing that is wrong; exit code 0 if there is none, else 1.',
-    'salvage writes sessions.jsonl, a line for each session, message and waiting entry, and damage.jsonl, a line for each thing that is wrong. A damaged session is saved up to its first damage. Where a part of a file cannot be reached its pages are searched one by one; what had been deleted may then be found again.',
+    'check looks at the manifest, the lock, every page and entry of every data file, every checksum and back pointer, and folds every session. It prints a line for each fault; exit code 0 if there is none, else 1.',
+    'salvage writes sessions.jsonl, a line for each session, message and waiting entry, and damage.jsonl, a line for each fault. A damaged session is saved up to its first damage. Where a part of a file cannot be reached its pages are searched one by one; what had been deleted may then be found again.',
     'The store is only read, and not by LMDB. Refuses while a process has the directory open.',
   ],
   run,
@@ -129,7 +129,7 @@ async function salvage(store: SalvageStore, to: string, { directory, isJson, sur
     );
     if (saved.damage > 0) {
       stdout.write(
-        `${counted(saved.cut, 'session')} saved in part; ${counted(saved.damage, 'thing')} wrong, see damage.jsonl.\n`,
+        `${counted(saved.cut, 'session')} saved in part; ${counted(saved.damage, 'fault')} found, see damage.jsonl.\n`,
       );
     }
   }

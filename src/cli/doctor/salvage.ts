@@ -64,8 +64,7 @@ async function makeNew(path: string): Promise<void> {
     await mkdir(path, PRIVATE_DIRECTORY_MODE);
   } catch (error) {
     const code = systemCodeOf(error);
-    const reason =
-      code === 'EEXIST' ? 'is there already; a new directory is needed' : `cannot be made: ${String(code)}`;
+    const reason = code === 'EEXIST' ? 'already exists; give a new directory' : `cannot be made: ${String(code)}`;
     throw new UsageError(`--to ${path} ${reason}`, { cause: error });
   }
 }

@@ -155,4 +155,4 @@ export function pathOfTask(task: string): string | undefined {
 
 /** The request to the reviewer once every reader has ended. */
 export const INDEX_REQUEST =
-  'Every sub-agent has ended; what each reported is in this conversation as from_<name>. Write the review index now.';
+  'Every sub-agent has ended; the report of each is in this conversation as from_<name>. Write the review index now.';

@@ -21,11 +21,11 @@ const TOKEN_VARIABLE = 'TROUPE_TOKEN';
 /** See the head of the file. */
 export const topCommand: Command = {
   name: 'top',
-  summary: 'Show the sessions with most to do, live',
+  summary: 'Show the busiest sessions, live',
   positionals: [],
   options: {
     data: DATA_OPTION,
-    url: { kind: 'text', value: 'URL', help: 'A running server, in place of a data directory' },
+    url: { kind: 'text', value: 'URL', help: 'A running server, instead of a data directory' },
     token: { kind: 'text', value: 'TOKEN', help: `Token of the server (default: $${TOKEN_VARIABLE})` },
     sort: { kind: 'text', value: 'ORDER', help: `${TOP_ORDERS.join(', ')} (default: ${TOP_ORDERS[0]})` },
     limit: { kind: 'count', value: 'N', min: 1, max: TOP_SESSIONS_MAX, help: 'Sessions shown (default: what fits)' },
@@ -34,14 +34,14 @@ export const topCommand: Command = {
       value: 'MS',
       min: INTERVAL_MS_MIN,
       max: INTERVAL_MS_MAX,
-      help: `Milliseconds between two looks (default: ${TOP_INTERVAL_MS})`,
+      help: `Milliseconds between two samples (default: ${TOP_INTERVAL_MS})`,
     },
-    once: { kind: 'flag', help: 'Look once; also where nobody watches, unless --json is given' },
+    once: { kind: 'flag', help: 'Print once; the default without a terminal, unless --json is given' },
     json: JSON_OPTION,
   },
   details: [
-    'mail: entries that wait. events/s: durable events between two looks. age: since its last change. A session at work comes before one that rests.',
-    'A data directory is looked at once, from the log, and only while no process has it open. With --json each look is one line.',
+    'mail: entries that wait. events/s: durable events between two samples. age: since its last change. A session at work comes before one that rests.',
+    'A data directory is read once, from the log, and only while no process has it open. With --json each sample is one line.',
   ],
   run,
 };
@@ -141,7 +141,7 @@ async function sourceOf(url: string | undefined, given: Arguments, surroundings:
     look: () =>
       source.look().catch((error: unknown) => {
         if (!(error instanceof StoreLockedError)) throw error;
-        throw new StoreLockedError(`${error.message}; look at its server with --url`, {
+        throw new StoreLockedError(`${error.message}; watch its server with --url`, {
           cause: error,
           data: error.data,
         });

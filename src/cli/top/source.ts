@@ -128,7 +128,7 @@ function parsed(text: string, url: URL): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch (cause) {
-    throw new Error(`${url.origin} answered something that is no JSON; is it a troupe server?`, { cause });
+    throw new Error(`${url.origin} answered something that is not JSON; is it a troupe server?`, { cause });
   }
 }
 

@@ -106,7 +106,7 @@ export function topLines(
 }
 
 function countersLine({ halfStepsPerSecond }: TopHead, { counters }: TopSample): string {
-  if (counters === undefined) return 'nobody has it open';
+  if (counters === undefined) return 'no process has it open';
   const rate = halfStepsPerSecond === undefined ? '-' : number(halfStepsPerSecond);
   const { modelCallsRunning = 0, modelCallsWaiting = 0, toolCallsRunning = 0, sessionsQueued = 0 } = counters;
   return `${rate} half-steps/s  models: ${number(modelCallsRunning)} running, ${number(modelCallsWaiting)} waiting  tools: ${number(toolCallsRunning)} running  queued: ${number(sessionsQueued)}`;

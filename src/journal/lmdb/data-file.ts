@@ -187,8 +187,8 @@ export class DataFile {
     if (reason === undefined) return;
     const { directory, onLost } = this.#options;
     this.#lost = new StoreLostError(
-      `the store ${directory} is lost to this process: ${reason}. Nothing is written to it any more; what was acknowledged ` +
-        'is in the files that were there. Put them back and open the store again',
+      `the store ${directory} is lost to this process: ${reason}. Nothing more is written to it; everything acknowledged ` +
+        'is in the original files. Put them back and open the store again',
       { data: { path: directory, reason } },
     );
     onLost?.(this.#lost);

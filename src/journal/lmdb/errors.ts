@@ -54,7 +54,7 @@ export async function writeError(directory: string, thrown: unknown): Promise<Tr
 
 /** The remedy for a damaged store: `data.hint` of every `StoreCorruptError` of a store. */
 export const CORRUPT_HINT =
-  '`troupe doctor DIR` tells what is damaged, `troupe doctor salvage DIR --to NEW` saves what can be read';
+  '`troupe doctor DIR` reports the damage, `troupe doctor salvage DIR --to NEW` saves the readable part';
 
 /** An error met while reading or opening: `StoreCorruptError` with the path, the reason and the remedy. */
 export function corruptError(path: string, cause: Error): StoreCorruptError {

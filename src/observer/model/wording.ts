@@ -19,14 +19,14 @@ export type Mark =
 /** The word of each mark, and its meaning. */
 export const MARK_WORDS: Readonly<Record<Mark, { readonly word: string; readonly meaning: string }>> = {
   idle: { word: 'idle', meaning: 'nothing to do' },
-  model: { word: 'model', meaning: 'a model call is out' },
+  model: { word: 'model', meaning: 'a model call is in flight' },
   tools: { word: 'tools', meaning: 'tools run' },
-  retrying: { word: 'retry', meaning: 'a model call failed and is made again' },
+  retrying: { word: 'retry', meaning: 'a model call failed and is retried' },
   paused: { word: 'paused', meaning: 'starts nothing until it is resumed' },
   approval: { word: 'asks', meaning: 'a tool call waits for a person' },
-  preparing: { word: 'prepares', meaning: 'its next half-step is prepared' },
-  stopped: { word: 'stopped', meaning: 'stopped over an error' },
-  ended: { word: 'ended', meaning: 'has done what it was started for' },
+  preparing: { word: 'prepares', meaning: 'its next half-step is being prepared' },
+  stopped: { word: 'stopped', meaning: 'stopped by an error' },
+  ended: { word: 'ended', meaning: 'has finished its task' },
   failed: { word: 'failed', meaning: 'has failed' },
 };
 

@@ -44,7 +44,7 @@ function Approval(props: {
     observer
       .act(allow ? `Allowed ${call.tool}` : `Denied ${call.tool}`, async () => {
         if (await observer.api.approve(chosen.id, call.callId, allow, reason)) return;
-        throw new Error(`${call.tool} was decided elsewhere, or waits no more`);
+        throw new Error(`${call.tool} was decided elsewhere, or no longer waits`);
       })
       .finally(() => setDeciding(false))
       .catch((error: unknown) => observer.say(String(error), true));

@@ -8,11 +8,11 @@ import type { Observer } from '../state/observer.ts';
 const DELIVERIES: readonly { readonly deliver: Delivery; readonly word: string }[] = [
   { deliver: 'ride', word: 'ride: joins the next half-step' },
   { deliver: 'steer', word: 'steer: joins before all riders' },
-  { deliver: 'turn', word: 'turn: waits for a turn of its own' },
-  { deliver: 'interrupt', word: 'interrupt: cancels what runs' },
-  { deliver: 'merge', word: 'merge: joined with those that wait' },
-  { deliver: 'latest', word: 'latest: replaces those that wait' },
-  { deliver: 'reject', word: 'reject: only when it is idle' },
+  { deliver: 'turn', word: 'turn: waits for a separate turn' },
+  { deliver: 'interrupt', word: 'interrupt: cancels running work' },
+  { deliver: 'merge', word: 'merge: joined with waiting messages' },
+  { deliver: 'latest', word: 'latest: replaces waiting messages' },
+  { deliver: 'reject', word: 'reject: refused unless idle' },
 ];
 
 /** See the head of the file. */

@@ -171,7 +171,7 @@ function TalkItem(props: {
             waits
           </span>
         ) : null}
-        {isWritten ? <span class="said-flag is-written">is written</span> : null}
+        {isWritten ? <span class="said-flag is-written">being written</span> : null}
       </div>
       <div class="said-body">
         <div class={view.isCode ? 'said-text is-code' : 'said-text'}>{body}</div>
@@ -221,7 +221,7 @@ function NothingSaid({ mode, count }: { readonly mode: ViewMode; readonly count:
   if (count === 0) {
     return (
       <div class="empty">
-        <p class="empty-title">Nothing was said yet</p>
+        <p class="empty-title">No messages yet</p>
       </div>
     );
   }

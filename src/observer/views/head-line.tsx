@@ -59,32 +59,32 @@ function Figures({ figures }: { readonly figures: HeadFigures | undefined }): JS
           <Spark values={figures?.history ?? []} />
         </dd>
       </div>
-      <div class="figure" title="Sessions in a turn, and those that wait for a place">
+      <div class="figure" title="Sessions in a turn, and those that wait for admission">
         <dt>sessions</dt>
         <dd>
           <b>{value(figures?.sessionsLive, countText)}</b> run · {value(figures?.sessionsQueued, countText)} wait
         </dd>
       </div>
-      <div class="figure" title="Model calls that are out, and those held back by rates and limits">
+      <div class="figure" title="Model calls in flight, and those held back by rates and limits">
         <dt>model calls</dt>
         <dd>
           <b>{value(figures?.modelCallsRunning, countText)}</b> run · {value(figures?.modelCallsWaiting, countText)}{' '}
           wait
         </dd>
       </div>
-      <div class="figure" title="Tool calls that run">
+      <div class="figure" title="Tool calls in flight">
         <dt>tools</dt>
         <dd>
           <b>{value(figures?.toolCallsRunning, countText)}</b> run
         </dd>
       </div>
-      <div class="figure" title="Turns of actors that one write to the disk makes durable">
+      <div class="figure" title="Transitions made durable by one write to the disk">
         <dt>turns/commit</dt>
         <dd>
           <b>{value(figures?.commitTurns, rateText)}</b>
         </dd>
       </div>
-      <div class="figure" title="By how much the host thread's loop is late">
+      <div class="figure" title="Delay of the host thread's loop">
         <dt>loop delay</dt>
         <dd>
           <b>{value(figures?.loopDelayMs, (ms) => (ms < 10 ? `${rateText(ms)} ms` : durationText(ms)))}</b>
@@ -128,7 +128,7 @@ function Connection({ state, onRetry }: { readonly state: StreamState; readonly 
       <button type="button" class="connection connection-lost" onClick={onRetry} title="Try again now">
         <span class="dot" aria-hidden="true" />
         <span role="status">
-          disconnected<span class="wide-only">, {seconds === 0 ? 'trying again' : `again in ${seconds} s`}</span>
+          disconnected<span class="wide-only">, {seconds === 0 ? 'trying again' : `next attempt in ${seconds} s`}</span>
         </span>
       </button>
     );

@@ -57,7 +57,7 @@ export function HelpDialog(props: {
           ))}
         </dl>
       </div>
-      <p class="small">{info === undefined ? 'The server tells nothing of itself.' : aboutText(info)}</p>
+      <p class="small">{info === undefined ? 'The server gives no information about itself.' : aboutText(info)}</p>
     </Modal>
   );
 }

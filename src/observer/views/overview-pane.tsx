@@ -43,7 +43,7 @@ export function OverviewPane({ observer, onChoose }: OverviewProps): JSX.Element
         onMore={() => observer.show({ subset: 'waiting' })}
         onChoose={onChoose}
         value={(node) => ageText(now - node.updatedAt)}
-        text={() => 'a tool call is to be allowed or denied'}
+        text={() => 'a tool call needs approval'}
       />
       <List
         title="Stopped or paused"

@@ -44,8 +44,8 @@ export function Page(props: {
       <HeadLine observer={observer} preferences={preferences} onHelp={() => setHelpOpen(true)} />
       {degraded === undefined ? null : (
         <p class="banner banner-fail" role="alert">
-          <b>The store refuses writes.</b> {degraded}. What was acknowledged is safe; it goes on by itself once there is
-          room.
+          <b>The store refuses writes.</b> {degraded}. Acknowledged messages are safe; it continues by itself once there
+          is room.
         </p>
       )}
       <div class="panes">
@@ -78,7 +78,7 @@ function NothingChosen(props: { readonly observer: Observer; readonly onChoose: 
   if (version > 0 && props.observer.tree.size > 0) return <OverviewPane {...props} />;
   return (
     <div class="empty empty-pane">
-      <p class="empty-title">Nothing is chosen</p>
+      <p class="empty-title">No session is selected</p>
       <p>A session's conversation, its time line and the request it sends appear here.</p>
     </div>
   );

@@ -73,7 +73,7 @@ export function SessionHead(props: {
             type="button"
             disabled={isGone || isActing}
             onClick={() => act('Paused', () => observer.api.command(chosen.id, 'pause'))}
-            title="No half-step starts until it is resumed; what runs goes on"
+            title="No half-step starts until it is resumed; running work continues"
           >
             Pause
           </button>

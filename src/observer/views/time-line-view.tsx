@@ -55,7 +55,7 @@ export function TimeLineView(props: {
           <span class="legend-item">
             <i class="bar bar-wait" /> waits
           </span>
-          <span class="legend-item" title="The log tells when it was there, not what it did meanwhile">
+          <span class="legend-item" title="The log shows when it existed, not what it did">
             <i class="bar bar-unseen" /> not told
           </span>
         </p>

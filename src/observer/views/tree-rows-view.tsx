@@ -171,7 +171,7 @@ function NoRows({ observer }: { readonly observer: Observer }): JSX.Element {
   if (filter !== '' || subset !== 'all') {
     return (
       <div class="empty">
-        <p class="empty-title">No session is like that</p>
+        <p class="empty-title">No session matches</p>
         <button type="button" onClick={() => observer.show({ filter: '', subset: 'all' })}>
           Show all
         </button>
@@ -181,7 +181,7 @@ function NoRows({ observer }: { readonly observer: Observer }): JSX.Element {
   return (
     <div class="empty">
       <p class="empty-title">No sessions yet</p>
-      <p>The first message makes one; it appears here at once.</p>
+      <p>The first message creates one; it appears here at once.</p>
       <pre>
         <code>{"runtime.session('hello').send('Hi')"}</code>
       </pre>

@@ -163,7 +163,7 @@ async function describeAgents(
   const hasAll = ({ plan, tools }: AgentSource): boolean => {
     const unknown = tools.find((tool) => tool.kind === 'named' && !byName.has(tool.name));
     if (unknown?.kind !== 'named') return true;
-    const message = `a specialist is left out: ${plan.name} names ${unknown.name}, a tool nobody has`;
+    const message = `a specialist is left out: ${plan.name} names ${unknown.name}, an unknown tool`;
     publish({ level: 'warn', message });
     return false;
   };

@@ -72,7 +72,7 @@ async function checkDirectories(directories: DefinitionDirectories): Promise<voi
       const found = await stat(path).catch(() => undefined);
       if (found?.isDirectory() === true) continue;
       throw new ConfigError(
-        `option ${JSON.stringify(key)} must name a directory that is there, got ${describeValue(path)}`,
+        `option ${JSON.stringify(key)} must name an existing directory, got ${describeValue(path)}`,
         {
           data: { key },
         },

@@ -40,8 +40,8 @@ async function warnOfWideRights(directory: string, { logger }: CheckedOptions): 
   if (found === undefined) return;
   logger?.warn(
     { path: found.path, mode: found.mode },
-    `others than its owner may use the store ${directory}: ${found.path} has mode ${found.mode}. ` +
-      `\`chmod -R go= ${directory}\` takes their rights away`,
+    `users other than its owner may use the store ${directory}: ${found.path} has mode ${found.mode}. ` +
+      `\`chmod -R go= ${directory}\` removes their rights`,
   );
 }
 

@@ -151,7 +151,8 @@ export class MessageSearch {
   #ask(question: unknown): Promise<unknown> {
     const { shard, method, request } = isRecord(question) ? question : {};
     const link = this.#parts.links()[Number(shard)];
-    if (link === undefined || !METHODS.has(method)) throw new TroupeError('internal', 'the search thread asks in vain');
+    if (link === undefined || !METHODS.has(method))
+      throw new TroupeError('internal', 'the search thread asked for an unknown shard or method');
     return link.call(method as SearchMethod, request as never, true);
   }
 }

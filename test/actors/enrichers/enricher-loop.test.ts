@@ -1,4 +1,7 @@
-/** Goal: a muse's loop calls, runs tools, calls again, and ends once: over the scripted model, which refuses what the API would. */
+/**
+ * Goal: an enricher's loop calls, runs tools, calls again, and ends once. The scripted model refuses the requests that
+ * the API would refuse.
+ */
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { EnricherLoop, type EnricherTask, enricherTool } from '../../../actors/enrichers/enricher-loop.ts';
@@ -86,7 +89,7 @@ function task(more: Partial<EnricherTask> = {}): EnricherTask {
 const call = (word: unknown, name = 'note') => ({ toolUse: { name, input: { word } } });
 
 describe('a loop', () => {
-  test('calls with what it has so far, runs the tools in order, and ends with words', async () => {
+  test('calls with its messages so far, runs the tools in order, and ends with words', async () => {
     const both = {
       toolUse: [
         { name: 'note', input: { word: 'a' } },
@@ -114,7 +117,7 @@ describe('a loop', () => {
     expect(JSON.stringify(last?.request.messages[2]?.content)).toContain('noted b');
   });
 
-  test('a tool that fails, an unknown one and a wrong input are told to the model, marked as failures', async () => {
+  test('a failing tool, an unknown one and a wrong input reach the model as failed results', async () => {
     const { loop, requests } = stage([call('bad'), call(7), call('x', 'other'), 'ready']);
     const outcome = await loop.run(task()).done;
     expect(outcome.error).toBeUndefined();
@@ -158,7 +161,7 @@ describe('a loop', () => {
 describe('a model that fails', () => {
   const overloaded = { error: { status: 529 } };
 
-  test('what may pass is waited for as in a half-step, on the clock of the session', async () => {
+  test('a transient failure is retried as in a half-step, on the clock of the session', async () => {
     const { loop, clock, counted } = stage([overloaded, overloaded, 'ready']);
     const run = loop.run(task());
     await clock.advance(0);
@@ -181,7 +184,7 @@ describe('a model that fails', () => {
     expect(counted()).toBe(5);
   });
 
-  test('refused credentials are not tried again', async () => {
+  test('refused credentials are not retried', async () => {
     const { loop, counted } = stage(() => ({ error: { status: 401 } }));
     expect((await loop.run(task()).done).error).toMatchObject({ code: 'model_authentication' });
     expect(counted()).toBe(1);
@@ -210,7 +213,7 @@ describe('an end from outside', () => {
     expect(clock.pending).toBe(0);
   });
 
-  test('cancelled, it is over at once and starts nothing more', async () => {
+  test('cancelled, it ends at once and starts nothing more', async () => {
     const { loop, clock, counted } = stage([call('a'), call('b'), 'ready']);
     const ends = (): string => {
       run.cancel();
@@ -224,7 +227,7 @@ describe('an end from outside', () => {
     expect((await run.done).rounds).toBe(1);
   });
 
-  test('the next run of a muse for a session ends the one before; another session keeps its own', async () => {
+  test('the next run of an enricher for a session ends the previous one; another session keeps its own', async () => {
     const { loop } = stage(hangs);
     const first = loop.run(task());
     const other = loop.run(task({ session: 't' }));
@@ -238,7 +241,7 @@ describe('an end from outside', () => {
   });
 });
 
-test('every request is one the API takes, with the cache marks of any other', async () => {
+test('the API accepts every request, with the cache marks of any other', async () => {
   await withFake({ script: [call('a'), call('bad'), 'ready'] }, async (fake) => {
     const { loop } = stage(createAnthropicProvider({ baseURL: fake.url, apiKey: 'k' }));
     const outcome = await loop.run(task()).done;

@@ -1,4 +1,4 @@
-/** Goal: what a child's failed turn does to its family, end to end. Method: a scripted model that fails on cue. */
+/** Goal: the effects of a child's failed turn on its family, end to end. Method: a scripted model that fails on cue. */
 import { afterEach, describe, expect, it } from 'vitest';
 import { agent, open, type Runtime, type SupervisionOptions, TurnFailedError } from '../../../src/index.ts';
 import type { ModelRequest } from '../../../src/models/provider.ts';
@@ -46,7 +46,7 @@ describe('a child whose turn fails', () => {
     expect(told?.content).toContain('could not finish');
   });
 
-  it('is left alone under ignore: its handle knows, its parent is not told', async () => {
+  it('is left alone under ignore: its handle reports it, its parent is not notified', async () => {
     const { session } = await family(
       failing(() => 9),
       { onChildFailure: 'ignore' },
@@ -100,7 +100,7 @@ describe('a child whose turn fails', () => {
     }
   });
 
-  it('escalates beyond the intensity: siblings are cancelled and the parent is told', async () => {
+  it('escalates beyond the intensity: siblings are cancelled and the parent is notified', async () => {
     const model = failing(() => 99);
     const { session } = await family(model, { onChildFailure: 'restart', intensity: 2, periodMs: 60_000 });
     const child = await session.spawn({ task: 'work' });

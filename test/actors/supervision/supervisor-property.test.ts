@@ -1,5 +1,5 @@
 /**
- * Goal: S35, what holds for every supervisor whatever happens to it, and that the table of children is a table.
+ * Goal: S35, the properties of every supervisor in any history, and that the table of children behaves as a table.
  * Method: a host of made-up children that start, fail, fault, obey late or not at all, in random order. A failing run
  * prints its seed and its path.
  */
@@ -27,14 +27,17 @@ interface Life {
   kills: number;
 }
 
-/** Children and timers as the outside world: knows what runs, and complains when it is told nonsense. */
+/** The outside world with its children and timers: it knows what runs, and reports impossible actions. */
 class RandomHost {
   readonly driver: SupervisionDriver;
   readonly lives: Map<number, Life> = new Map();
   readonly timers: Extract<SupervisorAction, { readonly delayMs: number }>[] = [];
-  /** When restarts that count were decided: a group starts again only when its other children are down, which takes as long as it takes. */
+  /**
+   * The times of decisions to restart that count. A group starts again only when its other children are down, however
+   * long that takes.
+   */
   readonly decidedAt: number[] = [];
-  /** Children that came back by a restart of their own that counted. */
+  /** Children that returned by their own restart, if it counted. */
   counted = 0;
   endings = 0;
   isShuttingDown = false;
@@ -57,7 +60,7 @@ class RandomHost {
     const { now, state } = this.driver;
     const ofNow = (times: readonly number[]) => times.filter((at) => at === now).length;
     let decisions = ofNow(state.restarts) - ofNow(before);
-    // The one too many is counted as well, and stops all instead.
+    // The restart beyond the intensity is counted as well, and stops all children instead.
     const isOver = (each: SupervisorAction) => each.type === 'escalate' && each.cause.kind === 'intensity';
     const isEnding = state.phase.name === 'stopping' && state.phase.cause.kind === 'intensity';
     if (isEnding || actions.some(isOver)) decisions -= 1;
@@ -105,7 +108,7 @@ class RandomHost {
     expect(life.kills).toBeLessThanOrEqual(1);
   }
 
-  /** One thing that may happen now, picked by a number. */
+  /** One possible event, picked by a number. */
   step(pick: number): void {
     const lives = [...this.lives.values()];
     const life = lives[pick % Math.max(1, lives.length)];
@@ -201,7 +204,7 @@ test('S35: for any events, restarts stay within the intensity, and a shutdown st
   );
 });
 
-test('S2: the window is of decisions: a group whose stop took long may come back sooner after than the period', () => {
+test('S2: the window counts decisions: a group that stopped slowly may return less than a period after the last one', () => {
   const children: ChildSpecInput[] = [
     { id: 'c0', restart: 'temporary', shutdown: 'brutalKill' },
     { id: 'c1', restart: 'permanent', shutdown: 'brutalKill' },
@@ -234,7 +237,7 @@ test('S35: the random host does restart, wait and escalate, so that the property
   expect([...seen]).toEqual(expect.arrayContaining(wanted));
 });
 
-test('the table of children holds what a map holds, in order, and a changed copy leaves its original alone', () => {
+test('the table of children holds the entries of a map in order, and a changed copy leaves its original unchanged', () => {
   const changes = fc.array(fc.record({ id: fc.string({ maxLength: 2 }), isGone: fc.boolean() }), { maxLength: 200 });
   fc.assert(
     fc.property(changes, (list) => {

@@ -1,5 +1,5 @@
 /**
- * Goal: the rows S01 to S34 of supervision, one behaviour each; S35 as a property is in supervision-property.test.ts.
+ * Goal: the rows S01 to S34 of supervision, one behaviour each; the property S35 is in supervision-property.test.ts.
  * Method: the pure decisions, fed by hand; time is a number.
  */
 import { describe, expect, test } from 'vitest';
@@ -213,7 +213,7 @@ describe('escalation', () => {
       const { run } = outer.child('inner');
       expect(moves(outer.run({ type: 'childExited', id: 'inner', run, reason: giveUp() }))).toEqual(expected);
     }
-    // And one that keeps giving up uses up the intensity of the one above it.
+    // A supervisor that keeps giving up uses the intensity of the one above it.
     const outer = new SupervisionDriver([{ id: 'inner', type: 'supervisor' }]).begin();
     outer.run({ type: 'childExited', id: 'inner', run: outer.child('inner').run, reason: giveUp() });
     const { run } = outer.child('inner');
@@ -298,7 +298,7 @@ describe('a restart that fails', () => {
   });
 });
 
-describe('what happens during a walk', () => {
+describe('events during a walk', () => {
   test('S25: a child that ends by itself before its turn to be stopped is not asked, and does not count', () => {
     const driver = new SupervisionDriver(abc, { strategy: 'oneForAll' }).begin();
     expect(moves(driver.reports(driver.exit('b')))).toEqual(['stop c']);
@@ -333,7 +333,7 @@ describe('what happens during a walk', () => {
     const first = new SupervisionDriver(abc);
     first.reports({ type: 'begin' });
     first.reports(first.started('a'));
-    // b was being started: it is asked as well, and says that it started before it says that it ended.
+    // b is starting: it is asked to end too, and reports its start before its end.
     expect(words(first.reports({ type: 'shutdown' }))).toEqual(['stop b']);
     expect(words(first.reports(first.started('b')))).toEqual([]);
     expect(words(first.run(first.exit('b', 'shutdown')))).toEqual(['stop a', 'stopped']);
@@ -350,7 +350,7 @@ describe('what happens during a walk', () => {
   });
 });
 
-describe('children that come and go', () => {
+describe('children added and removed', () => {
   test('S27: a child is added at the right end; a duplicate, a bad spec, one too many and a late one are refused', () => {
     const driver = new SupervisionDriver(abc, { childrenMax: 4 }).begin();
     expect(words(driver.run({ type: 'addChild', spec: { id: 'd', shutdown: 'infinity' } }))).toEqual(['start d']);
@@ -439,7 +439,7 @@ describe('options', () => {
       expect(answerToEnd('escalate', kind)).toEqual(['report exited c', 'stop b', 'stop a', 'escalate childFailure']);
     }
     expect(answerToEnd('restart', 'error')).toEqual(['report exited c', 'restart c']);
-    // An end that is no failure is not its business.
+    // An end that is not a failure does not concern the supervisor.
     for (const each of ['report', 'ignore', 'escalate']) expect(answerToEnd(each, 'normal')).toContain('restart c');
     expect(subAgentSpec('x', 'restart').restart).toBe('transient');
     for (const each of ['report', 'ignore', 'escalate'] as const)

@@ -1,4 +1,4 @@
-/** `troupe bench` as a user runs it, in short. No figure is held against anything: a slow machine is no failure. */
+/** `troupe bench` as a user runs it, shortened. No figure has a limit: a slow machine is not a failure. */
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -26,7 +26,7 @@ const PLAIN = paintFor(keptOutput(), {});
 
 describe('the program', () => {
   test(
-    'measures, tells what it means, and leaves nothing behind',
+    'measures, explains the figures, and leaves nothing behind',
     async () => {
       const place = await emptyDirectory();
       const { code, stdout, stderr } = await runProgram(['bench', '--seconds', '1', '--directory', place], place);
@@ -40,7 +40,7 @@ describe('the program', () => {
   );
 
   test(
-    'prints one JSON object, and its progress beside it',
+    'prints one JSON object to stdout, and its progress to stderr',
     async () => {
       const place = await emptyDirectory();
       const line = ['bench', '--seconds', '1', '--directory', place, '--calls-per-minute', '60', '--json'];
@@ -58,7 +58,7 @@ describe('the program', () => {
   );
 
   test(
-    'stopped by a signal it removes what it wrote',
+    'a run stopped by a signal removes its files',
     async () => {
       const place = await emptyDirectory();
       const program = startProgram(['bench', '--seconds', '600', '--directory', place], place);
@@ -72,7 +72,7 @@ describe('the program', () => {
 });
 
 describe('arguments', () => {
-  test('a directory that is none, and numbers that cannot be, are named', async () => {
+  test('an invalid directory and impossible numbers are named', async () => {
     const place = await emptyDirectory();
     const missing = await command(['bench', '--directory', join(place, 'none')], place);
     expect(missing).toMatchObject({ code: 2, stderr: expect.stringContaining('--directory') });
@@ -90,7 +90,7 @@ describe('arguments', () => {
 });
 
 describe('the report', () => {
-  test('agents are the half-steps of a minute over the calls each makes', () => {
+  test('agents are the half-steps of a minute divided by the calls of each agent', () => {
     expect(agentsOf(41_234, 6)).toBe(412_340);
     expect(benchText(REPORT, PLAIN)).toContain(
       'This machine drains about 41,000 half-steps/s: about 410,000 concurrent agents',
@@ -98,12 +98,12 @@ describe('the report', () => {
     expect(benchJson(REPORT)).toMatchObject({ halfStepsPerSecond: 41_234, agents: 412_340, flushMs: 0.21 });
   });
 
-  test('other work on the machine is told', () => {
+  test('other work on the machine is reported', () => {
     expect(benchText({ ...REPORT, load: 1.5 }, PLAIN)).toContain('busy with other work (load 1.5 on 2 cores)');
     expect(benchText(REPORT, PLAIN)).not.toContain('busy');
   });
 
-  test('a directory in memory is said to be no disk', () => {
+  test('a directory in memory is reported as no disk', () => {
     const text = benchText({ ...REPORT, disk: { flushMs: 0.002, isMemory: true } }, PLAIN);
     expect(text).toContain('This directory is in memory');
     expect(benchText(REPORT, PLAIN)).not.toContain('in memory');

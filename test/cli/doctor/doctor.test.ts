@@ -46,7 +46,7 @@ async function lines(path: string): Promise<readonly Line[]> {
         .map((line) => JSON.parse(line) as Line);
 }
 
-/** Every file of the store with its bytes and times: nothing may change, nothing may be added. */
+/** Every file of the store with its bytes and times, so that a test sees any change or addition. */
 async function snapshot(): Promise<Readonly<Record<string, string>>> {
   const found: Record<string, string> = {};
   for (const entry of await readdir(store, { recursive: true, withFileTypes: true })) {
@@ -57,7 +57,7 @@ async function snapshot(): Promise<Readonly<Record<string, string>>> {
   return found;
 }
 
-/** Overwrites bytes of the data file: at a place, or wherever `what` stands, as pages that are free hold copies. */
+/** Overwrites bytes of the data file: at a position, or wherever `what` is found, since free pages hold copies. */
 async function damage(what: string | number, by: Buffer): Promise<void> {
   const bytes = await readFile(data);
   if (typeof what === 'number') by.copy(bytes, what);
@@ -88,7 +88,7 @@ describe('check', () => {
     expect(await snapshot()).toEqual(before);
   });
 
-  test('F08: a turned bit of a packed row: the row and its sessions are named, and the sessions saved up to it', async () => {
+  test('F08: a flipped bit of a packed row: the row and its sessions are named, and the sessions are saved up to it', async () => {
     const journal = await openLmdbJournal({ directory: join(store, 'shard-0'), durability: 'flush' });
     const key = journal.keyOf('writer-1') ?? 0;
     const bad = Buffer.from([...Array(64).keys()]);
@@ -151,7 +151,7 @@ describe('check', () => {
     expect([code, JSON.parse(stdout)]).toMatchObject([1, { error: { code: 'store_version' } }]);
   });
 
-  test('what is no store, and words that are no action, are usage errors', async () => {
+  test('a directory that is not a store, and unknown actions, are usage errors', async () => {
     await mkdir(join(place, 'empty'));
     for (const line of [['empty'], ['nowhere'], ['chekc', 'store'], ['store', '--to', 'x'], ['salvage', 'store']]) {
       expect((await doctor(...line)).code, line.join(' ')).toBe(2);
@@ -200,7 +200,7 @@ describe('salvage', () => {
   test.each([
     ['both meta pages', 0, 2],
     ['the whole upper half of the file', 11, 10],
-  ])('F08: with %s zeroed, what lies in the other pages is found', async (_what, page, count) => {
+  ])('F08: with %s zeroed, the content of the other pages is found', async (_what, page, count) => {
     await damage(page * PAGE, Buffer.alloc(count * PAGE));
     const { code, stdout } = await doctor('salvage', 'store', '--to', 'saved', '--json');
     expect(code).toBe(1);
@@ -213,7 +213,7 @@ describe('salvage', () => {
     }
   });
 
-  test('never writes into the store, nor over what is there', async () => {
+  test('never writes into the store, nor over existing files', async () => {
     const before = await snapshot();
     for (const to of ['store', 'store/saved', place]) {
       expect((await doctor('salvage', 'store', '--to', to)).code, to).toBe(2);
@@ -223,7 +223,7 @@ describe('salvage', () => {
 });
 
 describe('stats', () => {
-  test('counts what is there', async () => {
+  test('counts the contents of the store', async () => {
     const { code, stdout } = await doctor('stats', 'store', '--json');
     expect(code).toBe(0);
     expect(JSON.parse(stdout)).toMatchObject({

@@ -1,4 +1,7 @@
-/** Goal: a review that is ended on the way ends as a whole. Method: the review over a runtime in memory whose model never answers. */
+/**
+ * Goal: a review that is closed before its end ends as a whole. Method: the review over a runtime in memory with a
+ * model that never answers.
+ */
 import { expect, test } from 'vitest';
 import { reviewOptions } from '../../../src/cli/review/agents.ts';
 import { runReview } from '../../../src/cli/review/command.ts';
@@ -7,7 +10,7 @@ import { gatedModel, runtimeKit } from '../../support/runtime-kit.ts';
 
 const kit = runtimeKit();
 
-test('F13: closed while readers are still spawned, it rejects once, and no reader that was waited for is left to reject alone', async () => {
+test('F13: closed while readers are still being spawned, it rejects once, without unhandled rejections of its readers', async () => {
   const order: ReviewOrder = { directory: process.cwd(), model: 'scripted', limit: 60 };
   const id = reviewId(order);
   const files = Array.from({ length: 60 }, (_, index) => ({ path: `file-${index}.ts`, bytes: 10 }));
@@ -36,7 +39,7 @@ test('F13: closed while readers are still spawned, it rejects once, and no reade
   });
   await expect(review).rejects.toMatchObject({ code: 'cancelled' });
   await closing;
-  // Told at the end of a turn of the loop in which nobody listened.
+  // Node reports an unhandled rejection at the end of a tick.
   await new Promise((resolve) => setImmediate(resolve));
   process.off('unhandledRejection', unhandled);
   expect(alone).toEqual([]);

@@ -1,4 +1,4 @@
-/** Goal: the scripted model of a review answers from the request alone: pages, a report, the index. */
+/** Goal: the scripted model of a review derives its answers from the request alone: pages, a report, the index. */
 import { describe, expect, test } from 'vitest';
 import type { ContentBlock } from '../../../src/base/messages.ts';
 import { answer } from '../../../src/cli/review/model.ts';
@@ -34,14 +34,14 @@ describe('a reader', () => {
     expect(answer(request([task]))).toEqual({ toolUse: { name: 'read_file', input: { path: 'src/a.ts' } } });
   });
 
-  test('goes on while the result says that there is more', () => {
+  test('asks for the next page while the result says that there is more', () => {
     const page = 'export const a = 1;\n\n[Showing lines 1-1 of 3. Use offset=2 to continue.]';
     expect(answer(request([task, ...called('1', 'read_file', page)]))).toEqual({
       toolUse: { name: 'read_file', input: { path: 'src/a.ts', offset: 2 } },
     });
   });
 
-  test('reports what the pages held, without the hints between them', () => {
+  test('reports the content of the pages, without the hints between them', () => {
     const first = 'export const a = 1;\n\n[Showing lines 1-1 of 3. Use offset=2 to continue.]';
     const messages = [
       task,
@@ -55,7 +55,7 @@ describe('a reader', () => {
     expect(answer(request(messages))).toEqual({ toolUse: { name: 'mark_goal_completed', input: { result: report } } });
   });
 
-  test('stops asking at the bound on pages and says what it did not read', () => {
+  test('stops asking at the bound on pages, and names the part it did not read', () => {
     const messages = [task];
     for (let page = 1; page <= 13; page += 1) {
       messages.push(
@@ -69,7 +69,7 @@ describe('a reader', () => {
     expect(JSON.stringify(answer(request(messages)))).toContain('note: 13 of 99 lines read');
   });
 
-  test('tells of a file that cannot be read, and of an empty one', () => {
+  test('reports an unreadable file, and an empty one', () => {
     const failed = called('1', 'read_file', '{"error":"File not found: src/a.ts"}', true);
     expect(answer(request([task, ...failed]))).toEqual({
       toolUse: { name: 'mark_goal_completed', input: { result: 'file: src/a.ts\nerror: File not found: src/a.ts' } },
@@ -79,7 +79,7 @@ describe('a reader', () => {
     );
   });
 
-  test('once it has reported it answers in words and says that it is scripted', () => {
+  test('after its report it answers in words, and says that it is scripted', () => {
     const messages = [
       task,
       ...called('1', 'read_file', 'x();'),
@@ -125,7 +125,7 @@ describe('the reviewer', () => {
     ...order.flatMap((index) => deliveries[index] ?? []),
   ];
 
-  test('makes the index of the plan from what was delivered, and says that it is scripted', () => {
+  test('makes the index of the plan from the delivered reports, and says that it is scripted', () => {
     const index = String(answer(request(messagesOf([0, 1, 2]))));
     expect(index).toMatch(/^Review index of project\nWritten by a scripted model/);
     expect(index).toMatch(/^src\/ +lines/m);
@@ -141,20 +141,20 @@ describe('the reviewer', () => {
     expect(Math.max(...index.split('\n').map((line) => line.length))).toBeLessThanOrEqual(79);
   });
 
-  test('the index does not depend on the order of deliveries, and mentions no child', () => {
+  test('the index does not depend on the order of deliveries, and names no child', () => {
     const index = answer(request(messagesOf([0, 1, 2])));
     expect(answer(request(messagesOf([2, 1, 0])))).toBe(index);
     expect(String(index)).not.toContain('@');
   });
 
-  test('of two reports on one file the one with figures counts', () => {
+  test('if a file has two reports, the one with figures counts', () => {
     const late = called('4', 'from_agent-5', report('src/gone.ts', 'export const back = 1;\n'));
     const before = String(answer(request([...messagesOf([0, 1]), ...late, ...(deliveries[2] ?? [])])));
     expect(before).toMatch(/^ {2}gone\.ts +1$/m);
     expect(String(answer(request([...messagesOf([0, 1, 2]), ...late])))).toBe(before);
   });
 
-  test('an agent of neither kind is told what the model is', () => {
+  test('any other agent receives an answer that names the model', () => {
     expect(answer(request([{ role: 'user', content: 'Hello' }]))).toContain('scripted model');
   });
 });

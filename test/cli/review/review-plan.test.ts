@@ -1,4 +1,7 @@
-/** Goal: the files of a directory become a plan with a usable, unique reader each, and the plan survives being a message. */
+/**
+ * Goal: the files of a directory become a plan with a valid, unique reader for each file. The plan can be read back
+ * from its message.
+ */
 import { chmod, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import fc from 'fast-check';
@@ -11,7 +14,7 @@ import { directoryWith } from '../support/program.ts';
 const order = { directory: '/d', model: 'scripted', limit: 500 } as const;
 
 describe('the walk', () => {
-  test('finds text files of source names, by path, and leaves out what belongs to others', async () => {
+  test('finds text files with source names, by path, and skips hidden files, dependencies and builds', async () => {
     const root = await directoryWith({
       'b.ts': 'b',
       'a/z.py': 'z',
@@ -35,7 +38,7 @@ describe('the walk', () => {
     });
   });
 
-  test('passes over what is too large, binary, or cannot be opened, and follows no link', async () => {
+  test('skips files that are too large, binary or unreadable, and follows no link', async () => {
     const root = await directoryWith({
       'ok.ts': 'ok',
       'large.ts': 'x'.repeat(200_001),
@@ -49,17 +52,17 @@ describe('the walk', () => {
     const { files, passedOver } = await findSourceFiles(root);
     const paths = files.map(({ path }) => path).filter((path) => path !== 'locked.ts');
     expect(paths).toEqual(['limit.ts', 'ok.ts']);
-    // Who may read everything reads that file too.
+    // A user who may read everything reads that file too.
     expect(passedOver.filter((path) => path !== 'locked.ts')).toEqual(['film.ts', 'large.ts']);
   });
 
-  test('rejects for a directory that is not there', async () => {
+  test('rejects for a missing directory', async () => {
     await expect(findSourceFiles('/nonexistent/directory')).rejects.toThrow('ENOENT');
   });
 });
 
 describe('the plan', () => {
-  test('gives every file a valid nickname of its own, whatever its path', () => {
+  test('gives every file a valid, unique nickname, whatever its path', () => {
     const part = fc.oneof(
       fc.stringMatching(/^[\w.-]{1,20}$/),
       fc.string({ minLength: 1, maxLength: 8, unit: 'grapheme' }),
@@ -78,7 +81,7 @@ describe('the plan', () => {
     );
   });
 
-  test('names readers by the end of the path; the limit cuts, and what is left out is counted', () => {
+  test('names readers by the end of the path; the limit cuts the plan, and the files left out are counted', () => {
     const files = ['src/runtime/shard.ts', 'src/melete.ts', '1.ts', 'src/runtime/shard.js'].map((path) => ({
       path,
       bytes: 1,
@@ -96,7 +99,7 @@ describe('the plan', () => {
     expect(plan.leftOut).toBe(2);
   });
 
-  test('is read back from its message; other messages hold none', () => {
+  test('is read back from its message; other messages hold no plan', () => {
     const plan = planReview(order, { files: [{ path: 'a "b".ts', bytes: 3 }], passedOver: [], isCut: false });
     expect(planOf(planMessage(plan))).toEqual(plan);
     for (const text of ['{"plan":', '{"plan":2}', 'hello']) expect(planOf([{ type: 'text', text }])).toBeUndefined();

@@ -1,4 +1,4 @@
-/** Goal: the rules of the scripted review find what stands in a file, and a report says it so that it can be read back. */
+/** Goal: the rules of the scripted review find the content of a file, and a report of it can be read back. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { analyseSource } from '../../../src/cli/review/source-analysis.ts';
@@ -48,7 +48,7 @@ export async function drain(queue: Queue): Promise<void> {
 describe('a script', () => {
   const facts = analyseSource('lib/queue.ts', SCRIPT);
 
-  test('summary is the first sentence of the comment it opens with', () => {
+  test('the summary is the first sentence of the opening comment', () => {
     expect(facts.summary).toBe('Queues of work.');
     expect(analyseSource('a.ts', '\n// One line\n// and more\n\n// not this\nx();\n').summary).toBe(
       'One line and more',
@@ -73,14 +73,14 @@ describe('a script', () => {
     expect(analyseSource('a.ts', 'export default 7;\n').exports).toEqual(['default']);
   });
 
-  test('the longest function is found with its extent, calls are not taken for functions', () => {
+  test('the longest function is found with its extent, and calls are not taken for functions', () => {
     expect(facts.longest).toEqual({ name: 'add', lines: 10, at: SCRIPT.split('\n').indexOf('  add(') + 1 });
     const call =
       'function short() {\n  return 1;\n}\nconst value = [\n  1,\n  2,\n  3,\n  4,\n];\n  long(\n    1,\n    2,\n    3,\n  );\n';
     expect(analyseSource('a.ts', call).longest).toEqual({ name: 'short', lines: 3, at: 1 });
   });
 
-  test('marks stand at the start of a comment', () => {
+  test('marks count at the start of a comment', () => {
     expect(facts.marks).toEqual([`TODO at line ${SCRIPT.split('\n').indexOf('// TODO: bound it') + 1}`]);
     expect(analyseSource('a.ts', 'const todo = "TODO";\n// words about a TODO\n/* FIXME */\n').marks).toEqual([
       'FIXME at line 3',
@@ -112,7 +112,7 @@ test('other languages: names, functions by indentation, comments', () => {
 });
 
 describe('a report', () => {
-  test('is read back as it was written', () => {
+  test('is read back as written', () => {
     const word = fc.stringMatching(/^[\w$./-]{1,12}$/);
     const names = fc.uniqueArray(word, { maxLength: 60 });
     const facts = fc.record({
@@ -136,7 +136,7 @@ describe('a report', () => {
     );
   });
 
-  test('any text is a report or none, and no report throws', () => {
+  test('any text is a report or none, and parsing never throws', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (text) => {
         const report = reportOf('a.ts', analyseSource('a.ts', text));

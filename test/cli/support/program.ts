@@ -1,4 +1,4 @@
-/** The program in a process of its own, as built, which is what a user runs; and directories for it to work on. */
+/** The program in a separate process, as built, which is what a user runs; and directories for it to work on. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdir, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -8,7 +8,7 @@ import { onTestFinished } from 'vitest';
 
 const MAIN = fileURLToPath(new URL('../../../dist/src/cli/main.js', import.meta.url));
 
-/** How a process ended. */
+/** The end of a process. */
 export interface Ended {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
@@ -19,14 +19,17 @@ export interface Ended {
 /** A running program. */
 export interface Program {
   readonly process: ChildProcess;
-  /** What it wrote on stdout so far. */
+  /** Its output on stdout so far. */
   readonly stdout: () => string;
   /** Resolves once stdout holds a text, or the process ended. */
   readonly wrote: (text: string) => Promise<void>;
   readonly ended: Promise<Ended>;
 }
 
-/** Starts the program without a key, unless `environment` has one. It is killed with the test. `main`: default, as built here. */
+/**
+ * Starts the program without a key, unless `environment` has one. It is killed with the test. `main`: default, the
+ * program built here.
+ */
 export function startProgram(
   line: readonly string[],
   directory: string,
@@ -80,7 +83,7 @@ export function runProgram(...parameters: Parameters<typeof startProgram>): Prom
   return startProgram(...parameters).ended;
 }
 
-/** An empty directory, gone after the test. */
+/** An empty directory, removed after the test. */
 export async function emptyDirectory(): Promise<string> {
   const directory = await realpath(await mkdtemp(join(tmpdir(), 'troupe-cli-')));
   onTestFinished(() => rm(directory, { recursive: true, force: true }));

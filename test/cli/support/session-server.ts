@@ -1,4 +1,7 @@
-/** The routes of the HTTP interface that `troupe top` and `troupe tail` ask, over a runtime, on the loopback address. Gone with the test. */
+/**
+ * The routes of the HTTP interface that `troupe top` and `troupe tail` request, over a runtime, on the loopback
+ * address. It is closed with the test.
+ */
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
@@ -7,11 +10,11 @@ import type { Runtime } from '../../../src/index.ts';
 /** A running server. */
 export interface SessionServer {
   readonly url: string;
-  /** Paths asked so far. */
+  /** Paths requested so far. */
   readonly asked: readonly string[];
 }
 
-/** `token`: what a request must bring, if anything. */
+/** `token`: required in each request, if given. */
 export async function sessionServer(runtime: Runtime, token?: string): Promise<SessionServer> {
   const asked: string[] = [];
   const answer = async (path: string): Promise<readonly [number, unknown]> => {

@@ -1,4 +1,4 @@
-/** A store's whole log, read record by record: what was answered, what was delivered, once or twice. */
+/** A store's whole log, read record by record: which calls were answered and which reports delivered, once or twice. */
 import { openJournal } from '../../../src/journal/open-journal.ts';
 import { acquireStoreLock } from '../../../src/journal/store/lock.ts';
 import { readManifest, shardDirectory } from '../../../src/journal/store/manifest.ts';

@@ -1,11 +1,13 @@
-/** Surroundings of a command that runs in the test's own process: what it writes is kept, signals are sent by hand. */
+/**
+ * Surroundings of a command that runs in the process of the test: its output is kept, and the test sends the signals.
+ */
 import { runCommandLine } from '../../../src/cli/command-line.ts';
 import type { Output, StopSignal, Surroundings } from '../../../src/cli/surroundings.ts';
 
-/** An output whose text is kept. */
+/** An output that keeps its text. */
 export interface KeptOutput extends Output {
   readonly text: () => string;
-  /** Changes the size and tells of it. */
+  /** Changes the size and notifies the listeners. */
   readonly resize: (columns: number, rows: number) => void;
 }
 
@@ -38,14 +40,14 @@ export function keptOutput(isTerminal = false, columns = 80, rows = 24): KeptOut
   };
 }
 
-/** Surroundings in a directory, with the means to look at them. */
+/** Surroundings in a directory, with access to their outputs and handlers. */
 export interface TestSurroundings extends Surroundings {
   readonly stdout: KeptOutput;
   readonly stderr: KeptOutput;
   readonly signal: (signal: StopSignal) => void;
-  /** The process ends. */
+  /** Runs the handlers of the process's exit. */
   readonly exit: () => void;
-  /** Handlers that are still there. */
+  /** Handlers still registered. */
   readonly handlers: () => number;
 }
 
@@ -85,12 +87,12 @@ export function testSurroundings(
   };
 }
 
-/** A text in pieces that end anywhere, as a pipe hands it over. */
+/** A text in pieces cut anywhere, as a pipe delivers it. */
 async function* piecesOf(text: string): AsyncGenerator<string, void, undefined> {
   for (let from = 0; from < text.length; from += 100) yield text.slice(from, from + 100);
 }
 
-/** What a command line came to. */
+/** The outcome of a command line. */
 export interface Outcome {
   readonly code: number;
   readonly stdout: string;

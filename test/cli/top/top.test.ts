@@ -1,4 +1,7 @@
-/** Goal: `top` over a running server and over a directory nobody has open: order, widths, rates, ends. Method: the command in place. */
+/**
+ * Goal: `top` over a running server and over a directory that is not open elsewhere: order, widths, rates, ends.
+ * Method: the command in place.
+ */
 import { expect, test } from 'vitest';
 import { runCommandLine } from '../../../src/cli/command-line.ts';
 import { paintFor } from '../../../src/cli/surroundings.ts';
@@ -20,7 +23,7 @@ function row(
   return { id, agent: 'a', state: 'idle', mailbox: 0, updatedAt: 0, ...fields };
 }
 
-test('orders by what was asked for, then by what is at work, then by id', () => {
+test('orders by the requested column, then working sessions first, then by id', () => {
   const rows = [row('b'), row('a'), row('c', { mailbox: 2 }), row('d', { state: 'awaiting' }), row('e', { rate: 9 })];
   const ids = (order: 'mailbox' | 'rate' | 'age'): string =>
     inOrder(rows, order)
@@ -54,7 +57,7 @@ test.each([20, 40, 80, 200])('no line is wider than a terminal of %d columns', (
   for (const line of lines) expect(line.length).toBeLessThan(Math.max(columns, 1));
 });
 
-test('a running server, once: sessions at work first, the counters, no colour where nobody watches', async () => {
+test('a running server, once: sessions at work first, the counters, no colour without a terminal', async () => {
   const model = gatedModel();
   const runtime = await kit.open({ provider: model.provider });
   const { url } = await sessionServer(runtime);
@@ -74,7 +77,7 @@ test('a running server, once: sessions at work first, the counters, no colour wh
   expect(stdout).not.toContain(ESCAPE);
 });
 
-test('--json looks again and again until it is stopped, with rates from two looks', async () => {
+test('--json samples until it is stopped, with rates from two samples', async () => {
   const runtime = await kit.open({ provider: scripted({ rules: [], otherwise: 'ok' }) });
   const { url } = await sessionServer(runtime);
   await runtime.session('s').ask('one');
@@ -97,7 +100,7 @@ test('--json looks again and again until it is stopped, with rates from two look
   expect(surroundings.handlers()).toBe(0);
 });
 
-test('in a terminal the table is drawn over itself, fits the screen, and gives the cursor back', async () => {
+test('in a terminal the table is drawn over itself, fits the screen, and restores the cursor', async () => {
   const runtime = await kit.open({ provider: scripted({ rules: [], otherwise: 'ok' }) });
   const { url } = await sessionServer(runtime);
   for (let session = 0; session < 20; session += 1) await runtime.session(`s-${session}`).ask('hi');
@@ -119,7 +122,7 @@ test('in a terminal the table is drawn over itself, fits the screen, and gives t
   expect(plain.text()).not.toContain(ESCAPE);
 });
 
-test('a directory is looked at once, and not while somebody has it open', async () => {
+test('a directory is read once, and refused while it is open', async () => {
   const directory = await emptyDirectory();
   const runtime = await kit.open({ directory, provider: scripted({ rules: [], otherwise: 'ok' }) });
   await runtime.session('s').ask('hi');
@@ -127,12 +130,12 @@ test('a directory is looked at once, and not while somebody has it open', async 
   expect(busy).toMatchObject({ code: 1, stderr: expect.stringContaining('--url') });
   await runtime.close();
   const { code, stdout } = await command(['top', '--data', directory], '/');
-  expect([code, stdout.includes('nobody has it open'), stdout.includes('s  ')]).toEqual([0, true, true]);
+  expect([code, stdout.includes('no process has it open'), stdout.includes('s  ')]).toEqual([0, true, true]);
   const { stdout: json } = await command(['top', '--data', directory, '--json'], '/');
   expect(JSON.parse(json)).toMatchObject({ sessions: [{ id: 's', state: 'idle', mailbox: 0 }] });
 });
 
-test('the token comes from the option or the environment; what is wrong is said', async () => {
+test('the token comes from the option or the environment; errors are reported', async () => {
   const runtime = await kit.open({ provider: scripted({ rules: [], otherwise: 'ok' }) });
   const { url } = await sessionServer(runtime, 'letmein');
   expect(await command(['top', '--url', url], '/')).toMatchObject({

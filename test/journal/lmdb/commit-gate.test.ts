@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { CommitGate } from '../../../src/journal/lmdb/commit-gate.ts';
 
-/** A gate over lists, whose writes end when the test says so. */
+/** A gate over lists; the test decides when its writes end. */
 class GateDriver {
   readonly writes: { readonly items: readonly string[]; end(error?: Error): void }[] = [];
   readonly log: string[] = [];
@@ -40,7 +40,7 @@ class GateDriver {
     );
   }
 
-  /** The end of a turn of the loop. */
+  /** The end of a tick. */
   turn(): void {
     const run = this.#scheduled;
     this.#scheduled = undefined;
@@ -58,7 +58,7 @@ class GateDriver {
 }
 
 describe('the gate', () => {
-  test('G2: callers of one turn share a write; who comes during it rides the next, which starts when it ends', async () => {
+  test('G2: callers of one tick share a write; a caller that arrives during it rides the next, which starts when it ends', async () => {
     const driver = new GateDriver();
     void driver.put('a');
     void driver.put('b');
@@ -76,7 +76,7 @@ describe('the gate', () => {
     expect(driver.log).toEqual(['written ab', 'resumed a', 'resumed b', 'written c', 'resumed c']);
   });
 
-  test('G2: what a waiter puts as it resumes is in the write that follows, with what came before', async () => {
+  test('G2: an append by a resuming waiter is in the write that follows, with the appends before it', async () => {
     const driver = new GateDriver();
     void driver.put('a').then(() => driver.put('c'));
     driver.turn();
@@ -86,7 +86,7 @@ describe('the gate', () => {
     expect(driver.items).toEqual([['a'], ['b', 'c']]);
   });
 
-  test('G3: who has put nothing since waits for the write under way, and for nothing when there is none', async () => {
+  test('G3: a caller without appends waits for the write under way, or for nothing if there is none', async () => {
     const driver = new GateDriver();
     await driver.wait('idle');
     void driver.put('a');
@@ -99,7 +99,7 @@ describe('the gate', () => {
     expect(driver.items).toEqual([['a']]);
   });
 
-  test('G2: what nobody waits for is not written, but rides with what somebody does', async () => {
+  test('G2: a batch without waiters is not written alone, but rides with one that has a waiter', async () => {
     const driver = new GateDriver();
     driver.gate.open.push('claim');
     driver.turn();
@@ -112,7 +112,7 @@ describe('the gate', () => {
     expect(driver.items).toEqual([['claim', 'step']]);
   });
 
-  test('G1: full batches are written one at a time, in order, though nobody waits', async () => {
+  test('G1: full batches are written one at a time, in order, even without waiters', async () => {
     const driver = new GateDriver();
     for (const item of ['a', 'b', 'c']) {
       driver.gate.open.push(item);
@@ -128,7 +128,7 @@ describe('the gate', () => {
     expect(driver.log.at(-1)).toBe('resumed all');
   });
 
-  test('G5: a refused write drops the queue, rejects all its waiters and whoever comes, until reset', async () => {
+  test('G5: a refused write drops the queue and rejects all its waiters and later callers, until reset', async () => {
     const driver = new GateDriver();
     void driver.put('a');
     driver.turn();
@@ -148,7 +148,7 @@ describe('the gate', () => {
     expect(driver.log.at(-1)).toBe('resumed d');
   });
 
-  test('G3: find looks at the newest batch first, each at the oldest', () => {
+  test('G3: find reads the newest batch first, each reads the oldest first', () => {
     const driver = new GateDriver();
     driver.gate.open.push('old');
     driver.gate.seal();

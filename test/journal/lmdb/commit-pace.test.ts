@@ -1,4 +1,4 @@
-// Goal: commits run on the session thread only where that is short, and leave it when it is not. Pure.
+// Goal: commits run on the session thread only while they are short there, and leave it when they are not. Pure.
 import { expect, test } from 'vitest';
 import { COMMIT_HERE_BYTES_MAX, COMMIT_HERE_MS_MAX } from '../../../src/base/bounds.ts';
 import { CommitPace } from '../../../src/journal/lmdb/commit-pace.ts';
@@ -6,14 +6,14 @@ import { CommitPace } from '../../../src/journal/lmdb/commit-pace.ts';
 const QUICK_MS = COMMIT_HERE_MS_MAX / 4;
 const SLOW_MS = COMMIT_HERE_MS_MAX * 4;
 
-/** A pace that has seen a quick device. */
+/** A pace that has measured a fast device. */
 function quickPace(): CommitPace {
   const pace = new CommitPace();
   for (let commit = 0; commit < 10; commit += 1) pace.tookThere(100, QUICK_MS);
   return pace;
 }
 
-test('P2: no commit runs here before quick ones were seen on the writer thread', () => {
+test('P2: no commit runs here before fast ones were seen on the writer thread', () => {
   const pace = new CommitPace();
   expect(pace.isHere(1)).toBe(false);
   for (let commit = 0; commit < 100; commit += 1) pace.tookThere(100, SLOW_MS);
@@ -29,20 +29,20 @@ test('P1: a large commit never runs here', () => {
   expect(pace.isHere(COMMIT_HERE_BYTES_MAX + 1)).toBe(false);
 });
 
-/** Slow commits here, one after another, until they run on the writer thread. */
+/** Runs slow commits here, one after another, until they move to the writer thread. */
 function slowDown(pace: CommitPace): number {
   let slow = 0;
   for (; pace.isHere(1); slow += 1) pace.tookHere(SLOW_MS);
   return slow;
 }
 
-test('P2: a slow commit now and then changes nothing', () => {
+test('P2: an occasional slow commit changes nothing', () => {
   const pace = quickPace();
   for (let commit = 0; commit < 10_000; commit += 1) pace.tookHere(commit % 20 === 0 ? SLOW_MS : QUICK_MS);
   expect(pace.isHere(1)).toBe(true);
 });
 
-test('P2: after slow commits here the next ones run on the writer thread, and only so many of them', () => {
+test('P2: after slow commits here a bounded number of commits run on the writer thread', () => {
   const pace = quickPace();
   expect(slowDown(pace)).toBeLessThan(5);
   let away = 0;

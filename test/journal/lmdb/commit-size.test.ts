@@ -1,4 +1,4 @@
-/** Goal: no commit writes more pages than are made ready for it (D1 of `src/journal/lmdb/data-file.ts`). */
+/** Goal: no commit writes more pages than are prepared for it (D1 of `src/journal/lmdb/data-file.ts`). */
 import { rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -25,7 +25,7 @@ function usedBytes(path: string): number {
   return (lastPage + 1) * pageBytes;
 }
 
-test('D1: 400 commits of every kind end in pages that were made ready before, with blocks behind them', async () => {
+test('D1: 400 commits of every kind end in pages that were prepared before, with blocks behind them', async () => {
   const random = new SeededRandom(20_261_122);
   const path = join(directory, 'data.mdb');
   const journal = await openLmdbJournal({ directory, durability: 'flush' });
@@ -47,10 +47,10 @@ test('D1: 400 commits of every kind end in pages that were made ready before, wi
     await journal.flushed();
     const after = await stat(path);
     expect(usedBytes(path), `commit ${commit}`).toBeLessThanOrEqual(after.size);
-    // Of a file that did not grow: LMDB itself would have made it longer.
+    // These pages are of a file that did not grow: LMDB itself would have made it longer.
     if (after.size === before.size) expect(usedBytes(path)).toBeLessThanOrEqual(before.size);
     if (process.platform !== 'win32') expect(after.blocks * 512, 'no holes').toBeGreaterThanOrEqual(after.size);
-    // The file grows in whole pieces, and nothing else makes it longer: LMDB never wrote behind its end.
+    // The file grows in whole pieces, and nothing else extends it: LMDB never wrote beyond its end.
     expect(after.size % (256 * 1024)).toBe(0);
   }
   await journal.close();

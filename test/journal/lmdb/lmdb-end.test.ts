@@ -1,4 +1,5 @@
-// Goal: whoever ends a thread, or the process, in the middle of a commit of that thread gets an end, and a whole commit. Real threads, real files.
+// Goal: a thread or a process may be ended in the middle of a commit of that thread. The end happens, and the commit is
+// whole. Real threads, real files.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { rm } from 'node:fs/promises';
@@ -50,7 +51,7 @@ describe('L6: ended in the middle of a commit', () => {
     expect(await textsOf(directory)).toEqual([how]);
   });
 
-  test('N2: the process is listened to while such a thread lives, and no longer', async () => {
+  test('N2: the exit of the process has a listener while such a thread lives, and no longer', async () => {
     const before = process.listenerCount('exit');
     const { thread } = await startHeldCommits(directory);
     expect(process.listenerCount('exit')).toBe(before + 1);
@@ -59,7 +60,7 @@ describe('L6: ended in the middle of a commit', () => {
   });
 });
 
-describe('L6: where commits run', () => {
+describe('L6: the thread that runs commits', () => {
   const gateOf = (isTold: boolean): { readonly gate: ThreadGate; readonly entered: () => number; close(): void } => {
     let entered = 0;
     let isClosed = false;
@@ -76,7 +77,7 @@ describe('L6: where commits run', () => {
     };
   };
 
-  test('a thread that may be ended unasked leaves its commits to the writer thread', async () => {
+  test('a thread that may be ended without notice leaves its commits to the writer thread', async () => {
     vi.spyOn(CommitPace.prototype, 'isHere').mockReturnValue(true);
     for (const isTold of [true, false]) {
       const { gate, entered } = gateOf(isTold);
@@ -90,15 +91,15 @@ describe('L6: where commits run', () => {
     expect(await textsOf(directory)).toEqual(['true', 'false']);
   });
 
-  test('a thread below another one counts on nothing; the main thread is told', async () => {
+  test('a thread below another one relies on no notice; the main thread receives it', async () => {
     const { thread } = await startHeldCommits(directory);
     expect(await thread.endpoint.call('isTold', 0)).toBe(false);
     await thread.exit();
-    // The tests' own process runs them on its main thread.
+    // The tests' process runs them on its main thread.
     expect(new ExitLatch().isTold).toBe(true);
   });
 
-  test('behind a closed gate a commit still becomes durable, and a store is not opened any more', async () => {
+  test('behind a closed gate a commit still becomes durable, and a store can no longer be opened', async () => {
     vi.spyOn(CommitPace.prototype, 'isHere').mockReturnValue(true);
     const { gate, entered, close } = gateOf(true);
     const journal = await openLmdbJournal({ directory, durability: 'flush', gate });
@@ -116,7 +117,7 @@ describe('L6: where commits run', () => {
 });
 
 describe('EndGate', () => {
-  test('N1: whoever is inside keeps the closing waiting, for its bounded time; nobody comes in again', () => {
+  test('N1: a commit inside delays the closing for its bounded time; none enters again', () => {
     const gate = new ExitLatch();
     const other = new ExitLatch(gate.memory);
     expect(other.enter()).toBe(true);
@@ -127,7 +128,7 @@ describe('EndGate', () => {
     gate.close();
   });
 
-  test('N1: an empty gate is closed at once; until then whoever left comes in again', () => {
+  test('N1: an empty gate closes at once; until then a thread that left may enter again', () => {
     const gate = new ExitLatch();
     expect(gate.enter()).toBe(true);
     gate.leave();

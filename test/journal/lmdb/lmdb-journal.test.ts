@@ -32,7 +32,7 @@ function openStore(): Promise<Journal> {
   return openLmdbJournal({ directory, durability: 'flush' });
 }
 
-/** A closed store with `turns` flushed turns of one session `a`. */
+/** A closed store with `turns` flushed transitions of one session `a`. */
 async function makeStore(turns: number, bytes = 2_000): Promise<string> {
   const journal = await openStore();
   const key = journal.intern('a');
@@ -42,7 +42,7 @@ async function makeStore(turns: number, bytes = 2_000): Promise<string> {
   }
   await journal.close();
   const path = join(directory, 'data.mdb');
-  // Without the room that is kept behind the pages: these tests are about the pages.
+  // Without the reserve behind the pages: these tests are about the pages.
   await truncate(path, bytesOfPages(path));
   return path;
 }
@@ -60,7 +60,7 @@ async function digest(path: string): Promise<string> {
     .digest('hex');
 }
 
-/** Opening rejects with `StoreCorruptError` that names the path and a reason, and leaves the file as it is. */
+/** Opening rejects with `StoreCorruptError` that names the path and a reason, and leaves the file unchanged. */
 async function expectCorrupt(path: string): Promise<void> {
   const before = await digest(path);
   const error: unknown = await openStore().then(
@@ -78,7 +78,7 @@ async function expectCorrupt(path: string): Promise<void> {
   expect(await digest(path)).toBe(before);
 }
 
-describe('F08: a store that is not ours or not whole', () => {
+describe('F08: a foreign or incomplete store', () => {
   test('an empty file', async () => {
     const path = await makeStore(5);
     await truncate(path, 0);
@@ -110,7 +110,7 @@ describe('F08: a store that is not ours or not whole', () => {
     await (await openStore()).close();
   });
 
-  test('a file cut at every page never opens as a smaller store and never ends the process', async () => {
+  test('a file cut at any page never opens as a smaller store and never ends the process', async () => {
     const path = await makeStore(40);
     const whole = await readFile(path);
     let refused = 0;
@@ -131,7 +131,7 @@ describe('F08: a store that is not ours or not whole', () => {
     await expectCorrupt(path);
   });
 
-  test('a file that is shorter only by pages nobody needs is whole', async () => {
+  test('a file that lacks only unused pages is whole', async () => {
     const path = await makeStore(3);
     const journal = await openStore();
     const address = journal.putBlob(noiseText(400_000));
@@ -156,17 +156,17 @@ describe('F08: a store that is not ours or not whole', () => {
     await expectCorrupt(join(directory, 'data.mdb'));
   });
 
-  test('the data file is gone and its lock file is still there: no silent new start', async () => {
+  test('the data file is gone and its lock file remains: no silent new start', async () => {
     const path = await makeStore(3);
     await rm(path);
     await expect(openStore()).rejects.toBeInstanceOf(StoreCorruptError);
     expect(await readdir(directory)).toEqual(['lock.mdb']);
   });
 
-  test('a turned bit in a row is an error of the read that meets it', async () => {
+  test('a flipped bit in a row is an error of the read that meets it', async () => {
     const path = await makeStore(3, 100_000);
     const whole = await readFile(path);
-    // Nearly all of the file is the three rows.
+    // The three rows fill nearly all of the file.
     const at = whole.length >> 1;
     whole.writeUInt8(whole.readUInt8(at) ^ 1, at);
     await writeFile(path, whole);
@@ -180,7 +180,7 @@ describe('F08: a store that is not ours or not whole', () => {
     await journal.close();
   });
 
-  test('a killed birth leaves nothing that is met as a store', async () => {
+  test('a creation that was killed leaves nothing that opens as a store', async () => {
     const birth = join(directory, 'creating');
     await mkdir(birth);
     for (const file of ['data.mdb', 'lock.mdb']) await writeFile(join(birth, file), 'half');
@@ -191,7 +191,7 @@ describe('F08: a store that is not ours or not whole', () => {
 });
 
 describe('F11: a store of a newer version', () => {
-  test('is refused with what was found and what is supported, and not written', async () => {
+  test('is refused with the found and the supported format, and not written', async () => {
     const path = await makeStore(3);
     const environment = openLmdb({ path: directory, overlappingSync: false });
     const meta = environment.openDB({ name: 'meta', encoding: 'string', useVersions: true });
@@ -208,7 +208,7 @@ describe('F11: a store of a newer version', () => {
 });
 
 describe('F12: a store of format 1', () => {
-  test('goes on as one of our format: what was there and what comes is read, and an older library would refuse it', async () => {
+  test('is used as one of our format: old and new content is read, and an older library would refuse it', async () => {
     const path = await makeStore(3);
     const environment = openLmdb({ path: directory, overlappingSync: false });
     const meta = environment.openDB({ name: 'meta', encoding: 'string', useVersions: true });
@@ -231,7 +231,7 @@ describe('F12: a store of format 1', () => {
 });
 
 describe('the store on disk', () => {
-  test('J1: packed or not, whatever is appended is read back as from a list, by tail and by session, also after a reopen', async () => {
+  test('J1: packed or not, every append is read back as from a list, by tail and by session, also after a reopen', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.record({ session: fc.nat(3), kind: fc.nat(5), length: fc.nat(6_000) }), {
@@ -268,7 +268,7 @@ describe('the store on disk', () => {
     );
   });
 
-  test('what sessions say takes less room than they said', async () => {
+  test('stored sessions take less room than their texts', async () => {
     const path = join(directory, 'data.mdb');
     const journal = await openStore();
     const key = journal.intern('a');
@@ -280,11 +280,11 @@ describe('the store on disk', () => {
       await journal.flushed();
     }
     await journal.close();
-    // One row a page would be five times as much as the data packed.
+    // One row a page would be five times as much as the packed data.
     expect(bytesOfPages(path)).toBeLessThan(2_000 * data.length * 0.5);
   });
 
-  test('J1: turns of one flush are packed, 64 a row, and the statistics say so', async () => {
+  test('J1: transitions of one flush are packed, 64 a row, and the statistics say so', async () => {
     const journal = await openStore();
     const key = journal.intern('a');
     const positions = Array.from({ length: ROW_TURNS_MAX * 3 + 1 }, () => journal.append([{ key, data: '1' }]));
@@ -295,7 +295,7 @@ describe('the store on disk', () => {
     await journal.close();
   });
 
-  test('G1: more than one flush takes is written in several, though nobody waits between', async () => {
+  test('G1: a flush too large for one write is written in several, even without waiters in between', async () => {
     const journal = await openStore();
     const key = journal.intern('a');
     const data = JSON.stringify('x'.repeat(FLUSH_BYTES_MAX / 16));
@@ -309,7 +309,7 @@ describe('the store on disk', () => {
     await again.close();
   });
 
-  test('E1: a reader that stops between rows goes on over flushes and checkpoints', async () => {
+  test('E1: a reader that stops between rows continues over flushes and checkpoints', async () => {
     const journal = await openStore();
     const key = journal.intern('a');
     const wanted = Array.from({ length: 500 }, (_, turn) => String(turn));

@@ -7,7 +7,10 @@ import { temporaryDirectory } from '../support/stores.ts';
 
 const KILLS = 10;
 const SESSIONS = 8;
-/** Acknowledgements after which each child is killed: from in the first flush to well after several checkpoints. */
+/**
+ * The number of acknowledgements after which each child is killed: from within the first flush to well after several
+ * checkpoints.
+ */
 const KILL_AFTER = [1, 2, 9, 33, 70, 150, 201, 333, 480, 640];
 
 let directory: string;
@@ -20,7 +23,7 @@ afterEach(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-/** Asserts J1, J2 and J4 over what the children printed; returns the entries there are by session. */
+/** Asserts J1, J2 and J4 over the output of the children. Returns the stored entries by session. */
 function checkAgainst(journal: Journal, acknowledged: readonly number[]): readonly number[] {
   const tailed = Array.from({ length: SESSIONS }, () => 0);
   const keys = Array.from({ length: SESSIONS }, (_, index) => journal.keyOf(`s${index}`) ?? 0);
@@ -45,8 +48,8 @@ function checkAgainst(journal: Journal, acknowledged: readonly number[]): readon
   return tailed;
 }
 
-describe.each(['flush', 'os'] as const)('F01, F05: a process that is killed, durability %s', (durability) => {
-  test(`loses nothing acknowledged and leaves no half turn, ${KILLS} kills over one store`, async () => {
+describe.each(['flush', 'os'] as const)('F01, F05: a killed process, durability %s', (durability) => {
+  test(`loses nothing acknowledged and leaves no half transition, ${KILLS} kills over one store`, async () => {
     const acknowledged = Array.from({ length: SESSIONS }, () => -1);
     let fence = 0;
     for (const lines of KILL_AFTER) {
@@ -69,7 +72,7 @@ describe.each(['flush', 'os'] as const)('F01, F05: a process that is killed, dur
 });
 
 describe.skipIf(process.platform === 'win32')('F06: a device that takes no more', () => {
-  test('J3: rejects with the reason, keeps what was acknowledged, reads on, and goes on when there is room', async () => {
+  test('J3: rejects with the reason, keeps acknowledged entries, still reads, and continues when there is room', async () => {
     const child = startChild(
       new URL('../support/full-writer.ts', import.meta.url),
       [directory],

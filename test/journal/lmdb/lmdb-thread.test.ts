@@ -20,7 +20,7 @@ afterEach(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-/** Runs a thread until it has said `acknowledgements` times that something is durable, and has it end in the middle. */
+/** Runs a thread until it has acknowledged `acknowledgements` times, and lets it end in the middle. */
 async function runAndEnd(callers: number, acknowledgements: number): Promise<Note & { last: number }> {
   const worker = new Worker(new URL('../support/journal-thread.ts', import.meta.url), {
     workerData: { directory, callers },
@@ -44,8 +44,8 @@ async function runAndEnd(callers: number, acknowledgements: number): Promise<Not
   return { ...start, last };
 }
 
-// The thread ends of itself, as `Thread.exit` has it: one that is terminated inside the addon can take the process with it.
-test('a thread that owns a journal ends in the middle of a write, and the next one goes on, 12 times', async () => {
+// The thread ends by itself, as `Thread.exit` does. A terminate inside the addon can end the whole process.
+test('a thread that owns a journal ends in the middle of a write, and the next one continues, 12 times', async () => {
   let fence = 0;
   let last = -1;
   for (let round = 0; round < 12; round += 1) {

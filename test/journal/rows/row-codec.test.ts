@@ -39,7 +39,7 @@ const rowArbitrary: fc.Arbitrary<Row> = fc
   }));
 
 describe('rows', () => {
-  test('J1: what is encoded is decoded, whole, by session and by its table', () => {
+  test('J1: an encoded row is decoded whole, by session and by its table', () => {
     fc.assert(
       fc.property(fc.array(rowArbitrary, { maxLength: 5 }), (rows) => {
         encodeRows(rows).forEach((bytes, index) => {
@@ -57,7 +57,7 @@ describe('rows', () => {
     );
   });
 
-  test('a large turn waits for its flush as bytes, reads as its text, and is written the same', () => {
+  test('a large transition waits for its flush as bytes, reads as its text, and is written unchanged', () => {
     for (const unit of ['x', 'é', '🦊']) {
       const { text, bytes } = storedJson(JSON.stringify(unit.repeat(ROW_TURN_HELD_BYTES_MIN)));
       const entry = { key: 7, turn: 0, previousRow: 3, data: text, dataBytes: bytes };
@@ -70,7 +70,7 @@ describe('rows', () => {
     expect(heldData('{}', 2)).toBe('{}');
   });
 
-  test('F08: a turned bit anywhere in a row is found, and so is a row cut at any length', () => {
+  test('F08: a flipped bit anywhere in a row is found, and so is a row cut at any length', () => {
     const entry = { key: 7, turn: 0, previousRow: 3, data: '{"a":"é"}', dataBytes: 10 };
     const row: Row = { number: 5, turns: 1, bytes: 20, entries: [entry, { ...entry, key: 8 }] };
     const [bytes] = encodeRows([row]);
@@ -86,7 +86,7 @@ describe('rows', () => {
     expect(() => decodeRow(bytes, 6)).toThrow(StoreCorruptError);
   });
 
-  test('a reader of one session does not fail for the damage of another', () => {
+  test('damage of one session does not fail a reader of another', () => {
     const entry = { key: 7, turn: 0, previousRow: 3, data: '12345678', dataBytes: 8 };
     const [bytes] = encodeRows([{ number: 5, turns: 1, bytes: 16, entries: [entry, { ...entry, key: 8 }] }]);
     if (bytes === undefined) throw new Error('one value a row');
@@ -95,7 +95,7 @@ describe('rows', () => {
     expect(() => sliceRow(bytes, 5, 8)).toThrow(StoreCorruptError);
   });
 
-  test('J1: a position names one turn of one row', () => {
+  test('J1: a position names one transition of one row', () => {
     expect(rowOf(positionOf(1, 0))).toBe(1);
     expect(rowOf(positionOf(8_000_000_000_000, 1_023))).toBe(8_000_000_000_000);
     expect(Number.isSafeInteger(positionOf(8_000_000_000_000, 1_023))).toBe(true);
@@ -108,7 +108,7 @@ describe('texts', () => {
   test('F57: JSON with lone surrogates is stored as UTF-8 can carry it, and parses to the same value', () => {
     fc.assert(
       fc.property(unitString, (text) => {
-        // As an encoder written by hand may do it: unit by unit, surrogates as they are.
+        // Another encoder may write unit by unit, with raw surrogates.
         const raw = `"${text
           .split('')
           .map((unit) => (isSurrogate(unit) ? unit : JSON.stringify(unit).slice(1, -1)))

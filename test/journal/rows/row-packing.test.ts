@@ -25,7 +25,7 @@ function plainRow(number: number, texts: readonly string[]): Buffer {
 const WORDS = ['to be or not to be, that is the question; '.repeat(30), 'é ∑ 𝄞 '.repeat(40)];
 
 describe('packed rows', () => {
-  test('J1: what is unpacked is what was packed, whatever it is, and never larger on disk', () => {
+  test('J1: an unpacked row equals the packed one, whatever its content, and is never larger on disk', () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1 }),
@@ -40,7 +40,7 @@ describe('packed rows', () => {
     );
   });
 
-  test('rows of words take a fraction; noise and small rows are stored as they are', async () => {
+  test('rows of words shrink to a fraction; noise and small rows are stored unchanged', async () => {
     const words = plainRow(1, WORDS);
     const small = plainRow(2, ['small']);
     const noise = plainRow(3, [noiseText(2_000)]);
@@ -51,7 +51,7 @@ describe('packed rows', () => {
     expect(unpackRow(others[1] ?? small, 3).equals(noise)).toBe(true);
   });
 
-  test('more than this thread packs of one flush is packed elsewhere: all rows, in their order', async () => {
+  test('a flush beyond the packing bound of this thread is packed elsewhere: all rows, in their order', async () => {
     const rows = Array.from({ length: 5 }, (_, index) =>
       plainRow(index + 1, [noiseText(ROWS_PACKED_HERE_BYTES_MAX / 3, index)]),
     );
@@ -63,7 +63,7 @@ describe('packed rows', () => {
     });
   });
 
-  test('F08: a turned bit anywhere is found or changes nothing, and a row cut at any length is found', () => {
+  test('F08: a flipped bit anywhere is found or changes nothing, and a row cut at any length is found', () => {
     const plain = plainRow(5, WORDS);
     const packed = packRow(plain);
     const entries = decodeRow(plain, 5);
@@ -78,7 +78,7 @@ describe('packed rows', () => {
         expect(error, `bit ${bit}`).toBeInstanceOf(StoreCorruptError);
       }
     }
-    // Bits of the stream that say nothing: the window's size, and what fills its last byte.
+    // Bits of the stream without meaning: the window's size, and the padding of its last byte.
     expect(harmless).toBeLessThan(16);
     for (let length = 0; length < packed.length; length += 1) {
       expect(() => decodeRow(unpackRow(packed.subarray(0, length), 5), 5), `length ${length}`).toThrow(
@@ -88,7 +88,7 @@ describe('packed rows', () => {
     expect(() => unpackRow(packed, 6)).toThrow(StoreCorruptError);
   });
 
-  test('back pointers can be read though the data cannot', () => {
+  test('back pointers can be read even if the data cannot', () => {
     const packed = packRow(plainRow(5, WORDS));
     packed.fill(0xff, packed.length - 20);
     expect(() => unpackRow(packed, 5)).toThrow(/unpacked|length/);
@@ -99,7 +99,7 @@ describe('packed rows', () => {
   });
 });
 
-test('blobs: a long text is packed, and one that was damaged is no text', () => {
+test('blobs: a long text is packed, and a damaged one gives no text', () => {
   const text = WORDS.join(' ');
   const bytes = encodeBlob(text);
   expect(bytes.length).toBeLessThan(text.length / 4);

@@ -27,7 +27,7 @@ function startHolder(): TestChild {
   return child;
 }
 
-/** Changes the one claim there is. */
+/** Changes the only claim in the directory. */
 async function editClaim(changes: Readonly<Record<string, unknown>>): Promise<string> {
   const [file = ''] = await readdir(directory);
   const path = join(directory, file);
@@ -38,7 +38,7 @@ async function editClaim(changes: Readonly<Record<string, unknown>>): Promise<st
 }
 
 describe('F09: one owner', () => {
-  test('K1: a second claim of the same process is refused, naming the owner; after release it is granted', async () => {
+  test('K1: a second claim of the same process is refused and names the owner; after release it is granted', async () => {
     const before = Date.now();
     const lock = await acquireStoreLock(join(directory, 'deep', 'down'));
     await expect(acquireStoreLock(join(directory, 'deep', 'down'))).rejects.toMatchObject({
@@ -55,7 +55,7 @@ describe('F09: one owner', () => {
     expect(await readdir(join(directory, 'deep', 'down'))).toEqual([]);
   });
 
-  test('K1: another process has it: refused with its pid, granted when it lets go', async () => {
+  test('K1: a claim held by another process is refused with its pid, and granted when it is released', async () => {
     const holder = startHolder();
     await holder.said('held');
     await expect(acquireStoreLock(directory)).rejects.toMatchObject({
@@ -67,7 +67,7 @@ describe('F09: one owner', () => {
     await (await acquireStoreLock(directory)).release();
   });
 
-  test('K2: of processes that claim at once exactly one wins, and the others name it', async () => {
+  test('K2: of processes that claim at once exactly one wins, and the refusals name it', async () => {
     const racers = Array.from({ length: 6 }, startHolder);
     await Promise.all(racers.map((racer) => racer.said('\n')));
     const winners = racers.filter((racer) => racer.output() === 'held\n');
@@ -79,7 +79,7 @@ describe('F09: one owner', () => {
     expect(await readdir(directory)).toHaveLength(1);
   });
 
-  test('K1: claims of one process at once: never two owners at a time, and each is told', async () => {
+  test('K1: concurrent claims of one process: never two owners at a time, and each gets an answer', async () => {
     let owners = 0;
     const outcomes = await Promise.all(
       Array.from({ length: 20 }, async () => {
@@ -113,7 +113,7 @@ describe('F10: stale claims', () => {
     await lock.release();
   });
 
-  test('K3: racing for a killed process’s claim, exactly one wins', async () => {
+  test('K3: of several processes claiming after a kill, exactly one wins', async () => {
     const holder = startHolder();
     await holder.said('held');
     await holder.kill();
@@ -122,7 +122,7 @@ describe('F10: stale claims', () => {
     expect(racers.filter((racer) => racer.output() === 'held\n')).toHaveLength(1);
   });
 
-  test.skipIf(process.platform !== 'linux')('K3: a pid that lives but was given to another process since', async () => {
+  test.skipIf(process.platform !== 'linux')('K3: a living pid that now belongs to another process', async () => {
     await acquireStoreLock(directory);
     await editClaim({ startedAt: '1' });
     await (await acquireStoreLock(directory)).release();
@@ -149,14 +149,14 @@ describe('F10: stale claims', () => {
     expect(await readdir(directory)).toHaveLength(1);
   });
 
-  test('a lock file that says nothing readable is respected, and named', async () => {
+  test('an unreadable lock file is respected, and the error names it', async () => {
     const path = join(directory, 'owner-1-00.lock');
     await writeFile(path, 'what');
     await expect(acquireStoreLock(directory)).rejects.toMatchObject({ code: 'store_locked', data: { path } });
     expect(await readdir(directory)).toEqual(['owner-1-00.lock']);
   });
 
-  test.skipIf(process.platform !== 'linux')('K3: a process has one start, a missing one none', async () => {
+  test.skipIf(process.platform !== 'linux')('K3: a process has one start time, a missing process none', async () => {
     expect(await processStart(process.pid)).toBe(await processStart(process.pid));
     expect(await processStart(process.pid)).toMatch(/^\d+$/);
     expect(await processStart(2 ** 22 + 1)).toBeUndefined();

@@ -16,7 +16,7 @@ afterEach(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-test('a new directory has none; a written one is read, and leaves no other file', async () => {
+test('a new directory has no manifest; a written one is read, and leaves no other file', async () => {
   expect(await readManifest(directory)).toBeUndefined();
   const deep = join(directory, 'a', 'b');
   expect(await readManifest(deep)).toBeUndefined();
@@ -37,7 +37,7 @@ test.each([
   '{"format":1,"shards":1.5}',
   '{"shards":1}',
   '\0',
-])('F08: %j is not a manifest, and is left as it is', async (text) => {
+])('F08: %j is not a manifest, and is left unchanged', async (text) => {
   const path = join(directory, 'manifest.json');
   await writeFile(path, text);
   await expect(readManifest(directory)).rejects.toMatchObject({ code: 'store_corrupt', data: { path } });
@@ -49,13 +49,13 @@ test('F08: shards without a manifest are not a new directory', async () => {
   await expect(readManifest(directory)).rejects.toMatchObject({ code: 'store_corrupt' });
 });
 
-describe('F08: a store of which a part was taken away', () => {
+describe('F08: a store with a missing part', () => {
   test.each([
     ['a shard directory', 'shard-1'],
     ['a data file', 'shard-0/data.mdb'],
     ['data and lock file', 'shard-1/.'],
     ['the manifest', 'manifest.json'],
-  ])('%s: refused with the path and a hint, and nothing is made in its place', async (_what, gone) => {
+  ])('%s: refused with the path and a hint, and nothing is created in its place', async (_what, gone) => {
     await openManifest(directory, 2);
     await rm(join(directory, gone), { recursive: true });
     if (gone.endsWith('.')) await mkdir(join(directory, gone), { recursive: true });
@@ -67,7 +67,7 @@ describe('F08: a store of which a part was taken away', () => {
     expect((await readdir(directory, { recursive: true })).sort()).toEqual(before);
   });
 
-  test('a manifest that names fewer shards than there are', async () => {
+  test('a manifest that names fewer shards than exist', async () => {
     await openManifest(directory, 3);
     await writeFile(join(directory, 'manifest.json'), '{"format":1,"shards":1}');
     await expect(openManifest(directory, 3)).rejects.toMatchObject({ code: 'store_corrupt' });

@@ -1,16 +1,16 @@
-/** A store to be damaged, what it holds, and damage drawn from a seed. */
+/** A store to damage, its content, and damage drawn from a seed. */
 import type { Journal } from '../../../src/journal/journal.ts';
 import { openLmdbJournal } from '../../../src/journal/lmdb/journal.ts';
 import { blobAddress } from '../../../src/journal/rows/stored-text.ts';
 import { noiseText } from './texts.ts';
 
-/** What a store answers: a text for each question. */
+/** The answers of a store: a text for each query. */
 export type Contents = Readonly<Record<string, string>>;
 
 const SESSIONS = 12;
 const TEXTS = [noiseText(10_000, 'blob'), 'a blob of some length '.repeat(500), 'a small one'];
 
-/** Makes a store with rows of all sizes, heads, blobs, removed sessions and free pages. Resolves to what it holds. */
+/** Makes a store with rows of all sizes, heads, blobs, removed sessions and free pages. Resolves to its content. */
 export async function makeDamageTemplate(directory: string): Promise<Contents> {
   const journal = await openLmdbJournal({ directory, durability: 'flush' });
   const keys = Array.from({ length: SESSIONS }, (_, index) => journal.intern(`session-${index}`));
@@ -33,7 +33,10 @@ export async function makeDamageTemplate(directory: string): Promise<Contents> {
   return contents;
 }
 
-/** Every question a reader can ask; asking throws what the journal throws. Those of a session begin with its name. */
+/**
+ * Every query of a reader; a query throws what the journal throws. The names of a session's queries begin with its
+ * name.
+ */
 export function questions(journal: Journal): readonly (readonly [string, () => string])[] {
   const names = Array.from({ length: SESSIONS }, (_, index) => `session-${index}`);
   return [
@@ -64,11 +67,11 @@ export function seededRandom(seed: number): () => number {
   };
 }
 
-/** `whole` with one thing wrong, and what that is. */
+/** `whole` with one damage, and a description of it. */
 export function damaged(whole: Buffer, random: () => number): { readonly bytes: Buffer; readonly what: string } {
   const bytes = Buffer.from(whole);
   const place = Math.floor(random() * bytes.length);
-  // Where the structure is: half of the damage hits a page's header, its table of entries, or a meta page.
+  // The structural parts: half of the damage hits a page's header, its table of entries, or a meta page.
   const page = Math.floor(random() * (bytes.length / 4_096)) * 4_096;
   const head = random() < 0.3 ? (random() < 0.5 ? 0 : 4_096) : page;
   const inHead = head + Math.floor(random() * 200);

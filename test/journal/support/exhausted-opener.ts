@@ -1,6 +1,6 @@
 /**
- * Uses up its file descriptors, opens the store in the argument, gives them back, and opens it again. Prints one JSON object that
- * tells what happened. Run it under a small limit of descriptors.
+ * Uses up its file descriptors, opens the store in the argument, frees them, and opens it again. Prints one JSON object
+ * with the outcome. Run it under a small limit of descriptors.
  */
 import { closeSync, openSync } from 'node:fs';
 import { TroupeError } from '../../../src/base/errors.ts';
@@ -9,13 +9,13 @@ import { scripted } from '../../../src/testing/scripted.ts';
 
 const [directory = ''] = process.argv.slice(2);
 const options = { provider: scripted(['Hello.']), threads: { sessions: 0, models: 0, tools: 1 } };
-// What is loaded on first use is loaded: the test is of the store, not of the loader.
+// Modules loaded on first use are loaded before: the test is of the store, not of the loader.
 await (await open(':memory:', options)).close();
 const taken: number[] = [];
 try {
   for (;;) taken.push(openSync(process.execPath, 'r'));
 } catch {
-  // All of them are taken.
+  // All descriptors are taken.
 }
 const refusal: unknown = await open(directory, options).catch((error: unknown) => error);
 for (const descriptor of taken) closeSync(descriptor);

@@ -1,6 +1,6 @@
 /**
- * A process whose thread, or which itself, is ended while the thread is inside a commit: as it is told, by `terminate`, by
- * `process.exit` or by an error nobody catches. It kills itself where the thread is not gone.
+ * A process that ends its thread or itself while the thread is inside a commit. The argument says how: `terminate`,
+ * `process.exit` or an uncaught error. It kills itself if the thread is not gone.
  */
 import { startHeldCommits } from './held-commit.ts';
 

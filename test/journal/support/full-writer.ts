@@ -1,6 +1,6 @@
 /**
- * Writes to the store named by the argument until the device refuses, then recovers, writes a little more, and prints one JSON
- * object that tells what happened. Run it under a limit of the file's size.
+ * Writes to the store named by the argument until the device refuses, then recovers and writes a little more. Prints
+ * one JSON object with the outcome. Run it under a limit of the file size.
  */
 import { StoreFullError } from '../../../src/base/errors.ts';
 import { openLmdbJournal } from '../../../src/journal/lmdb/journal.ts';

@@ -5,7 +5,7 @@ import { ExitLatch } from '../../../src/threads/exit-latch.ts';
 import { startThread, type Thread } from '../../../src/threads/thread.ts';
 import { workerUrl } from '../../../src/threads/worker-url.ts';
 
-/** A thread over the store in `directory`, open; `beginCommit` resolves when the thread is inside a commit. */
+/** A thread with the store in `directory` open; `beginCommit` resolves when the thread is inside a commit. */
 export async function startHeldCommits(
   directory: string,
 ): Promise<{ readonly thread: Thread; readonly gate: ExitLatch; beginCommit(text: string): Promise<void> }> {
@@ -24,7 +24,7 @@ export async function startHeldCommits(
     gate,
     async beginCommit(text) {
       const inside = once(port1, 'message');
-      // It may never be answered: the thread is ended meanwhile.
+      // The call may never be answered: the thread is ended meanwhile.
       thread.endpoint.call('commit', text).catch(() => undefined);
       await inside;
     },

@@ -1,6 +1,6 @@
 /**
- * A thread with a journal whose commits all run on it. Once armed, each is held between its begin and its end for a moment, with
- * lmdb's transaction open, and the moment is told on a port.
+ * A thread with a journal that runs all its commits. Once armed, each commit is held for a moment between its begin and
+ * its end, with LMDB's transaction open. A port is notified of that moment.
  */
 import { EventEmitter } from 'node:events';
 import type { MessagePort } from 'node:worker_threads';
@@ -10,7 +10,7 @@ import { openLmdbJournal } from '../../../src/journal/lmdb/journal.ts';
 import { ExitLatch } from '../../../src/threads/exit-latch.ts';
 import { serveThread } from '../../../src/threads/thread.ts';
 
-/** Ms a commit is held: whoever ends the thread meets it inside. */
+/** The milliseconds a commit is held, so that the end of the thread falls inside it. */
 const HOLD_MS = 300;
 
 const { endpoint, data } = serveThread({});
@@ -31,7 +31,7 @@ const gate: ThreadGate = {
 };
 const still = new Int32Array(new SharedArrayBuffer(4));
 const { emit } = EventEmitter.prototype;
-// lmdb tells of a transaction right after it has begun it.
+// LMDB reports a transaction right after it has begun it.
 EventEmitter.prototype.emit = function (this: EventEmitter, event: string | symbol, ...rest: unknown[]): boolean {
   if (event === 'begin-transaction' && isInside && isArmed) {
     port.postMessage('inside');
@@ -49,5 +49,5 @@ endpoint.handle('commit', async (text) => {
   journal.append([{ key: journal.intern('a'), data: JSON.stringify(text) }]);
   await journal.flushed();
 });
-/** Whether a gate that is made here, below the main thread, counts on being told. */
+/** Whether a gate made here, below the main thread, relies on being notified. */
 endpoint.handle('isTold', () => new ExitLatch().isTold);

@@ -1,6 +1,6 @@
 /**
- * A worker thread that owns a journal: opens the directory in `workerData`, appends for ever, and posts how many entries are
- * durable. It ends when it is sent anything, without closing the journal.
+ * A worker thread that owns a journal: it opens the directory in `workerData`, appends for ever, and posts how many
+ * entries are durable. Any message ends it, without closing the journal.
  */
 import { parentPort, workerData } from 'node:worker_threads';
 import { openLmdbJournal } from '../../../src/journal/lmdb/journal.ts';

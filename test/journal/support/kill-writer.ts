@@ -1,7 +1,7 @@
 /**
- * Writes to the store named by the first argument until it is killed, and prints what it knows to be durable, a line each:
- * `<session> <number of the session's last flushed entry>`. Entries are numbered from 0 in each session; a turn writes to two
- * sessions; heads and checkpoints go on beside.
+ * Writes to the store named by the first argument until it is killed, and prints a line for each entry known to be
+ * durable: `<session> <number of the session's last flushed entry>`. Entries are numbered from 0 in each session. A
+ * transition writes to two sessions; heads and checkpoints are written in between.
  */
 import type { Durability } from '../../../src/journal/journal.ts';
 import { openLmdbJournal } from '../../../src/journal/lmdb/journal.ts';
@@ -44,7 +44,7 @@ async function run(first: number): Promise<never> {
       journal.checkpoint(heads, 0);
     }
     await journal.flushed();
-    // Straight to the pipe: a line that was printed is an acknowledgement that somebody got.
+    // Written straight to the pipe: a printed line is an acknowledgement that the parent received.
     printLine(lines);
   }
 }

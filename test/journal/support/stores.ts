@@ -10,12 +10,12 @@ import { openLmdbEngine } from '../../../src/journal/lmdb/engine.ts';
 import { createMemoryStore, openMemoryJournal } from '../../../src/journal/memory-journal.ts';
 import type { JournalUnderTest } from '../../../src/testing/conformance/journal-under-test.ts';
 
-/** A new directory under the system's temporary one. */
+/** A new directory under the system's temporary directory. */
 export async function temporaryDirectory(): Promise<string> {
   return mkdtemp(join(tmpdir(), 'troupe-journal-'));
 }
 
-/** The memory journal with everything the suite can ask for. */
+/** The memory journal with every option of the suite. */
 export async function makeMemoryJournal(): Promise<JournalUnderTest> {
   const store = createMemoryStore();
   let refusal: Error | undefined;
@@ -28,12 +28,12 @@ export async function makeMemoryJournal(): Promise<JournalUnderTest> {
       refusal = cause;
     },
     async dispose() {
-      // Nothing outlives the test.
+      // Nothing is kept after the test.
     },
   };
 }
 
-/** The LMDB journal over a real environment, with a device that can be told to refuse. */
+/** The LMDB journal over a real environment, with a device that refuses on request. */
 export function makeLmdbJournal(durability: Durability): () => Promise<JournalUnderTest> {
   return async () => {
     const directory = await temporaryDirectory();
@@ -56,7 +56,7 @@ export function makeLmdbJournal(durability: Durability): () => Promise<JournalUn
         refusal = cause;
       },
       async dispose() {
-        // Those that were fenced off may have something left that they cannot write.
+        // A journal that was fenced off may still hold batches that it cannot write.
         for (const journal of opened) await journal.close().catch(() => undefined);
         await rm(directory, { recursive: true, force: true });
       },
@@ -64,7 +64,7 @@ export function makeLmdbJournal(durability: Durability): () => Promise<JournalUn
   };
 }
 
-/** `engine`, with writes refused while `refusal` gives a cause. */
+/** `engine`, which refuses writes while `refusal` returns a cause. */
 function refusing(engine: Engine, refusal: () => Error | undefined): Engine {
   const check = (): void => {
     const cause = refusal();

@@ -1,7 +1,7 @@
-/** Texts that no packing makes much smaller, the same for the same seed. */
+/** Texts that hardly pack, the same for the same seed. */
 import { createHash } from 'node:crypto';
 
-/** A text of so many characters of base 64. */
+/** A text of this many characters of base 64. */
 export function noiseText(characters: number, seed: string | number = ''): string {
   const outputLength = Math.ceil((characters * 3) / 4) + 1;
   return createHash('shake256', { outputLength }).update(String(seed)).digest('base64').slice(0, characters);

@@ -1,4 +1,7 @@
-/** Goal: each fault of the wire is told as what it is. Method: the provider over the vendor's SDK, an injected fetch or a real socket. */
+/**
+ * Goal: each fault of the connection is reported as what it is. Method: the provider over the vendor's SDK, with an
+ * injected fetch or a real socket.
+ */
 import { createServer as createNetServer } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { ModelError } from '../../../src/base/errors.ts';
@@ -15,11 +18,11 @@ afterEach(async () => {
   for (const close of closers.splice(0)) await close();
 });
 
-/** A provider whose stream the test writes. */
+/** A provider with a stream that the test writes. */
 function streaming(options: AnthropicOptions = {}): {
   readonly clock: ReturnType<typeof manualClock>;
   readonly call: Promise<ModelResponse | ModelError>;
-  /** Something of the answer was read. */
+  /** The provider has read a part of the answer. */
   readonly begun: Promise<void>;
   write(text: string): Promise<void>;
   end(): void;
@@ -51,7 +54,7 @@ function streaming(options: AnthropicOptions = {}): {
 const TEXT = RECORDED_STREAMS[0]?.text ?? '';
 const HALF = TEXT.slice(0, TEXT.indexOf('event: content_block_stop'));
 
-describe('F23: a model that is late', () => {
+describe('F23: a late model', () => {
   it('F23: no first byte is a timeout of that phase, told with no status, for no server said one', async () => {
     const clock = manualClock();
     const never = (): Promise<Response> => new Promise(() => undefined);

@@ -40,7 +40,7 @@ describe('anthropic over the SDK', () => {
     );
   });
 
-  it('R20, R21: thinking, text and parallel calls come back whole and are accepted in the next request', async () => {
+  it('R20, R21: thinking, text and parallel calls are returned whole and accepted in the next request', async () => {
     const script: Script = [
       {
         thinking: 'I should add twice.',
@@ -94,7 +94,7 @@ describe('anthropic over the SDK', () => {
     });
   });
 
-  it('R16, A8: marks on the wire: last tool, system, the newest that was given, last block that can carry one', async () => {
+  it('R16, A8: marks on the wire: last tool, system, the newest given mark, last block that can carry one', async () => {
     await withFake({ script: ['a', 'b'] }, async (fake) => {
       const model = provider(fake.url);
       const marked = { type: 'text', text: 'old', cache_control: { type: 'ephemeral' } } as const;
@@ -126,7 +126,7 @@ describe('anthropic over the SDK', () => {
     });
   });
 
-  it('R09, R43: a last message that can carry no mark has none', async () => {
+  it('R09, R43: a last message that cannot carry a mark has none', async () => {
     await withFake({ script: ['a'] }, async (fake) => {
       const request = ask('x', { system: ' ', tools: [] });
       await provider(fake.url).generate(request, context());
@@ -358,7 +358,7 @@ describe('credentials', () => {
 });
 
 describe('anthropic()', () => {
-  it('is plain data without the environment, or a provider with fetch', () => {
+  it('is plain data without the environment, or a provider if it has fetch', () => {
     vi.stubEnv('ANTHROPIC_API_KEY', SECRET);
     expect(anthropic()).toEqual({ kind: 'anthropic', options: {} });
     const data = anthropic({ baseURL: 'https://gateway.example', timeoutMs: 5 });

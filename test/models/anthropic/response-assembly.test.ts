@@ -38,7 +38,7 @@ function text(index: number, value: string): Event[] {
 }
 
 describe('ResponseAssembly', () => {
-  it('F052: a call without an id is taken; it is given one where it is stored', () => {
+  it('F052: a call without an id is accepted; it receives an id when it is stored', () => {
     const start = { type: 'tool_use', name: 'add', input: {} };
     const json = { type: 'input_json_delta', partial_json: '{"a":1}' };
     const { content } = assemble([START, ...block(0, start, json), end('tool_use'), STOP]);
@@ -101,7 +101,7 @@ describe('ResponseAssembly', () => {
     }
   });
 
-  it('F26, B2: unknown events, deltas and blocks do no harm', () => {
+  it('F26, B2: unknown events, deltas and blocks are ignored', () => {
     const deltas: ModelDelta[] = [];
     const events = [
       START,

@@ -1,7 +1,8 @@
 /**
- * T7: recorded answers, cut into chunks at every byte and cut off at every byte. Goal: the same response however the bytes come,
- * and never a shorter one: what is not whole is a retryable, typed error. Method: all offsets through the parser and the
- * assembly directly; one recording and a sample of the others through the provider and the vendor's SDK.
+ * T7: recorded answers, cut into chunks at every byte and cut off at every byte. Goal: the response is the same however
+ * the bytes arrive, and never a shorter one: an incomplete answer is a retryable, typed error. Method: all offsets go
+ * through the parser and the assembly directly. One recording and a sample of the others go through the provider and
+ * the vendor's SDK.
  */
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
@@ -15,7 +16,7 @@ import type { ModelDelta, ModelResponse } from '../../../src/models/provider.ts'
 import { ask, context } from '../calls.ts';
 import { event, RECORDED_STREAMS, type RecordedStream } from '../fixtures/recorded-streams.ts';
 
-/** The response of chunks, as the provider makes it, and the deltas told on the way. */
+/** The response that the provider makes of these chunks, and the deltas it published. */
 function assemble(chunks: readonly Uint8Array[], deltas: ModelDelta[] = []): ModelResponse {
   const parser = new EventStreamParser();
   const assembly = new ResponseAssembly((delta) => deltas.push(delta));
@@ -47,23 +48,26 @@ function bytesOf({ text }: RecordedStream, lineEnd = '\n'): Buffer {
   return Buffer.from(text.replaceAll('\n', lineEnd));
 }
 
-/** Bytes that are needed: up to the line end that completes `message_stop`. What comes later changes nothing. */
+/** The number of bytes needed: up to the line end that completes `message_stop`. Later bytes change nothing. */
 function neededOf(bytes: Buffer): number {
   const stop = bytes.lastIndexOf('"message_stop"}');
   const rest = bytes.subarray(stop).toString('latin1');
   const blank = /(\r\n|\n|\r)(\r\n|\n|\r)/.exec(rest);
-  // A lone carriage return is a line end once nothing more comes, or something else than its line feed.
+  // A lone carriage return is a line end once the stream ends, or anything but its line feed follows.
   const isHalf = blank?.[2] === '\r\n';
   return stop + (blank?.index ?? 0) + (blank?.[0].length ?? 0) - (isHalf ? 1 : 0);
 }
 
 const CASES = RECORDED_STREAMS.map((recording) => [recording.name, recording] as const);
-/** Every offset with the line ends that are met; a lone carriage return, which nobody sends, is among the random cuttings. */
+/**
+ * Every offset, with the line ends found in practice. No server sends a lone carriage return, so it appears only among
+ * the random cuts.
+ */
 const ENDED = LINE_ENDS.slice(0, 2).flatMap(([name, lineEnd]) =>
   CASES.map(([title, each]) => [title, name, each, lineEnd] as const),
 );
 
-describe('any cutting of the bytes', () => {
+describe('any cut of the bytes', () => {
   it.each(ENDED)(
     'F26, T7: %s, %s, cut in two at every byte, is the same response',
     (_name, _end, recording, lineEnd) => {
@@ -85,7 +89,7 @@ describe('any cutting of the bytes', () => {
     expect(assemble(Array.from(bytes, (byte) => Uint8Array.of(byte)))).toEqual(recording.response);
   });
 
-  it('F26, T7: in chunks of any lengths it is the same response', () => {
+  it('F26, T7: chunks of any lengths give the same response', () => {
     const recordings = fc.constantFrom(...RECORDED_STREAMS);
     const lengths = fc.infiniteStream(fc.integer({ min: 1, max: 40 }));
     fc.assert(
@@ -144,8 +148,8 @@ describe('an end at any byte', () => {
   );
 });
 
-describe('events that do not belong', () => {
-  it('F26: an event left out, twice, or in the place of its neighbour is an error or changes nothing that matters', () => {
+describe('misplaced events', () => {
+  it('F26: an event that is missing, repeated or swapped with its neighbour is an error or changes nothing that matters', () => {
     let refused = 0;
     for (const { name, text, response } of RECORDED_STREAMS) {
       const events = text.split(/(?<=\n\n)/);
@@ -168,7 +172,7 @@ describe('events that do not belong', () => {
     expect(refused).toBeGreaterThan(60);
   });
 
-  it('F26: a delta before its start, of another index, or after its stop is a protocol error', () => {
+  it('F26: a delta before its start, with another index, or after its stop is a protocol error', () => {
     const { text } = RECORDED_STREAMS[0] as RecordedStream;
     const events = text.split(/(?<=\n\n)/);
     const startAt = events.findIndex((each) => each.includes('content_block_start'));
@@ -189,7 +193,7 @@ describe('events that do not belong', () => {
 describe('sizes', () => {
   const [head, tail] = (RECORDED_STREAMS[0] as RecordedStream).text.split('Hello') as [string, string];
 
-  it('F26: a line below its bound of 10 MB is taken, one above it is a typed error, in chunks as they come from a socket', () => {
+  it('F26: a line below its bound of 10 MB is accepted, a longer one is a typed error, in chunks as they come from a socket', () => {
     const stream = (length: number): readonly Uint8Array[] => {
       const bytes = Buffer.from(`${head}${'x'.repeat(length)}${tail}`);
       const chunks: Uint8Array[] = [];
@@ -202,7 +206,7 @@ describe('sizes', () => {
     expect(error).toMatchObject({ code: 'model_protocol', retryable: true, message: expect.stringContaining('line') });
   });
 
-  it('F26: a stream beyond 64 MB is a typed error, however small its lines: that is all one answer may hold of memory', () => {
+  it('F26: a stream beyond 64 MB is a typed error, however small its lines: one answer may hold no more memory', () => {
     const parser = new EventStreamParser();
     const chunk = Buffer.from(event('ping').repeat(20_000));
     const push = (): void => {
@@ -215,7 +219,7 @@ describe('sizes', () => {
 describe('garbage', () => {
   const isTyped = (error: unknown): boolean => error instanceof ModelError && error.retryable;
 
-  it('F26, T5: any bytes are a typed error, never another one and never an answer', () => {
+  it('F26, T5: any bytes give a typed error, never another error and never an answer', () => {
     fc.assert(
       fc.property(fc.array(fc.uint8Array({ maxLength: 200 }), { maxLength: 5 }), (chunks) => {
         expect(isTyped(failureOf(() => assemble(chunks)))).toBe(true);
@@ -234,7 +238,7 @@ describe('garbage', () => {
         const bytes = bytesOf(recording);
         for (const [place, stroke] of all) bytes.set(stroke, place % (bytes.length - stroke.length));
         const error = failureOf(() => assemble([bytes]));
-        // An overwritten type of an error event may be any of the API's errors, retryable or not: none is in a recording.
+        // The overwritten type of an error event may be any error of the API, retryable or not. No recording has one.
         if (error !== undefined) expect(isTyped(error), String(error)).toBe(true);
       }),
       { numRuns: 1_000 },
@@ -273,7 +277,7 @@ describe('garbage', () => {
 
 type Sending = (controller: ReadableStreamDefaultController<Uint8Array>) => void;
 
-/** One call through the vendor's SDK, whose answer is what `send` puts into the body. */
+/** One call through the vendor's SDK; `send` writes the body of its answer. */
 function play(send: Sending): Promise<ModelResponse> {
   const body = new ReadableStream<Uint8Array>({ start: send });
   const fetch = (): Promise<Response> => Promise.resolve(new Response(body));
@@ -287,7 +291,7 @@ function chunked(...chunks: readonly Uint8Array[]): Sending {
   };
 }
 
-/** The bytes, and when they were read, the error of a socket that was reset. */
+/** Sends the bytes and, once they are read, the error of a reset socket. */
 function reset(bytes: Uint8Array): Promise<ModelResponse> {
   let isSent = bytes.length === 0;
   const body = new ReadableStream<Uint8Array>(
@@ -305,7 +309,7 @@ function reset(bytes: Uint8Array): Promise<ModelResponse> {
 }
 
 describe('through the SDK', () => {
-  /** A prime, so that over the recordings every kind of place is met. */
+  /** A prime step, so that over the recordings every kind of place is cut. */
   const STRIDE = 61;
 
   it.each(CASES)('F26, T7: %s, cut in two, is the same response', async (_name, recording) => {

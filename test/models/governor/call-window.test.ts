@@ -1,5 +1,6 @@
-// Goal: a provider that refuses some calls keeps most of its throughput (P13). Method: sessions that call again and again through a
-// governed pool, over a time moved by hand, with refusals drawn from a seed; nothing is measured on the machine's clock.
+// Goal: a provider that refuses some calls keeps most of its throughput (P13). Method: sessions call again and again
+// through a governed pool. Time is moved by hand and refusals are drawn from a seed; no figure depends on the machine's
+// clock.
 import { describe, expect, test } from 'vitest';
 import { errorShape } from '../../../src/base/errors.ts';
 import { parseSettings } from '../../../src/base/settings.ts';
@@ -12,11 +13,11 @@ import { SeededRandom } from '../../../src/testing/simulation/seeded-random.ts';
 
 interface Load {
   readonly sessions: number;
-  /** Share of the calls that are refused with 529, without `retry-after`. */
+  /** The share of calls refused with 529, without `retry-after`. */
   readonly refused: number;
-  /** Virtual milliseconds of an answer; a refusal takes a twentieth. */
+  /** The virtual milliseconds of an answer; a refusal takes a twentieth of it. */
   readonly answerMs: number;
-  /** Calls the provider serves at once; one more is refused. Missing: any number. */
+  /** The number of calls the provider serves at once; it refuses one more. Missing: any number. */
   readonly capacity?: number;
   readonly spanMs: number;
 }
@@ -26,7 +27,7 @@ interface Outcome {
   readonly refusals: number;
 }
 
-/** Sessions that call, wait as the half-step does after a refusal, and call again when they were answered. */
+/** Sessions that call, wait after a refusal as the half-step does, and call again after each answer. */
 async function run({
   sessions,
   refused,
@@ -64,7 +65,7 @@ async function run({
       return;
     }
     const attempt = (attempts.get(session) ?? 0) + 1;
-    // As a turn that fails for good: the next one begins anew.
+    // The turn fails for good: the next one starts with its first attempt.
     attempts.set(session, attempt % retry.attempts);
     if (attempt === retry.attempts) ask(session);
     else clock.setTimer(() => ask(session), retryWaitMs(retry, attempt, completion.error, random.number()));
@@ -109,7 +110,8 @@ describe('P13: refusals without retry-after', () => {
     expect(answers).toBeGreaterThanOrEqual(0.8 * without.answers);
   });
 
-  // A refused call waits 1, 16, 81, 256 seconds by the contract: 1.9 seconds a half-step. That alone leaves 0.84 of calls of ten seconds.
+  // By the contract a refused call waits 1, 16, 81, 256 seconds: 1.9 seconds a half-step on average. With calls of ten
+  // seconds that alone reduces the throughput to 0.84.
   test.each([50, 300])('P13: %i sessions and 20 % of 529: at least 0.5 of the throughput without', async (sessions) => {
     const load = { sessions, answerMs: 10_000, spanMs: 1_200_000 };
     const without = await run({ ...load, refused: 0 });
@@ -117,7 +119,7 @@ describe('P13: refusals without retry-after', () => {
     expect(answers).toBeGreaterThanOrEqual(0.5 * without.answers);
   });
 
-  test('Y1: a provider that serves ten calls at once is kept busy, and most calls it gets are served', async () => {
+  test('Y1: a provider that serves ten calls at once is kept busy, and serves most of the calls it receives', async () => {
     const load = { sessions: 200, refused: 0, answerMs: 4_000, spanMs: 1_800_000 };
     const { answers, refusals } = await run({ ...load, capacity: 10 });
     const whole = (10 * load.spanMs) / load.answerMs;

@@ -1,5 +1,5 @@
-// Goal: what waits leaves once, in turn, with a delta that fits, or is told an end; over a clock moved by hand and a pool in the
-// hands of the test.
+// Goal: a waiting call leaves once, in its order, with a delta that fits, or it receives a completion. Method: a clock
+// moved by hand, and a pool controlled by the test.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { GOVERNED_CALLS_MAX } from '../../../src/base/bounds.ts';
@@ -19,11 +19,11 @@ import { createInPlacePool } from '../../../src/models/pools/in-place-pool.ts';
 import type { ModelProvider, ModelRequest } from '../../../src/models/provider.ts';
 import { type ManualClock, manualClock } from '../../../src/testing/manual-clock.ts';
 
-/** The pool behind: notes what it is told, and completes what the test says. */
+/** The governed pool: records its inputs, and completes the calls that the test names. */
 class HeldPool implements ModelPool {
   readonly calls: ModelCall[] = [];
   readonly told: string[] = [];
-  /** Calls that have not ended. */
+  /** The calls that have not ended. */
   readonly out = new Set<number>();
   readonly holding = new Set<string>();
   readonly listener: ModelPoolListener;
@@ -124,8 +124,8 @@ function call(id: number, changes: Partial<ModelCall> = {}): ModelCall {
 const DELTA: ContextDelta = { epoch: 1, keep: 3, append: [{ role: 'user', content: 'new' }] };
 const WHOLE: ContextDelta = { epoch: 1, keep: 0, append: [{ role: 'user', content: 'all' }], header: HEADER };
 
-describe('a call that need not wait', () => {
-  test('N7: goes through as it is, at once', () => {
+describe('a call that does not wait', () => {
+  test('N7: passes unchanged, at once', () => {
     const { pool, behind, clock } = stage();
     const first = call(1);
     pool.call(first);
@@ -161,7 +161,7 @@ describe('waiting', () => {
     expect(clock.pending, 'G5').toBe(0);
   });
 
-  test('G2: who comes while others wait stands behind them, though there is room by then', () => {
+  test('G2: a call that arrives while others wait is queued behind them, even if there is room by then', () => {
     const { pool, behind } = stage({ concurrency: 1 });
     const asked: number[] = [];
     pool.call(call(1));
@@ -175,7 +175,7 @@ describe('waiting', () => {
     expect(behind.ids).toEqual([1, 2, 3]);
   });
 
-  test('E1: a tree of many children and a session of its own take turns', () => {
+  test('E1: a tree of many children and a single session take turns', () => {
     const { pool, behind } = stage({ concurrency: 1 });
     pool.call(call(1, { session: 'big' }));
     for (let id = 2; id <= 6; id += 1) pool.call(call(id, { session: `big:${id}` }));
@@ -184,7 +184,7 @@ describe('waiting', () => {
     expect(behind.ids).toEqual([1, 2, 7, 3, 4, 5, 6]);
   });
 
-  test('G1, G3: a cancelled call never leaves and is told once, later; the timer goes with the last one', async () => {
+  test('G1, G3: a cancelled call never leaves and completes once, later; the timer ends with the last one', async () => {
     const { pool, behind, clock, ended } = stage({ requestsPerMinute: 1 });
     pool.call(call(1));
     pool.call(call(2));
@@ -198,7 +198,7 @@ describe('waiting', () => {
     expect(behind.ids).toEqual([1]);
   });
 
-  test('G3: the timeout counts from when the call leaves', async () => {
+  test('G3: the timeout counts from the moment the call leaves', async () => {
     const clock = manualClock();
     const completions: ModelCompletion[] = [];
     const requests: ModelRequest[] = [];
@@ -228,7 +228,7 @@ describe('waiting', () => {
     await pool.close();
   });
 
-  test('whoever begins to watch, or stops, while a call waits is heard when it leaves', () => {
+  test('a watch that begins or ends while its call waits counts when the call leaves', () => {
     const { pool, behind } = stage({ concurrency: 1 });
     pool.call(call(1));
     pool.call(call(2));
@@ -238,7 +238,7 @@ describe('waiting', () => {
     expect(behind.calls[1]).toMatchObject({ id: 2, wantsDeltas: true });
   });
 
-  test('A9: beyond the bound a call is refused, retryably, and told so later', async () => {
+  test('A9: beyond the bound a call is refused as retryable, and completes later', async () => {
     const { pool, behind, clock, completions } = stage({ concurrency: 1 });
     for (let id = 1; id <= GOVERNED_CALLS_MAX + 1; id += 1) pool.call(call(id));
     pool.call(call(0));
@@ -249,7 +249,7 @@ describe('waiting', () => {
     expect(completions).toMatchObject([refused]);
   });
 
-  test('G1: close ends what waits as cancelled, before it resolves', async () => {
+  test('G1: close completes waiting calls as cancelled before it resolves', async () => {
     const { pool, behind, clock, ended } = stage({ requestsPerMinute: 1 });
     for (let id = 1; id <= 3; id += 1) pool.call(call(id));
     const closed = pool.close();
@@ -269,7 +269,7 @@ describe('waiting', () => {
   });
 });
 
-test('G1, N1: whatever happens, each call ends once, leaves at most once, and never too many are out', async () => {
+test('G1, N1: whatever happens, each call ends once, leaves at most once, and the number of calls in flight is bounded', async () => {
   const id = fc.nat({ max: 30 });
   const step = fc.oneof(
     { weight: 6, arbitrary: fc.record({ do: fc.constant('call' as const), tree: fc.nat({ max: 3 }) }) },
@@ -335,15 +335,15 @@ describe('G4: the delta of a call that waited', () => {
     return behind.calls[1]?.context;
   };
 
-  test('G4: is sent as it is while the mirror still fits', () => {
+  test('G4: is sent unchanged while the mirror still fits', () => {
     expect(waitsWith(true, () => WHOLE)).toBe(DELTA);
   });
 
-  test('G4: gives way to the whole when the mirror was forgotten, displaced or lost meanwhile', () => {
+  test('G4: is replaced by the whole request if the mirror was forgotten, displaced or lost meanwhile', () => {
     expect(waitsWith(false, () => WHOLE)).toBe(WHOLE);
   });
 
-  test('G4: with a mirror that is real, the model is asked the whole request', async () => {
+  test('G4: with a real mirror the model receives the whole request', async () => {
     const clock = manualClock();
     const requests: ModelRequest[] = [];
     const provider: ModelProvider = {
@@ -379,7 +379,7 @@ describe('G4: the delta of a call that waited', () => {
   });
 });
 
-describe('refused for everybody', () => {
+describe('refused for all sessions', () => {
   test('F36, G6: ten thousand sessions, one call on the wire; none of the others ends, and all leave after resume', async () => {
     const { pool, behind, clock, ended, troubles, waiting } = stage({ concurrency: 1 });
     for (let id = 1; id <= 5_000; id += 1) pool.call(call(id));
@@ -401,7 +401,7 @@ describe('refused for everybody', () => {
     expect(new Set(ended().map(([id]) => id)).size).toBe(10_000);
   });
 
-  test('F36: a call that does not wait for resume ends as cancelled, waiting or new', async () => {
+  test('F36: a call that does not wait for resume completes as cancelled, waiting or new', async () => {
     const { pool, behind, clock, ended } = stage({ concurrency: 1 });
     const changes = { waitsForResume: false };
     pool.call(call(1));

@@ -1,5 +1,5 @@
-// Goal: the policy alone, over a time the test moves. Rates are checked on every window of a minute, pauses to the millisecond,
-// and that a thousand calls which fail together are one failure.
+// Goal: the policy alone, over a time that the test moves. The tests check rates on every window of a minute and pauses
+// to the millisecond. They also check that a thousand calls which fail together count as one failure.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
@@ -20,7 +20,7 @@ import { type ModelFailure, modelErrorOf } from '../../../src/models/model-error
 
 const MINUTE = RATE_WINDOW_MS;
 
-/** A governor and the time it is told. */
+/** A governor and its current time. */
 class Desk {
   readonly governor: Governor;
   now = 0;
@@ -34,7 +34,7 @@ class Desk {
     return this.governor.opensAt(this.now, 0) - this.now;
   }
 
-  /** Lets a call leave, which must be allowed. */
+  /** Lets a call leave. Fails if it may not. */
   leave(model = 'm', inputTokens = 0): number {
     expect(this.governor.opensAt(this.now, inputTokens)).toBe(this.now);
     this.#lastId += 1;
@@ -42,7 +42,7 @@ class Desk {
     return this.#lastId;
   }
 
-  /** Lets leave whoever may, `most` at most. */
+  /** Lets calls leave while they may, `most` at most. */
   leaveAll(most = Number.POSITIVE_INFINITY): readonly number[] {
     const ids: number[] = [];
     while (ids.length < most && this.opensIn === 0) ids.push(this.leave());
@@ -60,7 +60,7 @@ class Desk {
     return this.governor.ended([{ id, error, ms: 1 }], this.now)[0];
   }
 
-  /** These end together. */
+  /** These calls end together. */
   failTogether(ids: readonly number[], failure: Partial<ModelFailure>): readonly Trouble[] {
     const error = errorShape(modelErrorOf({ message: 'no', ...failure }));
     return this.governor.ended(
@@ -140,7 +140,7 @@ describe('rates', () => {
   test('N1: output is expected while a call is out, and charged when it has ended', () => {
     const desk = new Desk({ outputTokensPerMinute: 1_200 });
     const [first = 0, second = 0] = desk.leaveAll();
-    // Nobody has answered yet: five hundred tokens are expected of each, and a third call would be too much.
+    // No call has been answered: five hundred tokens are reserved for each, and a third call would exceed the limit.
     expect(desk.opensIn).toBe(Number.POSITIVE_INFINITY);
     desk.answer(first, 1, 1_100);
     desk.now = 10_000;
@@ -150,7 +150,7 @@ describe('rates', () => {
     expect(desk.opensIn).toBe(0);
   });
 
-  test('concurrency: only an end makes room', () => {
+  test('concurrency: only the end of a call makes room', () => {
     const desk = new Desk({ concurrency: 2 });
     const [first = 0] = desk.leaveAll();
     expect(desk.opensIn).toBe(Number.POSITIVE_INFINITY);
@@ -158,7 +158,7 @@ describe('rates', () => {
     expect(desk.opensIn).toBe(0);
   });
 
-  test('N7: without limits a call is free, and so again once all is well', () => {
+  test('N7: without limits a call passes freely, and again after recovery from refusals', () => {
     const desk = new Desk();
     expect(desk.governor.isFree).toBe(true);
     desk.answer(desk.leave());
@@ -169,7 +169,7 @@ describe('rates', () => {
     expect(desk.opensIn).toBe(0);
   });
 
-  test('shares: together the limits, none empty; a limit below the number of shards is refused by name', () => {
+  test('shares: together they are the limits, and none is empty; a limit below the number of shards is refused by name', () => {
     const limits = { concurrency: 7, requestsPerMinute: 50 };
     const shares = [0, 1, 2].map((index) => shareOfLimits(limits, index, 3));
     expect(shares).toEqual([
@@ -200,7 +200,7 @@ describe('F20: a common pause', () => {
     expect(waves).toEqual([1, 2, 4, 8, 16, 32]);
   });
 
-  test('N3: calls that take long do not hold the others: each quiet second doubles what may leave', () => {
+  test('N3: slow calls do not hold back the others: each quiet second doubles the calls that may leave', () => {
     const desk = new Desk();
     desk.fail(desk.leave(), { ...BUSY, retryAfterMs: 1_000 });
     desk.now = 1_000;
@@ -215,7 +215,7 @@ describe('F20: a common pause', () => {
     expect(total).toEqual([1, 2, 4, 8, 16, 32]);
   });
 
-  test('N2: retry-after 0 is a header, and asks for no pause', () => {
+  test('N2: retry-after 0 counts as a header, and causes no pause', () => {
     const desk = new Desk();
     const [failed = 0] = desk.leaveAll(8);
     expect(desk.fail(failed, { ...BUSY, retryAfterMs: 0 })).toBeUndefined();
@@ -224,7 +224,7 @@ describe('F20: a common pause', () => {
     expect(desk.governor.explain(desk.now, 0)).toBe('7 calls are in flight, and 7 may be: the provider refused some');
   });
 
-  test('N6: a thousand calls that fail together are one pause; the longest retry-after among them counts', () => {
+  test('N6: a thousand calls that fail together cause one pause; the longest retry-after among them counts', () => {
     const desk = new Desk();
     const ids = desk.leaveAll(1_000);
     const troubles = ids.map((id, place) => {
@@ -235,7 +235,7 @@ describe('F20: a common pause', () => {
     expect(desk.governor.opensAt(desk.now, 0)).toBe(999 + 30_000);
   });
 
-  test('N6: what left before the pause and is answered later lets nobody through', () => {
+  test('N6: an answer to a call from before the pause lets no other call leave', () => {
     const desk = new Desk();
     const [failed = 0, ...others] = desk.leaveAll(50);
     desk.fail(failed, { ...BUSY, retryAfterMs: 1_000 });
@@ -252,7 +252,7 @@ describe('F20: a common pause', () => {
     }
   });
 
-  test('N2: successes forget the refusals: after a window of answers nothing is held back any more', () => {
+  test('N2: successes clear the refusals: after a window of answers no call is held back', () => {
     const desk = new Desk();
     const ids = desk.leaveAll(10);
     desk.fail(ids[0] ?? 0, OVERLOADED);
@@ -262,13 +262,13 @@ describe('F20: a common pause', () => {
     expect(desk.governor.isFree).toBe(true);
   });
 
-  test('A9: no header stops everybody for longer than the bound', () => {
+  test('A9: no header pauses all calls for longer than the bound', () => {
     const desk = new Desk();
     desk.fail(desk.leave(), { ...BUSY, retryAfterMs: 1e12 });
     expect(desk.opensIn).toBe(GOVERNOR_HOLD_MS_MAX);
   });
 
-  test('N3: a call that was cancelled before it said anything gives its place to the next', () => {
+  test('N3: a call cancelled before its first byte gives its slot to the next', () => {
     const desk = new Desk();
     desk.fail(desk.leave(), { ...BUSY, retryAfterMs: 1_000 });
     desk.now = 1_000;
@@ -280,7 +280,7 @@ describe('F20: a common pause', () => {
 });
 
 describe('F20: the window of calls in flight', () => {
-  test('Y1: a window of refusals halves it, once, whether they come together or one by one; it is told once', () => {
+  test('Y1: a window of refusals halves it once, whether they arrive together or one by one; it is reported once', () => {
     for (const isTogether of [true, false]) {
       const desk = new Desk();
       const ids = desk.leaveAll(100);
@@ -313,7 +313,7 @@ describe('F20: the window of calls in flight', () => {
     expect(waves).toEqual([1, 2, 4, 8, 16]);
   });
 
-  test('Y2: the first refusal ends the doubling, and a quiet second adds nothing any more', () => {
+  test('Y2: the first refusal ends the doubling, and a quiet second adds nothing more', () => {
     const desk = new Desk();
     desk.fail(desk.leave(), { ...BUSY, retryAfterMs: 1_000 });
     desk.now = 1_000;
@@ -328,7 +328,7 @@ describe('F20: the window of calls in flight', () => {
 });
 
 describe('F21: the circuit', () => {
-  /** Fails calls one after the other until something comes of it. */
+  /** Fails calls one after the other until the circuit changes. */
   function failUntilOpen(desk: Desk, failure: Partial<ModelFailure>): number {
     for (let failed = 1; failed <= 100; failed += 1) {
       if (desk.fail(desk.leave(), failure)?.kind === 'circuit') return failed;
@@ -349,7 +349,7 @@ describe('F21: the circuit', () => {
       desk.now += desk.opensIn;
       const [probe = 0, ...more] = desk.leaveAll(1_000);
       expect(more).toEqual([]);
-      // Silence is no answer: for long nobody follows.
+      // A call without an answer proves nothing: no other follows for long.
       expect(desk.opensIn).toBe(GOVERNOR_CIRCUIT_PATIENCE_MS);
       expect(desk.fail(probe, REFUSED_CONNECTION)).toMatchObject({ kind: 'circuit' });
     }
@@ -360,7 +360,7 @@ describe('F21: the circuit', () => {
     expect(followers).toHaveLength(2);
     for (const id of followers) desk.answer(id);
     while (!desk.governor.isFree) desk.answer(desk.leave());
-    // Closed: it takes as many failures again.
+    // Closed: opening it takes as many failures as before.
     expect(failUntilOpen(desk, REFUSED_CONNECTION)).toBe(GOVERNOR_FAILURES_MAX);
     expect(desk.opensIn).toBe(GOVERNOR_CIRCUIT_MS);
   });
@@ -392,7 +392,7 @@ describe('F21: the circuit', () => {
   });
 });
 
-describe('F36, F37: refused for everybody', () => {
+describe('F36, F37: refused for all sessions', () => {
   test.each([401, 402, 403])('F36: after a %i nothing leaves until resume, then one call', (status) => {
     const desk = new Desk();
     const [failed = 0, late = 0, later = 0] = desk.leaveAll(3);
@@ -403,7 +403,7 @@ describe('F36, F37: refused for everybody', () => {
     expect(desk.fail(late, { status })).toBeUndefined();
     desk.governor.resume();
     expect(desk.governor.refusal).toBeUndefined();
-    // What left with the old key refuses nothing any more.
+    // A call that left with the old key causes no refusal any more.
     expect(desk.fail(later, { status })).toBeUndefined();
     expect(desk.governor.refusal).toBeUndefined();
     const [probe = 0, ...more] = desk.leaveAll(1_000);
@@ -431,7 +431,7 @@ describe('F36, F37: refused for everybody', () => {
     expect(desk.leaveAll(10)).toHaveLength(2);
   });
 
-  test('F20, F36: resume does not shorten a pause the provider asked for', () => {
+  test('F20, F36: resume does not shorten a pause that the provider asked for', () => {
     const desk = new Desk();
     const [first = 0, second = 0] = desk.leaveAll(2);
     desk.fail(first, { status: 401 });
@@ -442,7 +442,7 @@ describe('F36, F37: refused for everybody', () => {
 });
 
 describe('the queue', () => {
-  test('E1: trees in turn, each in its own order; nothing is lost, and nobody is passed over', () => {
+  test('E1: trees take turns, each in its own order; no call is lost, and none is passed over', () => {
     const command = fc.oneof(
       fc.record({ do: fc.constant('put' as const), tree: fc.integer({ min: 0, max: 4 }), child: fc.nat({ max: 3 }) }),
       fc.record({ do: fc.constant('take' as const) }),
@@ -477,7 +477,7 @@ describe('the queue', () => {
                 (one, place) => waiting.findIndex(({ tree }) => tree === one.tree) === place,
               );
               for (const head of heads.filter(({ tree }) => tree !== found.tree)) {
-                // Twice past the head of another tree: that tree would not have had its turn.
+                // The head of another tree was passed twice: that tree would have missed its turn.
                 expect(head.passedBy.has(found.tree)).toBe(false);
                 head.passedBy.add(found.tree);
               }
@@ -497,7 +497,7 @@ interface PlannedCall {
   readonly input: number;
 }
 
-/** Runs calls first come, first served, from event to event; throws when they stop although some wait. */
+/** Runs calls first come, first served, from event to event. Throws if they stop while some wait. */
 function run(limits: GovernorLimits, calls: readonly PlannedCall[]) {
   const governor = new Governor(limits, () => 0);
   const arrivals = [...calls].sort((a, b) => a.at - b.at);

@@ -10,7 +10,7 @@ function message(text: string): RequestMessage {
 }
 
 describe('ContextMirror', () => {
-  it('C1, C2, C3: after any deltas it gives the full request, and an index knows what it holds', () => {
+  it('C1, C2, C3: after any deltas the mirror gives the full request, and an index knows its content', () => {
     const step = fc.record({
       session: fc.constantFrom('a', 'b', 'c', 'd'),
       keep: fc.nat(6),
@@ -22,7 +22,7 @@ describe('ContextMirror', () => {
       fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
         const mirror = new ContextMirror(3);
         const index = new MirrorIndex(3);
-        /** The owner's own copy of each request. */
+        /** The owner's copy of each request. */
         const full = new Map<string, { epoch: number; messages: RequestMessage[] }>();
         for (const { session, keep, append, opens, forgets } of steps) {
           const own = full.get(session) ?? { epoch: 0, messages: [] };

@@ -12,7 +12,7 @@ const RESPONSE: ModelResponse = {
   usage: { input_tokens: 1, output_tokens: 1 },
 };
 
-/** One call in the hands of the test. */
+/** One call controlled by the test. */
 interface Held {
   readonly request: ModelRequest;
   readonly context: GenerateContext;
@@ -26,7 +26,7 @@ interface Stage {
   readonly held: Held[];
   readonly completions: ModelCompletion[];
   readonly batches: number[];
-  /** Everything the listener was told, in order. */
+  /** Everything the listener received, in order. */
   readonly told: string[];
 }
 
@@ -75,7 +75,7 @@ function code(completion: ModelCompletion | undefined): string | undefined {
 }
 
 describe('in-place pool', () => {
-  it('P1, P2: completions come once, together, and not from within the calls', async () => {
+  it('P1, P2: completions arrive once, together, and not from within the calls', async () => {
     const { pool, clock, held, completions, batches } = stage();
     pool.call(call(1));
     pool.call(call(2));
@@ -94,7 +94,7 @@ describe('in-place pool', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('P4, P1: a cancelled call completes as cancelled though its provider goes on; its late answer is dropped', async () => {
+  it('P4, P1: a cancelled call completes as cancelled while its provider still runs; its late answer is dropped', async () => {
     const { pool, clock, held, completions } = stage();
     pool.call(call(1));
     await clock.advance(0);
@@ -111,7 +111,7 @@ describe('in-place pool', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('P4: a call cancelled in the turn it was made never reaches the provider', async () => {
+  it('P4: a call cancelled in the tick it was made never reaches the provider', async () => {
     const { pool, clock, held, completions } = stage();
     pool.call(call(1));
     pool.cancel(1);
@@ -120,7 +120,7 @@ describe('in-place pool', () => {
     expect(completions.map(code)).toEqual(['cancelled']);
   });
 
-  it('P4, F23: a call is over at its timeout by the clock', async () => {
+  it('P4, F23: a call ends at its timeout by the clock', async () => {
     const { pool, clock, held, completions } = stage();
     pool.call(call(1, { timeoutMs: 5_000 }));
     await clock.advance(4_999);
@@ -152,7 +152,7 @@ describe('in-place pool', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('P3: much text goes out before its time; nobody watching, none does', async () => {
+  it('P3: much text is published early; without a reader none is', async () => {
     const { pool, clock, held, told } = stage();
     pool.call(call(1));
     pool.call(call(2, { wantsDeltas: false }));
@@ -161,7 +161,7 @@ describe('in-place pool', () => {
     expect(told.map((line) => line.length)).toEqual([DELTA_CHARACTERS_MAX + 1 + 'text 1 s1 '.length]);
   });
 
-  it('a reader that comes in the middle of a call gets what follows, and one that goes nothing more', async () => {
+  it('a reader that joins during a call gets the text from then on, and nothing after it leaves', async () => {
     const { pool, clock, held, told } = stage();
     pool.call(call(1, { wantsDeltas: false }));
     await clock.advance(0);
@@ -176,7 +176,7 @@ describe('in-place pool', () => {
     expect(told).toEqual(['text 1 s1 heard']);
   });
 
-  it('P2: a provider that throws, answers and talks at once does so a turn later', async () => {
+  it('P2: a synchronous throw, answer or delta of a provider arrives a tick later', async () => {
     const clock = manualClock();
     const told: string[] = [];
     const listener = {
@@ -203,7 +203,7 @@ describe('in-place pool', () => {
     expect(told).toEqual(['delta', 'delta', '1 internal', '2 ok']);
   });
 
-  it('a delta builds on the call before; one that cannot fails as a lost connection, to be sent whole', async () => {
+  it('a delta builds on the previous call; one that cannot fails as a lost connection, and the whole is sent next', async () => {
     const { pool, clock, held, completions } = stage();
     pool.call(call(1));
     await clock.advance(0);
@@ -265,7 +265,7 @@ describe('in-place pool', () => {
     ]);
   });
 
-  it('close cancels what runs, tells it, and takes no more', async () => {
+  it('close cancels and reports running calls, and accepts no more', async () => {
     const { pool, clock, held, completions } = stage();
     pool.call(call(1));
     pool.call(call(2));

@@ -1,5 +1,5 @@
-// Goal: calls on real model threads complete exactly once, contexts are mirrored where the pool says they are, and a thread
-// that dies or spins costs its own calls only.
+// Goal: calls on real model threads complete exactly once, and contexts are mirrored where the pool says they are. A
+// thread that dies or spins fails only its own calls.
 import { afterEach, describe, expect, test } from 'vitest';
 import { type Clock, systemClock } from '../../../src/base/clock.ts';
 import { ConfigError, type ErrorShape } from '../../../src/base/errors.ts';
@@ -100,7 +100,7 @@ const more = (text: string, keep: number, epoch = 1): ContextDelta => ({
 });
 
 describe('calls', () => {
-  test('M1: a scripted provider built on the thread answers; a batch is told in one call', async () => {
+  test('M1: a scripted provider built on the thread answers; a batch is reported in one call', async () => {
     const models = await Models.open(1, { kind: 'scripted', script: { rules: [], otherwise: 'hello' } });
     const ids = Array.from({ length: 50 }, (_unused, at) => models.start(`s${at}`, 'hi'));
     expect(models.completions.size).toBe(0);
@@ -114,7 +114,7 @@ describe('calls', () => {
     expect(error).toMatchObject({ code: 'model_overloaded', retryable: true, data: { status: 529 } });
   });
 
-  test('deltas come before the completion, and only of running calls', async () => {
+  test('deltas arrive before the completion, and only for running calls', async () => {
     const models = await Models.open();
     const id = models.start('a', 'wait');
     await models.until(() => models.deltas.length > 0);
@@ -129,7 +129,7 @@ describe('calls', () => {
     expect(await models.outcome(models.start('a', 'wait', 1))).toMatchObject({ code: 'model_timeout' });
   });
 
-  test('a context that cannot be cloned fails its own call, and is sent whole again', async () => {
+  test('a context that cannot be cloned fails its own call, and is then sent whole', async () => {
     const models = await Models.open();
     const bad = { ...whole('x'), append: [{ role: 'user', content: (() => 1) as unknown as string }] } as ContextDelta;
     expect(await models.says('a', bad)).toMatchObject({ code: 'internal' });
@@ -139,7 +139,7 @@ describe('calls', () => {
 });
 
 describe('M2: mirrors', () => {
-  test('a delta is sent onto what the thread holds', async () => {
+  test('a delta is sent if the thread holds the previous request', async () => {
     const models = await Models.open(2);
     expect(models.pool.holds('a', 1, 0)).toBe(false);
     expect(await models.says('a', 'one')).toBe('S one');
@@ -150,7 +150,7 @@ describe('M2: mirrors', () => {
     expect(await models.says('a', more('deux', 1))).toBe('S one,deux');
   });
 
-  test('what was forgotten is not held', async () => {
+  test('a forgotten context is not held', async () => {
     const models = await Models.open();
     await models.says('a', 'one');
     models.pool.forget('a');
@@ -159,7 +159,7 @@ describe('M2: mirrors', () => {
     expect(await models.says('a', 'again')).toBe('S again');
   });
 
-  test('a session stays on its thread, sessions are spread', async () => {
+  test('a session stays on its thread, and sessions are spread', async () => {
     const models = await Models.open(2);
     const seen = new Map<string, unknown>();
     for (let at = 0; at < 20; at += 1) seen.set(`s${at}`, await models.says(`s${at}`, 'thread'));
@@ -199,7 +199,7 @@ describe('threads that die', () => {
     expect(await models.says('a', 'again')).toBe('S again');
   });
 
-  test('M5: no timer is left when nothing runs', async () => {
+  test('M5: no timer is left when no call runs', async () => {
     const timers = new Set<unknown>();
     const clock: Clock = {
       ...systemClock,
@@ -228,7 +228,7 @@ describe('opening and closing', () => {
     await expect(Models.open(2, missing)).rejects.toBeInstanceOf(ConfigError);
   });
 
-  test('M1: close completes what runs, and what comes after, as cancelled', async () => {
+  test('M1: close completes running and later calls as cancelled', async () => {
     const models = await Models.open();
     const ids = [models.start('a', 'wait'), models.start('b', 'spin')];
     const closing = models.pool.close();

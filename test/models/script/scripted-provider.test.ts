@@ -28,7 +28,7 @@ async function say(model: ModelProvider, session: string, request: ModelRequest 
 }
 
 describe('scripted model', () => {
-  it('Q1, Q2: each session takes the list from its start, errors too, and is told when it ends', async () => {
+  it('Q1, Q2: each session takes the list from its start, errors included, and fails with a message when it ends', async () => {
     const model = createScriptedProvider(['one', { error: { status: 529, retryAfterMs: 9 } }, 'three']);
     expect(await say(model, 'a')).toBe('one');
     expect(await say(model, 'b')).toBe('one');
@@ -73,7 +73,7 @@ describe('scripted model', () => {
     expect(usages[2]?.input_tokens).toBe(5);
   });
 
-  it('Q3: made-up ids repeat for the same request and never repeat inside a history', async () => {
+  it('Q3: generated ids repeat for the same request and never repeat inside a history', async () => {
     const script: Script = Array.from({ length: 4 }, () => ({
       toolUse: [{ name: 'add' }, { name: 'add', input: { a: 1 } }],
     }));
@@ -98,13 +98,13 @@ describe('scripted model', () => {
       'x',
     );
     const taken = (await createScriptedProvider(script).generate(three, context())).content;
-    // As many messages, with the very ids that would be made up for them.
+    // A history of the same length, with the very ids that would be generated for it.
     const clash = answering(ask('go', { tools: TOOLS }), taken, 'x');
     const { content } = await createScriptedProvider(script).generate(clash, context());
     expect(checkRequest(answering(clash, content, 'x'))).toEqual([]);
   });
 
-  it('Q4: an illegal request is refused with its rule and takes no reply; strict: false takes it', async () => {
+  it('Q4: an illegal request is refused with its rule and consumes no reply; strict: false accepts it', async () => {
     const bad = ask('x', { messages: [{ role: 'user', content: [{ type: 'text', text: '' }] }] });
     const model = createScriptedProvider(['kept']);
     expect(await failure(model, bad)).toMatchObject({
@@ -161,7 +161,7 @@ describe('scripted model', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('functions see the request, the session and the number of the call; their bad replies are named', async () => {
+  it('functions receive the request, the session and the number of the call; errors name their bad replies', async () => {
     const model = createScriptedProvider((request, { session, call }) =>
       call === 1 ? ({ txt: 1 } as object) : `${session} ${call} ${textOfFirst(request)}`,
     );
@@ -250,7 +250,7 @@ describe('resolveProvider', () => {
     expect(await say(createScriptedProvider({ module: script, export: 'answer' }), 's')).toBe('s 0 1');
   });
 
-  it('names what it cannot build', async () => {
+  it('names data it cannot build from', async () => {
     const cases: readonly (readonly [Parameters<typeof resolveProvider>[0], RegExp])[] = [
       [{ kind: 'module', url: script }, /default export of .*script\.ts must be a provider/],
       [{ kind: 'module', url: new URL('missing.ts', modules).href }, /missing\.ts cannot be loaded/],

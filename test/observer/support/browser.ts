@@ -1,5 +1,5 @@
 /**
- * A headless Chromium, where there is one, and the page built as it is shipped. Where there is none the tests that need one
+ * A headless Chromium, if the machine has one, and the page built as it is shipped. Without one the tests that need it
  * are skipped, and a line says so.
  */
 import { spawnSync } from 'node:child_process';
@@ -18,7 +18,7 @@ const PLACES: readonly string[] = [
   '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome',
 ];
 
-/** The path of a Chromium of this machine; undefined, with a line on stderr, when there is none. */
+/** The path of a Chromium on this machine; undefined, with a line on stderr, when there is none. */
 export function findChromium(): string | undefined {
   const found = PLACES.find((place) => place !== '' && existsSync(place));
   if (found === undefined) {
@@ -35,7 +35,7 @@ export async function launch(executablePath: string): Promise<Browser> {
   return await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage'] });
 }
 
-/** The page, built into a directory of its own. Throws with the bundler's words. */
+/** The page, built into a separate directory. Throws with the bundler's message. */
 export async function buildPage(): Promise<{ readonly directory: string; remove(): Promise<void> }> {
   const directory = await mkdtemp(join(tmpdir(), 'troupe-observer-'));
   const script = fileURLToPath(new URL('../../../scripts/build-observer.mjs', import.meta.url));

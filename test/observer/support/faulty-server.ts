@@ -1,21 +1,21 @@
 /**
- * The interface of `troupe/server` with faults before it: what a test wants to see go wrong it can switch. Streams that break, a
- * server that is down, answers that a healthy runtime never gives.
+ * The interface of `troupe/server` behind injected faults that a test switches: streams that break, a server that is
+ * down, answers that a healthy runtime never gives.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Runtime } from '../../../src/index.ts';
 import { handler, nodeListener } from '../../../src/server/index.ts';
 
-/** A server that can be made to fail. */
+/** A server that fails on request. */
 export interface FaultyServer {
-  /** Where the page is. */
+  /** The address of the page. */
   readonly url: string;
-  /** Ends all event streams, as a server that is restarted does; new ones are refused while `isDown`. */
+  /** Ends all event streams, as a restarted server does. New ones are refused while `isDown`. */
   breakStreams(): void;
-  /** True: every request but those for the page is answered with 503. */
+  /** True: every request except those for the page is answered with 503. */
   isDown: boolean;
-  /** Requests so far: `METHOD path`, and ` after N` where a stream goes on behind its event N. */
+  /** Requests so far: `METHOD path`, and ` after N` if a stream resumes after event N. */
   readonly requests: readonly string[];
   close(): Promise<void>;
 }
@@ -25,7 +25,7 @@ export async function faultyServer(
   runtime: Runtime,
   options: {
     readonly pages: string;
-    /** Takes the place of the answer to a request of this path; undefined: it is answered as ever. */
+    /** Replaces the answer to a request of this path; undefined: the server answers as usual. */
     readonly override?: (path: string) => unknown;
   },
 ): Promise<FaultyServer> {

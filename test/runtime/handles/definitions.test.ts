@@ -157,5 +157,5 @@ test('a specialist can use a tool that another agent has from a module', async (
   const provider = scripted(({ tools }) => String(tools?.map((tool) => tool.name)));
   const runtime = await kit.open({ provider, specialists, agents: [agent({ name: 'main', tools: [url] })], logger });
   expect(await runtime.session('s', 'c').ask('hello')).toBe('Echo_Tool');
-  expect(lines.join()).toContain('d names no, a tool nobody has');
+  expect(lines.join()).toContain('d names no, an unknown tool');
 });

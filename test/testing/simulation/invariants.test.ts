@@ -1,4 +1,7 @@
-/** What the simulator's checks accuse and what they let pass: alarms that were false once. Method: logs and ledgers by hand. */
+/**
+ * The violations that the simulator's checks report, and the logs they accept: each alarm here was false once. Method:
+ * logs and ledgers by hand.
+ */
 import { expect, test } from 'vitest';
 import { Invariants } from '../../../src/testing/simulation/invariants.ts';
 import { type CallStory, Ledger } from '../../../src/testing/simulation/ledger.ts';
@@ -11,7 +14,7 @@ function readingOf(machine: Machine): Reading {
   return { stories: new Map([['s', story]]), changed: new Set(['s']), differing: [], names: ['s'] };
 }
 
-/** What the checks say, where the lives of the session ended as `readings` tell, with these calls made in each. */
+/** The violations found, if the lives of the session ended as `readings` say, with these calls made in each. */
 function accused(
   lives: readonly { readonly reading: Reading; readonly calls: readonly CallStory[] }[],
 ): readonly string[] {
@@ -56,7 +59,7 @@ test('I5: a call of a suspended run that is discarded has its result by the edit
   expect(accused([{ reading: readingOf(machine), calls: [] }])).toEqual([]);
 });
 
-test('I5: a call of a suspended run whose branch was left needs no result; one that vanishes otherwise does (seed 312152)', () => {
+test('I5: a call of a suspended run needs no result if its branch was left; a call that vanishes otherwise does (seed 312152)', () => {
   const machine = startedSession({ sent: 'go' });
   machine.replay({
     type: 'responded',
@@ -81,7 +84,7 @@ test('I5: a call of a suspended run whose branch was left needs no result; one t
   expect(accused([{ reading, calls: [] }])).toEqual(['lost: call s#2 has 0 results']);
 });
 
-test('A8: a half-step whose claim was lost may be asked again with other bytes, one whose claim is there may not (seed 300511)', () => {
+test('A8: a half-step whose claim was lost may be asked again with other bytes, one with a durable claim may not (seed 300511)', () => {
   const machine = startedSession({});
   const before = readingOf(machine);
   machine.send('go');

@@ -1,9 +1,12 @@
-// Goal: a close ends whichever message between threads comes late. Method: each message of a close in turn is held until all else is at rest, with all
-// behind it on its line; what a close needs to be ended by force counts as a violation, and so does whatever the next life finds wrong.
+// Goal: a close ends even if a message between threads comes late. Method: each message of a close in turn is held
+// until all else is at rest, with all messages behind it on its line. A step of the close that must be ended by force
+// counts as a violation, and so does any fault that the next life finds.
 import { expect, test } from 'vitest';
 import { simulate } from '../../../src/testing/simulation/simulate.ts';
 
-/** Two session threads each, and model threads, tools and readers; some with enrichers. Found by what the swarm draws. */
+/**
+ * Two session threads each, with model threads, tools and readers; some with enrichers. Found among the swarm's draws.
+ */
 const SEEDS = [12, 23, 27, 33, 41] as const;
 
 test.each(SEEDS)('L4: a close ends, whichever of its messages is held, seed %i', async (seed) => {
@@ -13,6 +16,6 @@ test.each(SEEDS)('L4: a close ends, whichever of its messages is held, seed %i',
     expect(result.violations, `message ${heldAtClose} held\n${result.trace.slice(-20).join('\n')}`).toEqual([]);
     messages = Math.max(messages, result.closeMessages);
   }
-  // The question to each of two threads and its answer, at least.
+  // At least the question to each of two threads, and its answer.
   expect(messages).toBeGreaterThanOrEqual(4);
 });

@@ -1,4 +1,7 @@
-/** The simulator itself: the same seed is the same run, faults are drawn, and the runtime keeps its word under them. */
+/**
+ * The simulator itself: a seed always gives the same run, faults are drawn, and the runtime keeps its guarantees under
+ * them.
+ */
 import { createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { FAULT_KINDS, simulate } from '../../../src/testing/index.ts';
@@ -7,8 +10,8 @@ import { SimulatedProcess, World } from '../../../src/testing/simulation/world.t
 
 const SEEDS = 200;
 /**
- * A digest of the runs of seeds 1 to 200. Code that moves keeps it. A change of behaviour, or of what is drawn from a seed, records it
- * again, and its commit says why.
+ * A digest of the runs of seeds 1 to 200. Moved code keeps it. A change of behaviour, or of the draws from a seed,
+ * records it again, and its commit says why.
  */
 const RECORDED = '8ab0c1cb9b70b156';
 
@@ -28,7 +31,7 @@ test('T1, F01-F07, F20-F39, F50-F54, F59, F61-F64: every invariant holds under s
   expect(runs.digest('hex').slice(0, 16)).toBe(RECORDED);
 }, 240_000);
 
-test('T1: the same seed is the same run, whatever ran before', async () => {
+test('T1: a seed always gives the same run, whatever ran before', async () => {
   const first = await simulate({ seed: 7 });
   await simulate({ seed: 8 });
   const again = await simulate({ seed: 7 });
@@ -37,7 +40,7 @@ test('T1: the same seed is the same run, whatever ran before', async () => {
   expect((await simulate({ seed: 9 })).fingerprint).not.toBe(first.fingerprint);
 });
 
-test('T1: only the faults asked for are drawn', async () => {
+test('T1: only the requested faults are drawn', async () => {
   const result = await simulate({ seed: 3, faults: ['crash.after', 'process.kill'] });
   expect(result.violations).toEqual([]);
   for (const kind of Object.keys(result.faults)) expect(['crash.after', 'process.kill']).toContain(kind);
@@ -53,7 +56,7 @@ test('I17: a call whose outcome is lost while both sides live is answered in tim
   expect(lost).toBeGreaterThan(20);
 }, 120_000);
 
-test('V1, V2, V3: tasks run in the order of their time; a dead process and its children do nothing any more', async () => {
+test('V1, V2, V3: tasks run in the order of their time; a dead process and its children do nothing more', async () => {
   const world = new World(new SeededRandom(1), {
     uncaught: (_process, thrown) => {
       throw thrown;
@@ -85,7 +88,7 @@ test('V4: wall time jumps, monotonic time does not', async () => {
   expect(clock.monotonic()).toBe(monotonic);
 });
 
-test('V5: what a task throws is told', async () => {
+test('V5: an error thrown by a task is reported', async () => {
   const told: unknown[] = [];
   const world = new World(new SeededRandom(1), { uncaught: (_process, thrown) => told.push(thrown) });
   const fault = new Error('nobody caught it');

@@ -1,5 +1,6 @@
-// Goal: bash as the contract has it (§5.6, §11.2, Δ15), with real shells: run in place, below the tool boundary, where an
-// interrupt's partial output is still told; then by value in a runtime with session threads.
+// Goal: bash follows the contract (§5.6, §11.2, Δ15) with real shells. The tests first run it in place, below the tool
+// boundary, where the partial output of an interrupted command is still reported. Then they run it by value in a
+// runtime with session threads.
 import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -29,7 +30,7 @@ afterAll(async () => {
   rmSync(base, { recursive: true, force: true });
 });
 
-/** One session's calls, with what they printed so far. */
+/** The calls of one session, with the output they have printed so far. */
 class Caller {
   readonly controller = new AbortController();
   readonly tool: BashTool;
@@ -73,7 +74,7 @@ class Caller {
   }
 }
 
-/** Resolves when the process is gone: its death is sent, not waited for, when the shell answers. */
+/** Resolves when the process is gone: the shell answers after sending the signal, without waiting for the death. */
 const isGone = (pid: number): Promise<void> => expect.poll(() => isAlive(pid)).toBe(false);
 const isAlive = (pid: number): boolean => {
   try {
@@ -139,7 +140,7 @@ describe.each([undefined, 'sh'])('F146: bash with shell %s', (shell) => {
     await isGone(Number(pid));
   });
 
-  test('Δ15: a shell that exits is replaced where it was, and the results say so', async () => {
+  test('Δ15: a shell that exits is replaced in the same directory, and the results say so', async () => {
     const { sh } = bind(new Caller(make(options)));
     await sh('cd other; LOST=yes');
     expect(await sh('echo last; exit 3')).toMatch(/^last\n[\s\S]*\[The shell ended \(exit code 3\)\./);
@@ -287,7 +288,7 @@ describe('F146: calls', () => {
     }
   });
 
-  test('Δ40: the schema tells the true default, and bad options are refused by name', () => {
+  test('Δ40: the schema states the real default, and bad options are refused by name', () => {
     const description = describeTool(bash);
     expect(description).toMatchObject({ name: 'bash', effect: 'once', adjustableTimeout: true, timeoutMs: 30_000 });
     expect(advertiseTool(description, 180_000).input_schema).toMatchObject({
@@ -297,7 +298,7 @@ describe('F146: calls', () => {
     expect(() => bashTool({ idleMs: 0 })).toThrow(/idleMs/);
   });
 
-  test('a shell or directory that is not there is an error text', async () => {
+  test('a missing shell or directory gives an error text', async () => {
     expect(await new Caller(make({ shell: 'no-such-shell' })).sh('ls')).toMatch(
       /^error: no shell can be started.*ENOENT/,
     );
@@ -376,7 +377,7 @@ describe('interrupts', () => {
     expect(await new Caller(caller.tool).sh('ls three five')).toMatch(/three.*\n.*five/);
   });
 
-  test('F071: the reason of an abort tells a timeout from an interrupt', async () => {
+  test('F071: the reason of an abort distinguishes a timeout from an interrupt', async () => {
     const caller = new Caller(make());
     const result = caller.sh(SLEEP);
     await caller.printed(/pid=/);
@@ -392,7 +393,7 @@ describe('F121: a child session', () => {
     await new Caller(tool, 'p').sh('cd other');
     expect(await new Caller(tool, 'p:2').sh('pwd')).toBe(other);
     expect(await new Caller(tool, 'p:3:1').sh('pwd; cd /')).toBe(other);
-    // A shell of its own: neither side moves the other.
+    // Parent and child have separate shells: a change of directory in one does not move the other.
     expect(await new Caller(tool, 'p').sh('pwd')).toBe(other);
     expect(await new Caller(tool, 'p:1').sh('pwd')).toBe(base);
   });
@@ -444,7 +445,7 @@ describe('in a runtime with session threads', () => {
   test('F071: an interrupt answers the call with the notice, and the command is gone', async () => {
     const runtime = await runtimeOf([call(SLEEP), call('echo back'), 'done']);
     const session = runtime.session('interrupted');
-    // Read from before the message: progress is told once, and a reader that begins later never hears of it.
+    // The reader starts before the message: progress is published once, and a later reader does not receive it.
     const events = session.events();
     const receipt = await session.send('go');
     let pid = 0;
@@ -459,7 +460,7 @@ describe('in a runtime with session threads', () => {
     await expect(receipt.answer()).rejects.toMatchObject({ code: 'cancelled' });
     const answered = (await session.messages()).find((message) => message.type === 'tool_response');
     expect(answered?.content).toBe(INTERRUPT_NOTICE);
-    // The shell takes its next command when the interrupted one is over.
+    // The shell takes its next command after the interrupted one has ended.
     expect(await session.ask('on')).toBe('done');
     expect((await session.messages()).filter((message) => message.type === 'tool_response').at(-1)?.content).toBe(
       'back',

@@ -1,4 +1,4 @@
-// Goal: read_file and think as the contract has them (§11.2), in place over a real directory, and by URL in a thread.
+// Goal: read_file and think follow the contract (§11.2), in place over a real directory, and by URL in a thread.
 import { execFileSync } from 'node:child_process';
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -63,7 +63,7 @@ describe('read_file', () => {
     expect(long.content).toMatch(/exceeds 50 bytes.*sed/);
   });
 
-  test('Δ19: an empty file is (no output)', async () => {
+  test('Δ19: an empty file reads as (no output)', async () => {
     expect(await read({ path: put('empty.txt', '') })).toMatchObject({ content: '(no output)', success: true });
   });
 
@@ -139,13 +139,13 @@ describe('F72: containment', () => {
     expect(outcome.content).not.toMatch(/^secret|root:/);
     expect(outcome.content).toMatch(/Outside the permitted directory|File not found/);
   });
-  test('a link that stays inside is followed', async () => {
+  test('a link that stays inside the root is followed', async () => {
     expect((await read({ path: 'inside.txt' })).content).toContain('line 10');
   });
 });
 
 describe('think', () => {
-  test('answers OK, refuses blanks and thoughts beyond the budget', async () => {
+  test('think answers OK, and refuses blanks and thoughts beyond the budget', async () => {
     expect((await run(think, { thoughts: 'hm' })).content).toBe('OK');
     expect((await run(think, { thoughts: ' ', visibility: 'aloud' })).success).toBe(false);
     expect((await run(think, { thoughts: 'x', visibility: 'loud' })).success).toBe(false);
@@ -154,7 +154,7 @@ describe('think', () => {
   });
 });
 
-test('the URLs are found and run in tool threads', async () => {
+test('the tools are found by URL and run in tool threads', async () => {
   const under = new PoolUnderTest({ threads: 1 });
   const [reader] = await under.pool.describe(readFileTool.href);
   const [thinker] = await under.pool.describe(thinkTool.href);

@@ -1,5 +1,6 @@
-// Goal: a process killed while it writes and edits leaves each file old or new, never half, and nothing that keeps the next one
-// from writing. Method: SIGKILL at random moments, until some have struck in the middle of a write.
+// Goal: a process killed while it writes and edits leaves each file either old or new, never half written. It leaves
+// nothing behind that keeps the next process from writing. Method: SIGKILL at random moments, until some have struck in
+// the middle of a write.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
@@ -21,7 +22,7 @@ const writer = fileURLToPath(new URL('../fixtures/file-writer.ts', import.meta.u
 const directory = mkdtempSync(join(tmpdir(), 'troupe-kill-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-/** Starts a writer and kills it some lines later; the rounds it told of as done. */
+/** Starts a writer and kills it some lines later. Returns the rounds it reported as done. */
 async function killed(): Promise<{ readonly written: number; readonly edited: number }> {
   const child = spawn(process.execPath, ['--import', loader, writer, directory], {
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -52,7 +53,7 @@ test('F147, F148: killed in the middle, a file is old or new, never half; what w
     const [written, edited] = [textOf('written.txt'), textOf('edited.txt')];
     expect(written === writtenText(roundOf(written))).toBe(true);
     expect(edited === editedText(roundOf(edited))).toBe(true);
-    // Done, or one further that had no time to be told.
+    // The last reported round, or the one after it, which the writer had no time to report.
     expect(roundOf(written) - told.written).toBeOneOf([0, 1]);
     expect(roundOf(edited) - told.edited).toBeOneOf([0, 1]);
     expect(

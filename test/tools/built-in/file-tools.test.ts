@@ -1,5 +1,5 @@
-// Goal: write_file and edit_file as the contract has them (§11.2), over a real directory: what they write and tell, what they
-// refuse, the wall of a root, calls at once, and calls that run twice because of a crash.
+// Goal: write_file and edit_file follow the contract (§11.2), over a real directory: what they write and report, what
+// they refuse, the root's wall, concurrent calls, and calls that run twice because of a crash.
 import { execFileSync } from 'node:child_process';
 import {
   chmodSync,
@@ -55,12 +55,12 @@ function errorOf(outcome: ToolOutcome): string {
   expect(outcome.success).toBe(false);
   return (JSON.parse(outcome.content) as { error: string }).error;
 }
-/** What a change may leave behind: nothing. */
+/** A change leaves no temporary file behind. */
 const litter = (directory = root): readonly string[] =>
   readdirSync(directory, { recursive: true })
     .map(String)
     .filter((name) => name.includes('.troupe-'));
-/** A link at a path, removed with its test. */
+/** A link at a path, removed at the end of its test. */
 function link(target: string, name: string): string {
   symlinkSync(target, join(root, name));
   onTestFinished(() => rmSync(join(root, name), { force: true }));
@@ -219,7 +219,7 @@ describe('F148: edit_file', () => {
     expect(textOf(path)).toBe('other();\nend\n');
     await edit(path, '  end', 'done');
     expect(textOf(path)).toBe('other();\ndone\n');
-    // Whole lines only: a part of one is no match.
+    // Compares whole lines: a part of a line does not match.
     expect(errorOf(await edit(path, 'oth er', 'x'))).toContain('Could not find old_text');
   });
 
@@ -327,7 +327,7 @@ describe('F147, F148, F72: links and containment', () => {
   });
 });
 
-describe('F147, F148: calls at once', () => {
+describe('F147, F148: concurrent calls', () => {
   const lines = (count: number): string => Array.from({ length: count }, (_unused, at) => `line-${at};\n`).join('');
   const done = (count: number): string => lines(count).replaceAll('line', 'done');
 
@@ -380,7 +380,7 @@ describe('F147, F148: calls at once', () => {
     for (const each of seen) expect(each).toMatch(/^[abc] 300000 true$/);
   });
 
-  /** Resolves when a change of a file in this directory has read it and waits for its lock. */
+  /** Resolves when an edit in this directory has read its file and waits for the lock. */
   const waitsForLock = (name: string): Promise<void> =>
     expect.poll(() => readdirSync(join(root, name)).some((file) => file.endsWith('.part'))).toBe(true);
 

@@ -1,5 +1,5 @@
-// Goal: what the tools for files may not open they do not open, by no way of naming it, and not while another thread exchanges
-// directories for links (F72). Method: a real directory, a swapper thread in a bounded loop, a real store.
+// Goal: the file tools never open a path they may not open, however it is named. This holds even while another thread
+// exchanges directories for links (F72). Method: a real directory, a swapper thread in a bounded loop, a real store.
 import { mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -22,7 +22,10 @@ afterAll(() => rmSync(base, { recursive: true, force: true }));
 const run = (given: AnyTool, input: object): Promise<ToolOutcome> =>
   executeTool(given, { input, context: { session: 's', callId: 'c', key: 'k' }, timeoutMs: 60_000, mode: 'run' });
 
-/** Runs `work` while a thread exchanges a directory inside a root for a link to one outside. Returns how often it did. */
+/**
+ * Runs `work` while a thread exchanges a directory inside a root for a link to one outside. Returns the number of
+ * exchanges.
+ */
 async function whileSwapped(
   work: (root: string, outside: string) => Promise<void>,
 ): Promise<{ readonly swaps: number; readonly outside: readonly string[] }> {
@@ -48,7 +51,7 @@ async function whileSwapped(
   return { swaps: Atomics.load(words, 1), outside: readdirSync(outside) };
 }
 
-describe('F72: a directory that is swapped for a link', () => {
+describe('F72: a directory exchanged for a link', () => {
   test('F72: no read of thousands gets what lies outside', async () => {
     const told = new Map<string, number>();
     const { swaps } = await whileSwapped(async (root) => {
@@ -76,7 +79,7 @@ describe('F72: a directory that is swapped for a link', () => {
   });
 });
 
-describe.runIf(process.platform === 'linux')('F72: the kernel\u2019s files', () => {
+describe.runIf(process.platform === 'linux')('F72: files of the kernel', () => {
   symlinkSync('/proc/self/environ', join(base, 'environment'));
   symlinkSync('/proc', join(base, 'processes'));
   writeFileSync(join(base, 'plain.txt'), 'a');
@@ -84,7 +87,7 @@ describe.runIf(process.platform === 'linux')('F72: the kernel\u2019s files', () 
     ...[
       '/proc/self/environ',
       '/proc/self/fd/0',
-      // Never a file of the machine: a wall that fails would let it be written.
+      // The path is never a file of the machine: a failing wall would let the tool write it.
       `/proc/self/root${base}/plain.txt`,
       '/sys/kernel/uevent_seqnum',
       '/dev/null',

@@ -1,11 +1,11 @@
-// Goal: a page becomes the Markdown of its main part (contract §11.3), whatever it is made of, in linear time (F76).
+// Goal: a page becomes the Markdown of its main part (contract §11.3), whatever it consists of, in linear time (F76).
 import { describe, expect, test } from 'vitest';
 import { htmlToMarkdown } from '../../../src/tools/built-in/html-markdown.ts';
 
 const here = new URL('https://example.org/folder/page?x=1');
 const markdown = (html: string): Promise<string> => htmlToMarkdown(html, here);
 
-describe('what a page is made of', () => {
+describe('elements of a page', () => {
   test.each([
     ['<h1>One</h1><h3>Three <em>deep</em></h3>', '# One\n\n### Three _deep_'],
     ['<p>a\n  b<p>c</p>d', 'a b\n\nc\n\nd'],
@@ -30,7 +30,7 @@ describe('what a page is made of', () => {
     expect(await markdown(html)).toBe(expected);
   });
 
-  test('links are made whole; what cannot be fetched is text', async () => {
+  test('links become absolute; a link that cannot be fetched becomes text', async () => {
     expect(await markdown('<a href="../a b">x</a> <a href="?y=2">y</a>')).toBe(
       '[x](https://example.org/a%20b) [y](https://example.org/folder/page?y=2)',
     );
@@ -44,13 +44,13 @@ describe('what a page is made of', () => {
     expect(await markdown('<a href=/a>a<a href=/b>b')).toBe('[a](https://example.org/a)[b](https://example.org/b)');
   });
 
-  test('pictures are told where somebody says what they show', async () => {
+  test('a picture with a description is shown by it', async () => {
     expect(await markdown('<img src=a.png alt="A  cat"><img src=b.png><img src="data:image/png;base64,x" alt=c>')).toBe(
       '![A cat](https://example.org/folder/a.png)c',
     );
   });
 
-  test('a table of data is one; one that places things is not', async () => {
+  test('a table of data stays a table; a layout table does not', async () => {
     expect(await markdown('<table><caption>T</caption><tr><th>a<th>b<tr><td>1|2<td><p>3<p>4</table>')).toBe(
       'T\n\n| a | b |\n| --- | --- |\n| 1\\|2 | 3 4 |',
     );
@@ -58,10 +58,10 @@ describe('what a page is made of', () => {
   });
 });
 
-describe('what of a page is shown', () => {
+describe('parts of a page that are shown', () => {
   const around = '<header>H</header><nav>N</nav><aside>A</aside><form>F</form><menu>M</menu>';
 
-  test('main comes before articles, articles before the role', async () => {
+  test('main is preferred to article, article to the role', async () => {
     const role = '<div role=main>role</div>';
     const article = `<article><header>head</header>one</article><article>two</article>`;
     expect(await markdown(`${around}${role}${article}<main><nav>n</nav>main</main>`)).toBe('n\n\nmain');
@@ -69,11 +69,11 @@ describe('what of a page is shown', () => {
     expect(await markdown(`${around}x${role}`)).toBe('role');
   });
 
-  test('a page that names no main part loses what surrounds one', async () => {
+  test('a page without a main part loses its surroundings', async () => {
     expect(await markdown(`${around}<p>text</p><footer>f</footer>`)).toBe('text');
   });
 
-  test('scripts, styles and the like never are', async () => {
+  test('scripts, styles and the like are never shown', async () => {
     const dropped =
       '<title>t</title><script>a</script><STYLE>b</STYLE><noscript><p>c</p></noscript><iframe>d</iframe><svg><text>e</text></svg>';
     expect(await markdown(`<main>x${dropped}<!-- c --><svg/>y</main>${dropped}`)).toBe('xy');
@@ -81,7 +81,7 @@ describe('what of a page is shown', () => {
     expect(await markdown('<script>if (a < b) document.write("</p>")</script>after')).toBe('after');
   });
 
-  test('an end tag of something else does not end the main part', async () => {
+  test('an end tag of another element does not end the main part', async () => {
     expect(await markdown('<b><main><p>a</b>b</p><table><tr><td>c</div></td></tr></table>d</main>e')).toBe(
       'ab\n\nc\n\nd',
     );

@@ -1,5 +1,6 @@
-// Goal: shells come, stay and go as the pool says (O1 to O5), and none outlives its process (B4, B5), however that ends. What
-// lives is seen by a fifo: its reader meets the end when the last process that holds it open is gone.
+// Goal: the pool starts, keeps and ends shells by its rules (O1 to O5), and no shell outlives its process (B4, B5),
+// however the process ends. A fifo shows which processes live: its reader meets the end when the last process that
+// holds it open is gone.
 import { type ChildProcess, type ChildProcessByStdio, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { constants, mkdtempSync, realpathSync, rmSync } from 'node:fs';
@@ -38,18 +39,18 @@ async function run(pool: ShellPool, session: string, command: string): Promise<{
 }
 
 let fifos = 0;
-/** A fifo, and a promise of the moment when nobody holds it any more. Opened for reading before anybody writes. */
+/** A fifo, and a promise that resolves when no process holds it open. It is opened for reading before any writer. */
 async function fifo(): Promise<{ readonly path: string; readonly gone: Promise<unknown> }> {
   fifos += 1;
   const path = join(base, `fifo-${fifos}`);
   execFileSync('mkfifo', [path]);
-  // Blocks until a writer comes: so a command must open it itself, before it starts what is to hold it.
+  // An open blocks until a writer comes, so a command opens the fifo itself before it starts the process that holds it.
   const opened = open(path, constants.O_RDONLY);
   return { path, gone: opened.then((file) => file.readFile().finally(() => file.close())) };
 }
 
 describe('shells', () => {
-  test('O2: beyond the bound the one used longest ago makes room, and its session is told when it comes back', async () => {
+  test('O2: beyond the bound the least recently used shell makes room, and its session is notified when it returns', async () => {
     const pool = make({ shellsMax: 2 });
     await run(pool, 'a', 'cd /; LOST=yes');
     await run(pool, 'b', 'KEPT=yes');
@@ -65,7 +66,7 @@ describe('shells', () => {
     expect(pool.size).toBe(2);
   });
 
-  test('O2: more calls at once than shells wait for one, and all run', async () => {
+  test('O2: concurrent calls beyond the bound wait for a shell, and all run', async () => {
     const pool = make({ shellsMax: 2 });
     const sizes: number[] = [];
     const results = await Promise.all(
@@ -79,7 +80,7 @@ describe('shells', () => {
     expect(Math.max(...sizes)).toBeLessThanOrEqual(2);
   });
 
-  test('O3, O4: without use a shell is ended with what it runs; the next one starts where it was', async () => {
+  test('O3, O4: an unused shell is ended with the processes it runs; the next one starts in its directory', async () => {
     const pool = make({ idleMs: 50 });
     const { path, gone } = await fifo();
     await run(pool, 'a', `cd /; { sleep 600 & } 3>${path}`);
@@ -89,17 +90,17 @@ describe('shells', () => {
     expect(again).toEqual({ text: '/', restarted: 'was closed after a time without use' });
   });
 
-  test('O3: a shell that was killed while nobody used it is replaced, and that is said', async () => {
+  test('O3: a shell killed while it was unused is replaced, and the result says so', async () => {
     const pool = make();
     const { path, gone } = await fifo();
     const { text } = await run(pool, 'a', `cd /; { sleep 600 & } 3>${path}; echo $$`);
     process.kill(Number(text.split('\n').at(-1)), 'SIGKILL');
-    // What a dead shell leaves behind is ended as well.
+    // Processes that a dead shell leaves behind are ended as well.
     await gone;
     expect(await run(pool, 'a', 'pwd')).toEqual({ text: '/', restarted: 'ended (SIGKILL)' });
   });
 
-  test('B5: closed, it leaves no process, no listener and no handle', async () => {
+  test('B5: a closed pool leaves no process, no listener and no handle', async () => {
     const handles = (): number => process.getActiveResourcesInfo().filter((kind) => /Process|Pipe/.test(kind)).length;
     const before = { handles: handles(), listeners: process.listenerCount('exit') };
     const pool = make();
@@ -114,7 +115,7 @@ describe('shells', () => {
     expect((await run(pool, 'a', 'echo again')).text).toBe('again');
   });
 
-  test('B5: close ends a running command, whose call is answered', async () => {
+  test('B5: close ends a running command and answers its call', async () => {
     const pool = make();
     const { path, gone } = await fifo();
     const lease = await pool.take('a', signal);
@@ -146,21 +147,21 @@ describe('the end of the process', () => {
     return host;
   }
 
-  test('B5: an idle shell does not keep the process, and dies with it', async () => {
+  test('B5: an idle shell does not keep the process alive, and dies with it', async () => {
     const { path, gone } = await fifo();
     const host = start('idle', path);
     expect(await once(host, 'exit')).toEqual([0, null]);
     await gone;
   });
 
-  test('O4: process.exit() takes a running command along', async () => {
+  test('O4: process.exit() ends a running command', async () => {
     const { path, gone } = await fifo();
     const host = start('exit', path);
     expect(await once(host, 'exit')).toEqual([0, null]);
     await gone;
   });
 
-  test('B4: so does the death of the process by KILL', async () => {
+  test('B4: death of the process by KILL ends a running command', async () => {
     const { path, gone } = await fifo();
     const host = start('kill', path);
     await once(host.stdout, 'data');
@@ -169,7 +170,7 @@ describe('the end of the process', () => {
   });
 
   describe.runIf(process.platform === 'linux')('B6: a program in another POSIX session', () => {
-    test('ends with the shell that is closed', async () => {
+    test('it ends with the shell that is closed', async () => {
       const pool = make();
       const { path, gone } = await fifo();
       await run(pool, 'a', `{ setsid sleep 600 & } 3>${path}`);
@@ -177,14 +178,14 @@ describe('the end of the process', () => {
       await gone;
     });
 
-    test('ends with the shell that ends by itself', async () => {
+    test('it ends with the shell that exits', async () => {
       const pool = make();
       const { path, gone } = await fifo();
       await run(pool, 'a', `{ setsid sleep 600 & exit; } 3>${path}`);
       await gone;
     });
 
-    test('runs on when the command is interrupted, as at a terminal', async () => {
+    test('it keeps running when the command is interrupted, as at a terminal', async () => {
       const pool = make();
       const { path, gone } = await fifo();
       const stopper = new AbortController();
@@ -202,13 +203,13 @@ describe('the end of the process', () => {
       await gone;
     });
 
-    test('ends with the process, by its exit', async () => {
+    test('it ends with the process, by its exit', async () => {
       const { path, gone } = await fifo();
       expect(await once(start('exit', path, 'setsid'), 'exit')).toEqual([0, null]);
       await gone;
     });
 
-    test('ends with the process, by KILL', async () => {
+    test('it ends with the process, by KILL', async () => {
       const { path, gone } = await fifo();
       const host = start('kill', path, 'setsid');
       await once(host.stdout, 'data');
@@ -218,7 +219,7 @@ describe('the end of the process', () => {
   });
 });
 
-test('W1: places are had in the order of asking; who gave up has none', async () => {
+test('W1: slots are given in the order of asking; a caller that gave up gets none', async () => {
   const turns = new Turns(1);
   const order: string[] = [];
   const impatient = new AbortController();

@@ -1,5 +1,5 @@
-// Goal: the edit of a text and the diff that tells it, over random texts: against `String.replace`, and against an applier of
-// unified diffs written here, and `patch` itself.
+// Goal: the edit of a text and the diff that describes it, over random texts. The edit is compared with
+// `String.replace`, the diff with an applier of unified diffs written here and with `patch` itself.
 import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,10 +14,10 @@ const textOf = (units: readonly string[], maxLength = 60): fc.Arbitrary<string> 
   fc.array(fc.constantFrom(...units), { maxLength }).map((parts) => parts.join(''));
 const lfText = textOf(['a', 'b', '\n', '\n', ' ', 'a\n', '$&']);
 const anyText = textOf(['a', 'b', '\n', '\r\n', '\ra', ' ', '\t', '\uFEFF', 'ä', '🚋']);
-/** Text as it is written: carriage returns in line ends alone, a mark at the beginning alone. */
+/** A text as it is written: carriage returns only in line ends, a byte order mark only at the beginning. */
 const plainText = textOf(['a', 'b', '\n', '\r\n', ' ', 'ä', '🚋']);
 
-/** A text, a part of it, and what to put there. */
+/** A text, a part of it, and its replacement. */
 const edits = (text: fc.Arbitrary<string>): fc.Arbitrary<readonly [string, string, string]> =>
   fc
     .tuple(text, fc.nat(), fc.nat(12), text)
@@ -38,7 +38,7 @@ function editOf(planned: Planned): Extract<Planned, { readonly type: 'edit' }> {
   return planned;
 }
 
-/** What a unified diff of one hunk makes of a text. Throws where it does not fit. */
+/** Applies a unified diff of one hunk to a text. Throws if it does not fit. */
 function applied(text: string, diff: string): string {
   const [, , header = '', ...body] = diff.split('\n');
   const [, from = '', oldCount = '', , newCount = ''] = /^@@ -(\d+),(\d+) \+(\d+),(\d+) @@$/.exec(header) ?? [];
@@ -83,7 +83,7 @@ describe('F148: the edit of a text', () => {
         const lf = (part: string): string => part.replaceAll('\r\n', '\n');
         const mark = text.startsWith('\uFEFF') ? '\uFEFF' : '';
         const raw = text.slice(mark.length);
-        // The parts around the match, found from their ends, unit for unit.
+        // The parts around the match, found from their ends, code unit by code unit.
         const before = rawHead(raw, region.text.slice(0, region.start));
         const after = rawTail(raw, region.text.slice(region.end));
         expect(lf(raw)).toBe(region.text);
@@ -91,7 +91,7 @@ describe('F148: the edit of a text', () => {
         expect(planned.text.endsWith(after)).toBe(true);
         const middle = planned.text.slice(mark.length + before.length, planned.text.length - after.length);
         expect(lf(middle)).toBe(region.replacement);
-        // One kind of line end in what is put in, where the file has any.
+        // The replacement gets one kind of line end, if the file has any line end.
         if (raw.includes('\n')) expect(/\r\n/.test(middle) && /(?<!\r)\n/.test(middle)).toBe(false);
       }),
       { numRuns: 3_000 },
@@ -135,7 +135,7 @@ describe('F148: the edit of a text', () => {
   });
 });
 
-/** The part of `raw`, from its start, that is `lf` with LF for its line ends. */
+/** The part of `raw`, from its start, that equals `lf` once its line ends are LF. */
 function rawHead(raw: string, lf: string): string {
   let at = 0;
   for (const unit of lf.split('')) at += unit === '\n' && raw[at] === '\r' ? 2 : 1;
@@ -184,7 +184,7 @@ describe('F148: the diff of a region', () => {
     try {
       fc.assert(
         fc.property(regions, (region) => {
-          // An empty file and one that is not there are the same to it.
+          // The diff treats an empty file and a missing file alike.
           if (changed(region) === region.text || changed(region) === '' || region.text === '') return;
           writeFileSync(file, region.text);
           execFileSync('patch', ['--fuzz=0', '--no-backup-if-mismatch', file], {

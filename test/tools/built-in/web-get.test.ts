@@ -1,5 +1,6 @@
-// Goal: web_get asks public places only, whatever a URL, a redirect or a name says (F75), reads no more than it shows (F76), and shows
-// what is there as the contract has it (§11.2, §11.3). Over real servers on loopback, which `allow` opens to a tool.
+// Goal: web_get fetches public addresses only, whatever a URL, a redirect or a name says (F75). It reads no more than
+// it shows (F76), and shows the page as the contract has it (§11.2, §11.3). The tests use real servers on loopback,
+// which `allow` opens to a tool.
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -54,7 +55,7 @@ const errorOf = ({ content, success }: ToolOutcome): string => {
   expect(success).toBe(false);
   return (JSON.parse(content) as { error: string }).error;
 };
-/** Answers everything with this. */
+/** A server that answers every request with this response. */
 function serve(
   type: string | undefined,
   body: string | Buffer,
@@ -66,7 +67,7 @@ function serve(
   };
 }
 
-describe('F75: what is not a public unicast address', () => {
+describe('F75: addresses that are not public unicast', () => {
   test.each([
     '0.0.0.0',
     '0.1.2.3',
@@ -150,7 +151,7 @@ describe('F75: what is not a public unicast address', () => {
   });
 });
 
-describe('F75: a URL in any spelling', () => {
+describe('F75: spellings of a URL', () => {
   test.each([
     'http://127.0.0.1',
     'http://127.1',
@@ -268,7 +269,7 @@ describe('F75: names', () => {
     expect(seen.map(({ url }) => url)).toEqual(['/']);
   });
 
-  test('an answer that is none, and a look-up that fails', async () => {
+  test('a look-up without addresses, and a look-up that fails', async () => {
     expect(errorOf(await get(named(), { resolve: async () => [] }))).toBe('No address found for name.example');
     expect(errorOf(await get(named(), { ...loopback, resolve: async () => ['127.0.0.1', 'x'] }))).toMatch(
       /^No address/,
@@ -277,7 +278,7 @@ describe('F75: names', () => {
     expect(errorOf(failed)).toBe('TypeError: no such name');
   });
 
-  test('a look-up that never ends ends with the call', async () => {
+  test('a look-up without an answer ends with the call', async () => {
     const clock = new HandClock();
     const outcome = get(
       named(),
@@ -287,7 +288,7 @@ describe('F75: names', () => {
     expect((await outcome).content).toBe('Tool "web_get" timed out after 5 seconds');
   });
 
-  test('a host that is allowed by name is asked wherever it is; others are not', async () => {
+  test('a host allowed by name is fetched at any address; other hosts are not', async () => {
     serve('text/plain', 'inside');
     const options = { allow: ['Name.Example.'], resolve: async () => ['127.0.0.1'] };
     expect((await get(named(), options)).content).toBe('inside');
@@ -297,8 +298,8 @@ describe('F75: names', () => {
   });
 });
 
-describe('F75: what an embedder allows', () => {
-  test('addresses and ranges, of either family, and nothing beyond', () => {
+describe('F75: addresses that an embedder allows', () => {
+  test('addresses and ranges of both families, and nothing beyond them', () => {
     const guard = addressGuard(['10.1.0.0/16', '192.168.0.7', 'fd00::/8', '::1']);
     const allowed = ['10.1.255.1', '192.168.0.7', 'fd12::1', '::1', '1.1.1.1'];
     const refused = ['10.2.0.1', '192.168.0.8', 'fe80::1', '127.0.0.1', 'localhost', '10.1', 'fd12::1%lo'];
@@ -338,7 +339,7 @@ describe('F75: what an embedder allows', () => {
 });
 
 describe('redirects', () => {
-  /** Leads to what the path says. */
+  /** Redirects to the address in the path. */
   const lead: RequestListener = (request, response) => {
     const to = decodeURIComponent((request.url ?? '').slice(1));
     if (to === '') response.end('arrived');
@@ -374,7 +375,7 @@ describe('redirects', () => {
     expect(errorOf(await get(via(to)))).toMatch(error);
   });
 
-  test('Δ41: five are followed, with GET, and where they led is told', async () => {
+  test('Δ41: five redirects are followed, with GET, and the final address is reported', async () => {
     for (const status of [301, 302, 303, 307, 308]) {
       answer = (request, response) => {
         if (request.url === '/5') response.writeHead(200, { 'content-type': 'text/plain' }).end('arrived');
@@ -399,14 +400,14 @@ describe('redirects', () => {
     expect(redirectTarget(new URL('http://a.example/x'), 'https://a.example/').href).toBe('https://a.example/');
   });
 
-  test('a redirect without a place is an answer', async () => {
+  test('a redirect without a location is an answer', async () => {
     serve('text/plain', 'nowhere', {}, 302);
     expect((await get(here())).content).toBe('HTTP 302 Found\n\nnowhere');
   });
 });
 
-describe('what comes back', () => {
-  test('the status comes first where it is not 200, by its number and name', async () => {
+describe('results', () => {
+  test('the status comes first if it is not 200, as number and name', async () => {
     serve('text/plain', 'gone', {}, 404);
     expect(await get(here())).toMatchObject({ content: 'HTTP 404 Not Found\n\ngone', success: true });
     serve(undefined, '', {}, 204);
@@ -415,12 +416,12 @@ describe('what comes back', () => {
     expect((await get(here())).content).toBe('HTTP 799\n\nodd');
   });
 
-  test('Δ19: an empty answer is (no output)', async () => {
+  test('Δ19: an empty answer is shown as (no output)', async () => {
     serve('text/plain', '');
     expect((await get(here())).content).toBe('(no output)');
   });
 
-  test('HTML is Markdown, whatever the parameters of its type', async () => {
+  test('HTML becomes Markdown, whatever the parameters of its type', async () => {
     serve('Text/HTML; charset="UTF-8"; x=y', `<nav>n</nav><main><h1>Hi</h1><p>${'word '.repeat(30)}</main>`);
     expect((await get(here())).content).toBe(`[Converted: HTML → Markdown]\n\n# Hi\n\n${'word '.repeat(30).trim()}`);
   });
@@ -444,7 +445,7 @@ describe('what comes back', () => {
     },
   );
 
-  test('JSON that is none is unchanged', async () => {
+  test('invalid JSON is unchanged', async () => {
     serve('application/json', '{ "a": 1,, }');
     expect((await get(here())).content).toBe('{ "a": 1,, }');
   });
@@ -457,9 +458,9 @@ describe('what comes back', () => {
     },
   );
 
-  test('what is no text is an error that names the type, and is not read', async () => {
+  test('a type that is not text is an error that names it, and the body is not read', async () => {
     for (const type of ['image/png', 'application/octet-stream', 'application/pdf; x=y', 'video/mp4', 'nonsense']) {
-      // A body that never ends.
+      // A body without an end.
       answer = (_request, response) => void response.writeHead(200, { 'content-type': type }).write('x');
       expect(errorOf(await get(here()))).toBe(`HTTP 200 OK: ${type.split(';')[0]} is not a text`);
     }
@@ -477,24 +478,24 @@ describe('what comes back', () => {
     ['text/plain; charset=nobody-knows', Buffer.from('café'), 'café'],
     ['text/plain', Buffer.from('\ufeffcafé', 'utf16le'), 'café'],
     ['text/plain', Buffer.from('caf\xe9', 'latin1'), 'caf\uFFFD'],
-  ])('%s: the text is what was meant', async (type, body, text) => {
+  ])('%s: the text is decoded as intended', async (type, body, text) => {
     serve(type, body);
     expect((await get(here())).content).toBe(text);
   });
 
-  test('a page may name its character set itself', async () => {
+  test('a page may name its character set', async () => {
     const page = `<head><meta http-equiv=x content="text/html; charset=windows-1252"></head>caf\xe9`;
     serve('text/html', Buffer.from(page, 'latin1'));
     expect((await get(here())).content).toMatch(/\n\ncafé$/);
   });
 
-  test('escapes of a terminal are taken out', async () => {
+  test('terminal escapes are removed', async () => {
     serve('text/plain', 'a\u001b[31mb\u001b]0;t\u0007c\u0000d');
     expect((await get(here())).content).toBe('abcd');
   });
 });
 
-describe('F76: no more is read than is shown', () => {
+describe('F76: no more is read than shown', () => {
   const note = (bytes: number): string =>
     `\n\n[Truncated: the answer is longer than ${bytes} bytes; this is made of the first ${bytes}]`;
 
@@ -549,12 +550,12 @@ describe('F76: no more is read than is shown', () => {
     );
     const body = await readBody(endless, 'gzip', 100_000);
     expect(body).toMatchObject({ isTruncated: true, bytes: { length: 100_000 } });
-    // As many as streams keep ready; one of them would unpack to a hundred times the bound.
+    // Enough bodies to fill the read-ahead of the streams. One of them would unpack to a hundred times the bound.
     expect(taken).toBeLessThan(20);
     expect(endless.destroyed).toBe(true);
   });
 
-  test('a body that is not what it says is an error', async () => {
+  test('a body that does not match its encoding is an error', async () => {
     serve('text/plain', 'not gzip', { 'content-encoding': 'gzip' });
     expect(errorOf(await get(here()))).toBe('Error: incorrect header check');
     serve('text/plain', gzipSync('x'.repeat(1_000)).subarray(0, 20), { 'content-encoding': 'gzip' });
@@ -565,14 +566,14 @@ describe('F76: no more is read than is shown', () => {
 });
 
 describe('failures are results', () => {
-  test('connection refused, broken, not HTTP', async () => {
+  test('connection refused, connection broken, not HTTP', async () => {
     const other = createServer().listen(0, '127.0.0.1');
     await once(other, 'listening');
     const free = (other.address() as AddressInfo).port;
     other.close();
     await once(other, 'close');
     expect(errorOf(await get(`http://127.0.0.1:${free}/`))).toBe(`Connection refused: port ${free}`);
-    // Two addresses, both tried.
+    // Both addresses are tried.
     const both = { allow: ['::1', '127.0.0.1'], resolve: async () => ['127.0.0.1', '::1'] };
     expect(errorOf(await get(`http://name.example:${free}/`, both))).toBe(`Connection refused: port ${free}`);
     answer = (request) => void request.socket.destroy();
@@ -588,7 +589,7 @@ describe('failures are results', () => {
   test.each([
     ['before its status', (_response: ServerResponse) => undefined],
     ['in its body', (response: ServerResponse) => response.writeHead(200).write('some')],
-  ])('an answer that is slow %s times out, and the connection is given up', async (_when, begin) => {
+  ])('an answer that is slow %s times out, and the connection is closed', async (_when, begin) => {
     const clock = new HandClock();
     let closed: Promise<unknown> | undefined;
     answer = (_request, response) => {
@@ -601,7 +602,7 @@ describe('failures are results', () => {
     await closed;
   });
 
-  test('a call that is interrupted gives the connection up', async () => {
+  test('an interrupted call closes its connection', async () => {
     let controller = new AbortController();
     let closed: Promise<unknown> | undefined;
     answer = (_request, response) => {
@@ -622,7 +623,7 @@ describe('failures are results', () => {
   });
 });
 
-test('it is made again after a crash, but never before its intent is stored; the model may set its time', () => {
+test('the call is repeated after a crash, but never before its intent is stored; the model may set its time', () => {
   expect(describeTool(web_get)).toMatchObject({
     name: 'web_get',
     effect: 'keyed',

@@ -1,12 +1,12 @@
-// Goal: calls that share a message to a thread share nothing else: not a death, not a deadline, not a wait behind a slow one.
-// Method: threads held by the test, which says what they begin and how they end; time by hand.
+// Goal: calls that share a message to a thread share nothing else: no death, no deadline, no wait behind a slow call.
+// Method: threads held by the test, which decides what they begin and how they end, and a clock driven by hand.
 import { describe, expect, test } from 'vitest';
 import { TOOL_KILL_MS, TOOL_LOAD_MS } from '../../../src/base/bounds.ts';
 import { BATCH_CALLS_MAX } from '../../../src/tools/batch-cursor.ts';
 import { type HeldBatch, HeldTasks } from '../held-tasks.ts';
 import { HandClock, PoolUnderTest } from '../support.ts';
 
-/** A pool over held threads, with this many runs of one turn, and the batches they went out in. */
+/** A pool over held threads with this many runs of one turn, and the batches handed to the threads. */
 async function handed(
   runs: number,
   threads = 1,
@@ -33,7 +33,7 @@ function told(under: PoolUnderTest): readonly (readonly [number, string])[] {
 }
 
 describe('handing over', () => {
-  test('the runs of a turn go to the threads in even shares, and no more than a batch holds', async () => {
+  test('the runs of a turn are shared evenly among the threads, at most a batch each', async () => {
     const even = await handed(10, 2);
     expect(even.batches.map(({ ids }) => ids)).toEqual([
       [1, 2, 3, 4, 5],
@@ -46,7 +46,7 @@ describe('handing over', () => {
     expect(many.tasks.next().map(({ ids }) => ids)).toEqual([[BATCH_CALLS_MAX + 1]]);
   });
 
-  test('R1: outcomes are told as the thread tells them, the last with the end of the batch', async () => {
+  test('R1: outcomes are reported as the thread sends them, the last one with the end of the batch', async () => {
     const { under, batches } = await handed(3);
     const [batch] = batches;
     batch?.finishNext();
@@ -59,7 +59,7 @@ describe('handing over', () => {
     expect(under.pool.counts()).toMatchObject({ running: 0, waiting: 0 });
   });
 
-  test('a run that cannot be sent fails alone: those beside it are sent one by one', async () => {
+  test('a run that cannot be sent fails alone: the others of its batch are sent one by one', async () => {
     const { under, tasks, batches } = await handed(3);
     batches[0]?.fail(new Error('could not be cloned'));
     for (const id of [1, 2, 3]) {
@@ -79,7 +79,7 @@ describe('handing over', () => {
 });
 
 describe('a thread that dies', () => {
-  test('R1, P3: ends the call it had begun; those behind it go to the next thread, those before it are answered', async () => {
+  test('R1, P3: fails the call it had begun; calls behind it move to the next thread, calls before it are answered', async () => {
     const { under, tasks, batches } = await handed(4);
     batches[0]?.finishNext();
     batches[0]?.begin();
@@ -97,7 +97,7 @@ describe('a thread that dies', () => {
     ]);
   });
 
-  test('R1: between two calls ends neither', async () => {
+  test('R1: between two calls it fails neither', async () => {
     const { under, tasks, batches } = await handed(2);
     batches[0]?.finishNext();
     batches[0]?.die();
@@ -107,7 +107,7 @@ describe('a thread that dies', () => {
     expect(told(under).map(([, content]) => content)).toEqual(['result 1', 'result 2']);
   });
 
-  test('R1: before its first call ends that one, so that it comes to an end', async () => {
+  test('R1: before its first call it fails that one, so that the call gets an outcome', async () => {
     const { under, tasks, batches } = await handed(3);
     batches[0]?.die();
     await turn();
@@ -117,7 +117,7 @@ describe('a thread that dies', () => {
 });
 
 describe('deadlines', () => {
-  test('R2: the time of a call counts from the end of the one before', async () => {
+  test('R2: the time of a call starts at the end of the one before', async () => {
     const { under, clock, batches } = await handed(2);
     clock.advance(700);
     batches[0]?.finishNext();
@@ -136,7 +136,7 @@ describe('deadlines', () => {
     expect(clock.timers).toBe(0);
   });
 
-  test('R2: a module that must be loaded within a batch has its own time', async () => {
+  test('R2: loading a module within a batch has a separate time limit', async () => {
     const { clock, batches } = await handed(2);
     batches[0]?.finishNext();
     const id = batches[0]?.begin() ?? 0;
@@ -149,7 +149,7 @@ describe('deadlines', () => {
     expect(batches[0]?.aborts).toHaveLength(1);
   });
 
-  test('R4: from the decision on the thread begins no other call; they wait for the next thread', async () => {
+  test('R4: after the decision to kill, the thread begins no other call; they wait for the next thread', async () => {
     const { under, clock, tasks, batches } = await handed(3);
     batches[0]?.begin();
     clock.advance(1_000);
@@ -162,10 +162,10 @@ describe('deadlines', () => {
     expect(told(under).map(([, content]) => content.startsWith('result'))).toEqual([false, true, true]);
   });
 
-  test('R4: a thread that has gone on meanwhile is not killed', async () => {
+  test('R4: a thread that has moved to its next call meanwhile is not killed', async () => {
     const { under, clock, batches } = await handed(2);
     const first = batches[0]?.begin() ?? 0;
-    // The thread is on its second call; the outcome of the first is on the way.
+    // The thread runs its second call, and the outcome of the first is on the way.
     batches[0]?.cursor.claim();
     clock.advance(1_000 + TOOL_KILL_MS);
     expect(batches[0]?.isKilled).toBe(false);
@@ -180,7 +180,7 @@ describe('deadlines', () => {
 describe('an outcome that is lost while its thread lives', () => {
   const lost = 'The result of this call was lost on its way from the tool thread. It may have taken effect.';
 
-  test('R5: is known to be lost by the next word of the thread, and the call is answered then', async () => {
+  test('R5: the loss is known from the next message of the thread, and the call is answered then', async () => {
     const { under, clock, batches } = await handed(3);
     batches[0]?.begin();
     batches[0]?.finishNext();
@@ -197,13 +197,13 @@ describe('an outcome that is lost while its thread lives', () => {
     expect(clock.timers).toBe(0);
   });
 
-  test('R5: may be overtaken by the end of the batch, and is no lost one then', async () => {
+  test('R5: an outcome overtaken by the end of the batch is not lost', async () => {
     const { under, clock, tasks, batches } = await handed(3);
     const ids = [batches[0]?.begin() ?? 0, batches[0]?.begin() ?? 0];
     batches[0]?.finishNext();
     await turn();
     expect(told(under)).toEqual([[3, 'result 3']]);
-    // The thread is free for others.
+    // The thread is free for other calls.
     under.start('add');
     await turn();
     tasks.next()[0]?.finishAll();
@@ -217,7 +217,7 @@ describe('an outcome that is lost while its thread lives', () => {
     expect(clock.timers).toBe(0);
   });
 
-  test('R5: is known to be lost a while after the end of the batch', async () => {
+  test('R5: the loss is known some time after the end of the batch', async () => {
     const { under, clock, batches } = await handed(3);
     batches[0]?.begin();
     batches[0]?.begin();
@@ -234,7 +234,7 @@ describe('an outcome that is lost while its thread lives', () => {
     expect(under.pool.counts()).toMatchObject({ running: 0, waiting: 0 });
   });
 
-  test('R5, R2: is waited for once past the deadline; the call is answered, and the next one has its time', async () => {
+  test('R5, R2: the pool waits once past the deadline; the call is answered, and the next one has its time', async () => {
     const { under, clock, batches } = await handed(2);
     batches[0]?.begin();
     batches[0]?.cursor.claim();
@@ -251,7 +251,7 @@ describe('an outcome that is lost while its thread lives', () => {
 });
 
 describe('a slow call', () => {
-  test('R3: what waits behind it is shared with a thread that is free', async () => {
+  test('R3: calls that wait behind it are shared with a thread that is free', async () => {
     const { clock, tasks, batches } = await handed(8, 2);
     const [slow, quick] = batches;
     slow?.begin();
@@ -267,7 +267,7 @@ describe('a slow call', () => {
     expect(slow?.cursor.claim()).toBeUndefined();
   });
 
-  test('R3: calls that come meanwhile go to the free thread at once', async () => {
+  test('R3: calls that arrive meanwhile are given to the free thread at once', async () => {
     const { under, tasks, batches } = await handed(2, 2);
     batches[0]?.begin();
     batches[1]?.finishAll();
@@ -279,7 +279,7 @@ describe('a slow call', () => {
 });
 
 describe('cancelling', () => {
-  test('a call that was handed over and has not begun never runs, and is answered at once', async () => {
+  test('a call handed over but not begun never runs, and is answered at once', async () => {
     const { under, batches, tasks } = await handed(4);
     batches[0]?.begin();
     under.pool.cancel(3, 'not now');
@@ -292,7 +292,7 @@ describe('cancelling', () => {
     expect(tasks.next().map(({ ids }) => ids)).toEqual([[4]]);
   });
 
-  test('a call that has begun is asked to stop, also when its thread has not said so', async () => {
+  test('a call that has begun is asked to stop, even before its thread has reported the begin', async () => {
     const { under, clock, batches } = await handed(2);
     const first = batches[0]?.begin() ?? 0;
     batches[0]?.cursor.claim();
@@ -308,12 +308,12 @@ describe('cancelling', () => {
     ]);
   });
 
-  test('a batch of which everything was taken back ends without a word of its calls', async () => {
+  test('a batch whose calls were all taken back ends without a report of any', async () => {
     const { under, clock, batches } = await handed(1);
     under.pool.cancel(1, 'never mind');
     expect(batches[0]?.cursor.claim()).toBeUndefined();
     expect(under.pool.counts()).toMatchObject({ running: 0, waiting: 0 });
-    // A thread that does not even come up is given up.
+    // A thread that does not start is given up.
     clock.advance(TOOL_LOAD_MS);
     expect(batches[0]?.isKilled).toBe(true);
     await turn();

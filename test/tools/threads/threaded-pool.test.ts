@@ -1,6 +1,6 @@
-// Goal: whatever a tool does in its thread, its call has exactly one outcome in time, and no other call notices.
-// Method: real threads and the unruly tools of the fixtures; deadlines by the machine's clock, or by hand where a state
-// between must be held still.
+// Goal: whatever a tool does in its thread, its call has exactly one outcome in time, and no other call is affected.
+// Method: real threads and the unruly tools of the fixtures. Deadlines follow the machine's clock, or a clock driven by
+// hand where a state in between must be held still.
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { ConfigError } from '../../../src/base/errors.ts';
 import { createHostRunner } from '../../../src/tools/host-tools.ts';
@@ -26,14 +26,14 @@ afterEach(async () => {
 const ADD = { input: { a: 2, b: 3 } };
 
 describe('an orderly tool', () => {
-  test('runs in a thread, which is not started before', async () => {
+  test('runs in a thread, which starts with the first run', async () => {
     const under = poolOf();
     expect(under.pool.counts().threads).toBe(0);
     expect(await under.runs('add', ADD)).toMatchObject({ content: '5', success: true });
     expect(under.pool.counts()).toEqual({ waiting: 0, running: 0, threads: 1 });
   });
 
-  test('is given session, call id and key', async () => {
+  test('receives session, call id and key', async () => {
     const under = poolOf();
     const { content } = await under.runs('context', { session: 'user-1', callId: 'toolu_1', key: 'k' });
     expect(JSON.parse(content)).toEqual({ session: 'user-1', callId: 'toolu_1', key: 'k' });
@@ -51,7 +51,7 @@ describe('an orderly tool', () => {
     expect(named.content).toBe('TROUPE_TOKEN= X_API_KEY=here X_PASSWORD_1= X_PLAIN=here');
   });
 
-  test('P4: the listener is not called from within run', () => {
+  test('P4: the listener is not called synchronously within run', () => {
     const under = poolOf({ queueMax: 0 });
     const id = under.start('add', ADD);
     expect(under.outcomes.has(id)).toBe(false);
@@ -63,14 +63,14 @@ describe('an orderly tool', () => {
     expect(outcome.content).toContain('$.a');
   });
 
-  test('probe: the answer stands for the run, undefined lets it run', async () => {
+  test('probe: the answer replaces the run, undefined lets it run', async () => {
     const under = poolOf();
     const known = await under.runs('probed', { mode: 'probe', key: 'k1', input: { known: true } });
     expect(known.content).toBe('probed k1');
     expect((await under.runs('probed', { mode: 'probe', input: { known: false } })).content).toBe('ran');
   });
 
-  test('progress is coalesced, the last word kept, what is not plain left out', async () => {
+  test('progress is coalesced to the last update, values that are not plain are left out', async () => {
     const under = poolOf();
     const id = under.start('linger');
     await under.until(() => under.progress.length > 0);
@@ -97,7 +97,7 @@ describe('a thread that dies', () => {
     expect((await under.runs('add', ADD)).success).toBe(true);
   });
 
-  test('T8: fifty exits, each answered, between fifty good calls', async () => {
+  test('T8: fifty exits are answered, each between good calls', async () => {
     const under = poolOf();
     const ids = Array.from({ length: 100 }, (_unused, index) =>
       index % 2 === 0 ? under.start('exit') : under.start('add', ADD),
@@ -126,7 +126,7 @@ describe('a tool that does not end', () => {
     const under = poolOf({ clock, threads: 1 });
     await under.runs('add', ADD);
     const id = under.start('hang', { timeoutMs: 1_000 });
-    // The timer of the load gives way to that of the tool when its thread says that it has begun.
+    // The tool's timer replaces the timer of the load when the thread reports that the call has begun.
     await eventually(() => clock.nextDueMs === 1_000);
     clock.advance(1_000);
     expect(under.outcomes.has(id)).toBe(false);
@@ -148,7 +148,7 @@ describe('a tool that does not end', () => {
     expect((await under.runs('add', ADD)).success).toBe(true);
   });
 
-  test('F52: calls handed over together with an endless loop: those before it are told while it spins, those behind it run', async () => {
+  test('F52: calls handed over with an endless loop: those before it are answered while it spins, those behind it run', async () => {
     const under = poolOf({ threads: 1 });
     const before = [under.start('add', ADD), under.start('add', ADD)];
     const spinning = under.start('spin');
@@ -161,7 +161,7 @@ describe('a tool that does not end', () => {
     expect((await under.outcome(spinning)).content).toBe('enough');
   });
 
-  test('F52: a call handed over behind an endless loop goes to a thread that is free', async () => {
+  test('F52: a call handed over behind an endless loop moves to a free thread', async () => {
     const under = poolOf({ threads: 2 });
     const ids = ['spin', 'add', 'add', 'add'].map((name) => under.start(name, name === 'add' ? ADD : {}));
     for (const id of ids.slice(1)) expect((await under.outcome(id)).content).toBe('5');
@@ -171,7 +171,7 @@ describe('a tool that does not end', () => {
     await under.outcome(spinning);
   });
 
-  test('P2: waiting for a thread does not count', async () => {
+  test('P2: the wait for a thread does not count', async () => {
     const under = poolOf({ threads: 1 });
     const spinning = under.start('spin', { timeoutMs: 100 });
     const waiting = under.start('add', { ...ADD, timeoutMs: 10_000 });
@@ -180,7 +180,7 @@ describe('a tool that does not end', () => {
   });
 });
 
-describe('errors nobody catches', () => {
+describe('uncaught errors', () => {
   test('F54: a throw in a timer ends its own call', async () => {
     const under = poolOf({ threads: 1 });
     const outcome = await under.runs('throwOutside');
@@ -193,7 +193,7 @@ describe('errors nobody catches', () => {
     expect(outcome).toMatchObject({ content: '{"error":"TypeError: nobody awaits this"}', success: false });
   });
 
-  test('F54: a throw after the result is noise, told once, and hits no later call', async () => {
+  test('F54: a throw after the result is reported once, and affects no later call', async () => {
     const under = poolOf({ threads: 1 });
     for (let round = 0; round < 3; round += 1) {
       expect((await under.runs('throwLate')).content).toBe('fine');
@@ -204,7 +204,7 @@ describe('errors nobody catches', () => {
     expect(under.pool.counts().threads).toBe(1);
   });
 
-  test('F54: a rejection that a call leaves behind is not the error of the next one, handed over with it', async () => {
+  test('F54: a rejection left behind by a call does not fail the next call of its batch', async () => {
     const under = poolOf({ threads: 1 });
     const ids = ['rejectLate', 'linger', 'rejectLate', 'obey'].map((name) => under.start(name, { timeoutMs: 5_000 }));
     const [first = 0, second = 0, third = 0, last = 0] = ids;
@@ -234,7 +234,7 @@ describe('results', () => {
     expect(content).not.toContain('\uFFFD');
   });
 
-  test('F56: a result that cannot be told as JSON names its path', async () => {
+  test('F56: a result that is not JSON names its path', async () => {
     const outcome = await poolOf().runs('functions');
     expect(outcome.success).toBe(false);
     expect(outcome.content).toContain('result not serialisable at $.a.b');
@@ -265,7 +265,7 @@ describe('cancelling', () => {
     expect((await under.runs('add', ADD)).success).toBe(true);
   });
 
-  test('a spinning call is killed, a call that has not begun as well', async () => {
+  test('a spinning call is killed, and so is a call that has not begun', async () => {
     const under = poolOf({ threads: 1 });
     const id = under.start('spin');
     under.pool.cancel(id, 'stop');
@@ -274,7 +274,7 @@ describe('cancelling', () => {
     expect((await under.runs('add', ADD)).success).toBe(true);
   });
 
-  test('close answers what is open, and what comes after', async () => {
+  test('close answers open calls and later ones', async () => {
     const under = poolOf({ threads: 1 });
     const ids = [under.start('spin'), under.start('add', ADD)];
     await under.pool.close();
@@ -293,11 +293,11 @@ describe('bounds', () => {
     expect(outcomes[2]?.content).toContain('limit');
   });
 
-  test('Q3: concurrency of one tool holds its later calls back, not those of others', async () => {
+  test('Q3: the concurrency bound of one tool holds back its later calls, not those of others', async () => {
     const under = poolOf({ threads: 2 });
     const first = under.start('obey', { concurrency: 1 });
     const second = under.start('obey', { concurrency: 1 });
-    // Held back, the second call leaves the other thread free; else this would wait behind it for ever.
+    // The second call is held back and leaves the other thread free; otherwise this call would wait behind it for ever.
     expect((await under.outcome(under.start('add', ADD))).success).toBe(true);
     expect(under.pool.counts()).toMatchObject({ running: 1, waiting: 1 });
     under.pool.cancel(first, 'enough');
@@ -309,7 +309,7 @@ describe('bounds', () => {
 });
 
 describe('describe', () => {
-  test('finds every exported tool, and nothing else', async () => {
+  test('describe finds every exported tool, and nothing else', async () => {
     const found = await poolOf().pool.describe(fixture('unruly-tools'));
     const names = found.map(({ exportName }) => exportName);
     expect(names).toContain('add');
@@ -340,7 +340,7 @@ describe('host tools', () => {
   const host = (run: AnyTool['run']): AnyTool => ({ name: 'here', description: 'd', input: { type: 'object' }, run });
   const place = { place: { kind: 'host', agent: 'writer' }, toolName: 'here' } as const;
 
-  test('run where the runner is, without a thread', async () => {
+  test('run in the process of the runner, without a thread', async () => {
     const tool = host(() => ({ ok: true }));
     const under = poolOf({
       hostRunner: createHostRunner({ find: (agent) => (agent === 'writer' ? tool : undefined), progress: () => {} }),
@@ -349,7 +349,7 @@ describe('host tools', () => {
     expect(under.pool.counts().threads).toBe(0);
   });
 
-  test('P2: a runner that never answers does not keep the call past its deadline', async () => {
+  test('P2: a runner without an answer does not keep the call past its deadline', async () => {
     const clock = new HandClock();
     const aborted: string[] = [];
     const under = poolOf({
@@ -369,7 +369,7 @@ describe('host tools', () => {
     expect((await under.outcome(id)).content).toContain('timed out after 2 seconds');
   });
 
-  test('a rejecting runner and an unknown tool are outcomes', async () => {
+  test('a rejecting runner and an unknown tool give outcomes', async () => {
     const rejecting = poolOf({
       hostRunner: { run: () => Promise.reject(new Error('bridge closed')), abort: () => {} },
     });
