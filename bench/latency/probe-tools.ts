@@ -2,7 +2,7 @@
 import type { Tool } from '../../src/tools/tool.ts';
 import { openChannel } from './channel.ts';
 
-export { add } from '../systems/tools.ts';
+export { add } from '../../src/cli/bench/tools.ts';
 
 const channel = openChannel();
 

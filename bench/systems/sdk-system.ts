@@ -3,8 +3,8 @@
  * troupe's defaults use for model calls: what the SDK itself allows.
  */
 import { Anthropic } from '@anthropic-ai/sdk';
+import { add } from '../../src/cli/bench/tools.ts';
 import { type DrainSystem, type Question, textOf } from './system.ts';
-import { add } from './tools.ts';
 
 const MODEL = 'claude-opus-4-6';
 const MAX_TOKENS = 8_192;

@@ -1,4 +1,6 @@
 /** troupe itself: inline (one thread, everything by value) or isolated (the defaults). */
+
+import { add } from '../../src/cli/bench/tools.ts';
 import {
   agent,
   type ModelProvider,
@@ -11,7 +13,6 @@ import {
 import { workerUrl } from '../../src/threads/worker-url.ts';
 import provider from './model.ts';
 import { type DrainSystem, textOf } from './system.ts';
-import { add } from './tools.ts';
 
 /** How threads are used. */
 export type Isolation = 'inline' | 'isolated';
@@ -40,8 +41,9 @@ export interface TroupeSystem extends DrainSystem {
   readonly runtime: Runtime;
 }
 
+/** The tool of `troupe bench`, so that both measure the same work. */
+const TOOLS = { value: [add], url: workerUrl('../../src/cli/bench/tools', import.meta.url) };
 const MODEL: Loadable<ModelProvider> = { value: provider, url: workerUrl('./model', import.meta.url) };
-const TOOLS = { value: [add], url: workerUrl('./tools', import.meta.url) };
 
 /** Opens a runtime in a new directory, `durability: 'flush'`. */
 export async function openTroupe(directory: string, options: TroupeOptions): Promise<TroupeSystem> {
