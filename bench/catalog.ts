@@ -1,7 +1,20 @@
 /** What there is to measure: by whom, how often, and which columns its table has. */
 
 import type { SystemName, WorkloadName } from './names.ts';
-import { COSTS, type Column, LOAD, most, one, quartiles, ratios, ratioTo, several, spread } from './report/columns.ts';
+import {
+  COSTS,
+  type Column,
+  cold,
+  coldRatioTo,
+  LOAD,
+  most,
+  one,
+  quartiles,
+  ratios,
+  ratioTo,
+  several,
+  spread,
+} from './report/columns.ts';
 
 /** One workload. */
 export interface CatalogEntry {
@@ -67,6 +80,8 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
       spread('turns/s', 'rate'),
       several('first / last 20', 'first', 'last'),
       ...REFERENCES,
+      cold('turns/s'),
+      coldRatioTo('loop'),
       TURN,
       ...COSTS,
       LOAD,
@@ -78,7 +93,15 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
     systems: EVERYONE,
     rounds: 3,
     when: 'always',
-    columns: [spread('half-steps/s', 'rate'), ...REFERENCES, TURN, ...COSTS, LOAD],
+    columns: [
+      spread('half-steps/s', 'rate'),
+      ...REFERENCES,
+      cold('half-steps/s'),
+      coldRatioTo('loop'),
+      TURN,
+      ...COSTS,
+      LOAD,
+    ],
   },
   W3: {
     title: 'W3: one parent, 1,000 children, one turn each, every reply delivered',
@@ -86,7 +109,7 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
     systems: EVERYONE,
     rounds: 3,
     when: 'always',
-    columns: [spread('children/s', 'rate'), ...REFERENCES, ...COSTS, LOAD],
+    columns: [spread('children/s', 'rate'), ...REFERENCES, cold('children/s'), coldRatioTo('loop'), ...COSTS, LOAD],
   },
   W4: {
     title: 'W4: 10,000 idle sessions of 10 messages: memory of one; the store opened again',
@@ -102,7 +125,15 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
     systems: ['inline', 'isolated', 'sdk'],
     rounds: 2,
     when: 'full',
-    columns: [spread('half-steps/s', 'rate'), ratioTo('sdk'), TURN, ...COSTS, LOAD],
+    columns: [
+      spread('half-steps/s', 'rate'),
+      ratioTo('sdk'),
+      cold('half-steps/s'),
+      coldRatioTo('sdk'),
+      TURN,
+      ...COSTS,
+      LOAD,
+    ],
   },
   W5s: {
     title: 'W5s: the same, streamed',
@@ -110,7 +141,15 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
     systems: ['inline', 'isolated', 'sdk'],
     rounds: 2,
     when: 'full',
-    columns: [spread('half-steps/s', 'rate'), ratioTo('sdk'), TURN, ...COSTS, LOAD],
+    columns: [
+      spread('half-steps/s', 'rate'),
+      ratioTo('sdk'),
+      cold('half-steps/s'),
+      coldRatioTo('sdk'),
+      TURN,
+      ...COSTS,
+      LOAD,
+    ],
   },
   W6: {
     title: 'W6: 10,000 children of one parent, 40 half-steps and 80 messages each, every reply delivered once',
@@ -185,7 +224,7 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
     systems: OURS,
     rounds: 1,
     when: 'named',
-    columns: [spread('children/s', 'rate'), ...COSTS, LOAD],
+    columns: [spread('children/s', 'rate'), cold('children/s'), ...COSTS, LOAD],
   },
   concurrency: {
     title: 'Concurrency: W2 by sessions in flight, and staggered: 200 new sessions a second',

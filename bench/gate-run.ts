@@ -20,11 +20,12 @@ import {
   type GateFinding,
   type GateRatio,
   gateRatios,
+  incomparable,
   isFailure,
   REFERENCE,
   readBaseline,
 } from './gate.ts';
-import { describeRun } from './machine.ts';
+import { describeRun, NODE_FLAGS } from './machine.ts';
 import type { SystemName, WorkloadName } from './names.ts';
 import type { WorkloadResult } from './report/results-file.ts';
 import { measureWorkload } from './rounds.ts';
@@ -58,9 +59,14 @@ function readWords(words: readonly string[]): { readonly writes: boolean; readon
 }
 
 async function write(): Promise<number> {
-  const { date, commit, node, machine, cores, load } = describeRun({ seed: SEED, command: '', notes: [] });
+  const { date, commit, node, flags, machine, cores, load, syncMs } = await describeRun({
+    seed: SEED,
+    command: '',
+    notes: [],
+  });
   const ratios = await measure(buildBench(), GATED);
-  const baseline: GateBaseline = { format: GATE_FORMAT, head: { date, commit, node, machine, cores, load }, ratios };
+  const head = { date, commit, node, flags, machine, cores, load, syncMs };
+  const baseline: GateBaseline = { format: GATE_FORMAT, head, ratios };
   writeFileSync(place, `${JSON.stringify(baseline, null, 2)}\n`);
   for (const { workload, system, ratio } of ratios) {
     console.log(`${workload} ${system.padEnd(8)}  ${ratio.toFixed(3)} x ${REFERENCE}`);
@@ -80,6 +86,11 @@ async function check(): Promise<number> {
   console.log(
     `regression gate: against ${head.commit} of ${head.date.slice(0, 10)}, ${head.machine}, ${head.cores} cores`,
   );
+  const refusal = incomparable(baseline, NODE_FLAGS);
+  if (refusal !== undefined) {
+    console.error(`regression gate: ${refusal}; \`npm run bench:gate -- --write\` measures it again`);
+    return 1;
+  }
   const built = buildBench();
   const first = compareRatios(ratios, await measure(built, GATED));
   for (const finding of first) console.log(findingLine(finding));

@@ -8,13 +8,14 @@
  * are woken by another thread: other work on the machine delays those two alike, and the loop hardly.
  */
 import { readFileSync } from 'node:fs';
+import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import type { WorkloadName } from './names.ts';
 import type { HeadResult, WorkloadResult } from './report/results-file.ts';
 import { Measured } from './report/verdict-rules.ts';
 
 /** Version of the baseline's shape; a reader refuses others. */
-export const GATE_FORMAT = 1;
+export const GATE_FORMAT = 2;
 /** What is gated, in this order. */
 export const GATED: readonly WorkloadName[] = ['W1', 'W2', 'W3'];
 const SYSTEMS = ['inline', 'isolated'] as const;
@@ -39,7 +40,7 @@ export interface GateRatio {
 export interface GateBaseline {
   readonly format: typeof GATE_FORMAT;
   /** Where and when it was written. */
-  readonly head: Pick<HeadResult, 'date' | 'commit' | 'node' | 'machine' | 'cores' | 'load'>;
+  readonly head: Pick<HeadResult, 'date' | 'commit' | 'node' | 'flags' | 'machine' | 'cores' | 'load' | 'syncMs'>;
   readonly ratios: readonly GateRatio[];
 }
 
@@ -49,9 +50,11 @@ const baselineSchema: z.ZodType<GateBaseline> = z.object({
     date: z.string(),
     commit: z.string(),
     node: z.string(),
+    flags: z.array(z.string()),
     machine: z.string(),
     cores: z.number(),
     load: z.number(),
+    syncMs: z.number().optional(),
   }),
   ratios: z.array(
     z.object({
@@ -62,6 +65,12 @@ const baselineSchema: z.ZodType<GateBaseline> = z.object({
     }),
   ),
 });
+
+/** The reason why a run with these flags of Node cannot be compared with the baseline; `undefined` when it can. */
+export function incomparable({ head }: GateBaseline, flags: readonly string[]): string | undefined {
+  if (isDeepStrictEqual(head.flags, flags)) return undefined;
+  return `the baseline was measured with \`node ${head.flags.join(' ')}\`, this run with \`node ${flags.join(' ')}\``;
+}
 
 /** One ratio of the baseline and what this run has to say on it. */
 export interface GateFinding {

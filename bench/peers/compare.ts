@@ -14,6 +14,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { describeRun, load } from '../machine.ts';
+import { deviceOf, machineOf, nodeOf } from '../report/report.ts';
 import { type Bench, countSyncs, runApart } from './apart.ts';
 import { ENTRIES, type Entry, type PeerWorkload, WORKLOADS } from './catalogue.ts';
 import { compile, install, packageVersion } from './install.ts';
@@ -58,7 +59,7 @@ const measured = entries.map(
 );
 loads.push(load());
 
-const head = headLines();
+const head = await headLines();
 const parts = [
   head.map((line) => `- ${line}`),
   whoTable(measured, installation.nodeVersion),
@@ -166,16 +167,18 @@ function versionOf({ kind, packages }: Entry): string {
   return [title, ...others.map(({ name, version }) => `${name} ${version}`)].join(', ');
 }
 
-function headLines(): readonly string[] {
-  const { date, commit, machine, cores, memoryGib } = describeRun({
+async function headLines(): Promise<readonly string[]> {
+  const run = await describeRun({
     seed: 0,
     command: 'npm run bench:peers',
     notes: [],
   });
   return [
-    `date: ${date.slice(0, 10)}; commit: ${commit}; all systems on Node ${installation.nodeVersion}`,
-    `machine: ${machine}, ${cores} cores, ${memoryGib} GiB; load ${loads.map((each) => each.toFixed(1)).join(' at the start, ')} at the end`,
+    `date: ${run.date.slice(0, 10)}; commit: ${run.commit}; all systems on Node ${nodeOf({ ...run, node: installation.nodeVersion })}`,
+    `device: ${deviceOf(run)}`,
+    `machine: ${machineOf(run)}; load ${loads.map((each) => each.toFixed(1)).join(' at the start, ')} at the end`,
     `rounds: ${roundCount}, interleaved${values.quick ? ', quick sizes: not for comparing' : ''}; model: in the process, no latency, no HTTP`,
+    ...run.notes,
     ...notes,
   ];
 }

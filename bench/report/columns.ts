@@ -6,6 +6,9 @@ import type { RoundResult, WorkloadResult } from './results-file.ts';
 export interface Series {
   readonly system: string;
   readonly variant: string;
+  /** Of each process: the repetitions before its warm-up, in order. */
+  readonly cold: readonly (readonly Readonly<Record<string, number>>[])[];
+  /** Of each process: the repetitions after its warm-up. */
   readonly rounds: readonly (readonly Readonly<Record<string, number>>[])[];
   readonly loads: readonly number[];
 }
@@ -27,12 +30,12 @@ export function seriesOf({ rounds }: Pick<WorkloadResult, 'rounds'>): readonly S
   }
   return [...found.values()].map(({ first, variant }) => {
     const own = rounds.filter(({ system }) => system === first.system);
+    const rows = own.flatMap((round) => round.rows.filter((row) => row.variant === variant));
     return {
       system: first.system,
       variant,
-      rounds: own.flatMap(({ rows }) =>
-        rows.filter((row) => row.variant === variant).map(({ repetitions }) => repetitions),
-      ),
+      cold: rows.map(({ cold = [] }) => cold),
+      rounds: rows.map(({ repetitions }) => repetitions),
       loads: own.map(({ load }) => load),
     };
   });
@@ -45,6 +48,15 @@ export function figure(series: Series, name: string): number | undefined {
     .filter((values) => values.length > 0)
     .map(median);
   return medians.length === 0 ? undefined : median(medians);
+}
+
+/**
+ * The median over processes of a figure of one repetition before the warm-up: 0 is the first of the process, 1 the second.
+ * `undefined` where it was not measured.
+ */
+export function coldFigure(series: Series, name: string, index: number): number | undefined {
+  const found = series.cold.flatMap((repetitions) => repetitions[index]?.[name] ?? []);
+  return found.length === 0 ? undefined : median(found);
 }
 
 /** All values of all rounds. */
@@ -125,6 +137,34 @@ export function ratioTo(other: string, name = 'rate'): Column {
       return own === undefined || their === undefined ? '' : (own / their).toFixed(2);
     },
   };
+}
+
+/** The first and the second repetition of a new process, before any warm-up. */
+export function cold(title: string, name = 'rate'): Column {
+  return {
+    title: `${title} cold / second`,
+    cell: (series) => beforeWarmUp((index) => coldFigure(series, name, index)),
+  };
+}
+
+/** The same as multiples of another system's repetitions, cold beside cold and second beside second. */
+export function coldRatioTo(other: string, name = 'rate'): Column {
+  return {
+    title: `x ${other} cold / second`,
+    cell: (series, all) => {
+      const reference = all.find(({ system, variant }) => system === other && variant === series.variant);
+      return beforeWarmUp((index) => {
+        const own = coldFigure(series, name, index);
+        const their = reference === undefined ? undefined : coldFigure(reference, name, index);
+        return own === undefined || their === undefined ? undefined : own / their;
+      });
+    },
+  };
+}
+
+function beforeWarmUp(value: (index: number) => number | undefined): string {
+  const shown = [0, 1].map((index) => show(value(index)));
+  return shown.every((cell) => cell === '') ? '' : shown.join(' / ');
 }
 
 /** What every table ends with. */

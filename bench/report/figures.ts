@@ -6,6 +6,9 @@ export type Figures = Readonly<Record<string, number>>;
 /** Repetitions of one variant of a workload (`''` where there is but one), in one process. */
 export interface Row {
   readonly variant: string;
+  /** The repetitions that the process made first, in order, before its warm-up; missing where none was made. */
+  readonly cold?: readonly Figures[];
+  /** The repetitions after the warm-up. */
   readonly repetitions: readonly Figures[];
 }
 

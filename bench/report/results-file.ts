@@ -7,19 +7,22 @@ import { z } from 'zod';
 import { type FanOutResult, fanOutSchema } from '../html/fan-out-result.ts';
 
 /** Version of the shape; a reader refuses others. */
-export const RESULTS_FORMAT = 1;
+export const RESULTS_FORMAT = 2;
 
 /** Numbers by name: `rate` in the workload's unit, times in ms (`p50`, `wallMs`), `cpuUs` in microseconds a half-step, ... */
 const figuresSchema: z.ZodType<Readonly<Record<string, number>>> = z.record(z.string(), z.number());
 
 const rowSchema: z.ZodType<RowResult> = z.object({
   variant: z.string(),
+  cold: z.array(figuresSchema).optional(),
   repetitions: z.array(figuresSchema),
 });
 
 /** Repetitions of one variant of a workload in one process; `variant` is `''` where a workload has but one. */
 export interface RowResult {
   readonly variant: string;
+  /** The repetitions that the process made first, in order, before its warm-up; missing where none was made. */
+  readonly cold?: readonly Readonly<Record<string, number>>[] | undefined;
   readonly repetitions: readonly Readonly<Record<string, number>>[];
 }
 
@@ -79,10 +82,14 @@ export interface HeadResult {
   readonly date: string;
   readonly commit: string;
   readonly node: string;
+  /** Flags of every measured process. */
+  readonly flags: readonly string[];
   readonly machine: string;
   readonly cores: number;
   readonly memoryGib: number;
   readonly load: number;
+  /** Median time in ms of one append of 4 KiB and its `fdatasync` where the stores are; missing in older files. */
+  readonly syncMs?: number | undefined;
   readonly durability: string;
   readonly transport: string;
   readonly seed: number;
@@ -95,10 +102,12 @@ const headSchema: z.ZodType<HeadResult> = z.object({
   date: z.string(),
   commit: z.string(),
   node: z.string(),
+  flags: z.array(z.string()),
   machine: z.string(),
   cores: z.number(),
   memoryGib: z.number(),
   load: z.number(),
+  syncMs: z.number().optional(),
   durability: z.string(),
   transport: z.string(),
   seed: z.number(),

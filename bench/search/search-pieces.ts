@@ -37,7 +37,7 @@ const long = Number(values.long);
 /** Sessions of that many messages beside the many short ones; see `change`. */
 const LONG_SESSIONS = 3;
 
-const run = describeRun({ seed: SEED, command: process.argv.slice(2).join(' '), notes: [] });
+const run = await describeRun({ seed: SEED, command: process.argv.slice(2).join(' '), notes: [] });
 const report = await withDirectory(async (directory) => {
   const store = join(directory, 'store');
   await buildSearchStore(store, {

@@ -48,7 +48,7 @@ async function measure(directory: string): Promise<object> {
     transport: _transport,
     durability: _durability,
     ...run
-  } = describeRun({ seed: SEED, command: process.argv.slice(2).join(' '), notes: [] });
+  } = await describeRun({ seed: SEED, command: process.argv.slice(2).join(' '), notes: [] });
   const storeStart = performance.now();
   const isThere = existsSync(directory);
   if (!isThere) await buildSearchStore(directory, { messages, messagesEach: Number(values.each), seed: SEED });
