@@ -1,4 +1,4 @@
-/** What there is to measure: by whom, how often, and which columns its table has. */
+/** All workloads: the systems that run each, the number of rounds, and the columns of its table. */
 
 import type { SystemName, WorkloadName } from './names.ts';
 import {
@@ -21,9 +21,9 @@ export interface CatalogEntry {
   readonly title: string;
   readonly unit: string;
   readonly systems: readonly SystemName[];
-  /** Rounds unless told otherwise; each is a process that repeats the work. */
+  /** Rounds unless the command line has another number; each is a process that repeats the work. */
   readonly rounds: number;
-  /** When it runs without being named. */
+  /** The runs that include it without naming it. */
   readonly when: 'always' | 'full' | 'scale' | 'named';
   readonly columns: readonly Column[];
 }
@@ -171,7 +171,7 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
       several('send to receipt p50 / p99', 'receiptP50', 'receiptP99'),
       several('send to model p50 / p99', 'callP50', 'callP99'),
       several('boundary to steer p50 / p99', 'steerP50', 'steerP99'),
-      several('steers heard / missed', 'steers', 'steersMissed'),
+      several('steers found / missed', 'steers', 'steersMissed'),
       several('loop delay p50 / p99', 'loopP50', 'loopP99'),
       most('max', 'loopMax'),
       one('cores', 'cores'),

@@ -1,14 +1,15 @@
 /**
  * `npm run bench`: the workloads of the performance targets on troupe, inline and isolated, and in the same run on a
- * hand-written durable loop, an append-file kernel and the same kernel in memory. Systems take turns, round by round, each in a
- * separate process. Prints the cold start beside warm medians with min and max, then every target with its verdict.
+ * hand-written durable loop, an append-file kernel and the same kernel in memory. Systems take turns, round by round,
+ * each in a separate process. Prints the cold start beside warm medians with min and max, then every target with its
+ * verdict.
  *
  *   --quick            W1, W2, W3 in small, one round
  *   --scale            also the store of 100,000 sessions and 10 million messages: minutes, gigabytes
  *   --rounds <n>       rounds of every workload
  *   --only <names>     workloads; several with commas
  *   --systems <names>  inline, isolated, loop, kernel, memory, sdk; several with commas
- *   --seed <n>         of what chance decides, default 1
+ *   --seed <n>         seed of the random choices, default 1
  *   --json             the results as JSON
  *   --write            also RESULTS.md, results.json and report.html beside this file
  */
@@ -86,7 +87,7 @@ function printTable(workload: WorkloadName, result: WorkloadResult): void {
   console.log(`\n${[result.title, ...tableOf(workload, result)].join('\n')}`);
 }
 
-/** The targets this run had something to say on; the report has them all. */
+/** Prints the targets that this run measured; the report has all of them. */
 function printVerdicts(verdicts: readonly VerdictResult[]): void {
   const told = verdicts.filter(({ outcome }) => outcome !== 'open');
   if (told.length > 0) console.log(`\nTargets\n${verdictTable(told).join('\n')}`);

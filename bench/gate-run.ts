@@ -1,8 +1,9 @@
 /**
- * `npm run bench:gate`: W1, W2 and W3 in small on troupe and on the kernel, and their ratios against `gate.json`. Exits 1 when one
- * has fallen below half, and falls again when its workload is measured again, longer. Without a baseline it says so and passes.
+ * `npm run bench:gate`: measures W1, W2 and W3 in small on troupe and on the kernel, and compares the ratios with
+ * `gate.json`. Exits 1 if a ratio is below half of its baseline, and again in a longer second run. Without a baseline
+ * it prints so and passes. A baseline of other Node flags exits 1.
  *
- *   --write            measures and writes the baseline instead: on a quiet machine
+ *   --write            measures and writes the baseline instead; the machine should be quiet
  *   --baseline <file>  another file than `gate.json`
  */
 import { writeFileSync } from 'node:fs';
@@ -31,9 +32,9 @@ import type { WorkloadResult } from './report/results-file.ts';
 import { measureWorkload } from './rounds.ts';
 
 const SEED = 1;
-/** More of what failed: there is time for it, as it is rare. */
+/** Rounds of a workload that failed. Failures are rare, so there is time for more. */
 const ROUNDS_AGAIN = 2;
-/** The kernel before and after: what the machine does meanwhile shows at one end or the other. */
+/** The kernel runs before and after, so that other work on the machine shows in at least one of its runs. */
 const IN_TURN: readonly SystemName[] = [REFERENCE, 'inline', 'isolated', REFERENCE];
 
 const options = readWords(process.argv.slice(2));

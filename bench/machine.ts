@@ -12,8 +12,9 @@ const GIB = 1_024 ** 3;
 const DEVICE_SECONDS = 1;
 
 /**
- * Flags of every measured process, of every system. None of them changes how Node runs: `--expose-gc` lets a measurement
- * collect garbage before it reads memory. A larger young heap would help `inline` alone (NOTES.md, "Cold, second, warm").
+ * Flags of every measured process, of every system. None of them changes how Node runs: `--expose-gc` lets a
+ * measurement collect garbage before it reads memory. A larger young heap would help `inline` alone (NOTES.md, "Cold,
+ * second, warm").
  */
 export const NODE_FLAGS: readonly string[] = ['--expose-gc'];
 

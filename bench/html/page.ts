@@ -1,4 +1,4 @@
-/** What was measured as one HTML file: drawings inlined as SVG, no script, nothing from the network. */
+/** Writes results as one HTML file: drawings inlined as SVG, no script, nothing from the network. */
 import { deviceOf, machineOf, nodeOf } from '../report/report.ts';
 import type { ResultsFile, VerdictResult } from '../report/results-file.ts';
 import { fanOutPanel } from './fan-out.ts';
@@ -106,7 +106,7 @@ function headHtml({ head }: ResultsFile): string {
   return `<dl>${items.map(([name, text]) => `<dt>${name}</dt><dd>${escapeHtml(text)}</dd>`).join('')}</dl>`;
 }
 
-/** Text as HTML has it, also within an attribute. */
+/** Escapes text for HTML, also within an attribute. */
 function escapeHtml(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
 }

@@ -10,7 +10,7 @@ import { systemColor, systemName, systemRank } from './systems.ts';
 const WORKLOADS = ['W1', 'W2', 'W3'];
 const WIDTH = 352;
 const ROW = 42;
-/** Figures that lie so far apart are drawn by orders of magnitude. */
+/** Figures this many times apart are drawn on a logarithmic axis. */
 const LOG_FROM = 12;
 
 /** See the head of the file. */

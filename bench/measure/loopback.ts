@@ -1,4 +1,6 @@
-/** W5 and W5s: 300 sessions, 3 turns each, through the official SDK over loopback HTTP, the server in another process. */
+/**
+ * W5 and W5s: 300 sessions, 3 turns each, through the official SDK over loopback HTTP, the server in another process.
+ */
 import { anthropic } from '../../src/index.ts';
 import type { RunContext } from '../names.ts';
 import type { Row } from '../report/figures.ts';
@@ -19,7 +21,7 @@ export function measurePlain(context: RunContext): Promise<readonly Row[]> {
   return measureLoopback(context, false);
 }
 
-/** W5s. troupe always asks for a stream; what differs is the SDK loop. */
+/** W5s. troupe always asks for a stream; only the SDK loop differs. */
 export function measureStreamed(context: RunContext): Promise<readonly Row[]> {
   return measureLoopback(context, true);
 }

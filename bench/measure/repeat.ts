@@ -29,8 +29,8 @@ export function repeatCold(
 }
 
 /**
- * One repetition: the measurement, what its timed part cost, and `cpuUs`: microseconds of processor time, of all threads, a
- * half-step.
+ * One repetition: the measurement, what its timed part cost, and `cpuUs`: microseconds of processor time, of all
+ * threads, a half-step.
  */
 export async function measureOnce(
   label: string,

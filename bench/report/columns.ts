@@ -1,4 +1,4 @@
-/** Columns of a table: what of the figures is shown, and how. */
+/** Columns of a table: the figures that it shows, and their form. */
 import { median, quantile } from './figures.ts';
 import type { RoundResult, WorkloadResult } from './results-file.ts';
 
@@ -6,9 +6,9 @@ import type { RoundResult, WorkloadResult } from './results-file.ts';
 export interface Series {
   readonly system: string;
   readonly variant: string;
-  /** Of each process: the repetitions before its warm-up, in order. */
+  /** The repetitions of each process before its warm-up, in order. */
   readonly cold: readonly (readonly Readonly<Record<string, number>>[])[];
-  /** Of each process: the repetitions after its warm-up. */
+  /** The repetitions of each process after its warm-up. */
   readonly rounds: readonly (readonly Readonly<Record<string, number>>[])[];
   readonly loads: readonly number[];
 }
@@ -41,7 +41,7 @@ export function seriesOf({ rounds }: Pick<WorkloadResult, 'rounds'>): readonly S
   });
 }
 
-/** The median over rounds of the median over repetitions; `undefined` when nobody measured it. */
+/** The median over rounds of the median over repetitions; `undefined` if it was not measured. */
 export function figure(series: Series, name: string): number | undefined {
   const medians = series.rounds
     .map((repetitions) => repetitions.flatMap((each) => each[name] ?? []))
@@ -51,8 +51,8 @@ export function figure(series: Series, name: string): number | undefined {
 }
 
 /**
- * The median over processes of a figure of one repetition before the warm-up: 0 is the first of the process, 1 the second.
- * `undefined` where it was not measured.
+ * The median over processes of a figure of one repetition before the warm-up: 0 is the first of the process, 1 the
+ * second. `undefined` where it was not measured.
  */
 export function coldFigure(series: Series, name: string, index: number): number | undefined {
   const found = series.cold.flatMap((repetitions) => repetitions[index]?.[name] ?? []);
@@ -76,7 +76,7 @@ export function spread(title: string, name: string): Column {
   };
 }
 
-/** Median (first to third quartile): of ratios near 1, with the digits that tell them apart. */
+/** Median (first to third quartile) of ratios near 1, with enough digits to distinguish them. */
 export function quartiles(title: string, name: string): Column {
   return {
     title: `${title} (quartiles)`,
@@ -91,7 +91,7 @@ export function showQuartiles(series: Series, name: string): string {
   return `${(figure(series, name) ?? Number.NaN).toFixed(3)} (${low.toFixed(3)} to ${high.toFixed(3)})`;
 }
 
-/** Median (smallest to largest), of ratios near 1, with the digits that tell them apart. */
+/** Median (smallest to largest) of ratios near 1, with enough digits to distinguish them. */
 export function ratios(title: string, name: string): Column {
   return {
     title: `${title} (min to max)`,
@@ -167,7 +167,7 @@ function beforeWarmUp(value: (index: number) => number | undefined): string {
   return shown.every((cell) => cell === '') ? '' : shown.join(' / ');
 }
 
-/** What every table ends with. */
+/** The last columns of every table. */
 export const COSTS: readonly Column[] = [
   one('cores', 'cores'),
   one('CPU us a half-step', 'cpuUs'),
@@ -182,17 +182,17 @@ export const LOAD: Column = {
   cell: ({ loads }) => loads.map((load) => load.toFixed(1)).join(' '),
 };
 
-/** A number with as many digits as mean something. */
+/** A number with its significant digits. */
 export function show(value: number | undefined): string {
   if (value === undefined || !Number.isFinite(value)) return '';
   if (Math.abs(value) >= 100) return Math.round(value).toLocaleString('en-US');
   return value.toFixed(Math.abs(value) >= 10 ? 1 : 2);
 }
 
-/** KiB below which a size is not told from nothing: a process may hold less afterwards than before. */
+/** KiB below which a size counts as nothing: a process may hold less afterwards than before. */
 const SMALLEST_KIB = 0.1;
 
-/** A size for people; one that is too small to measure says so. */
+/** A size for people, marked if it is too small to measure. */
 export function showKib(kib: number): string {
   return kib < SMALLEST_KIB ? `< ${SMALLEST_KIB}` : show(kib);
 }

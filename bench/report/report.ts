@@ -1,4 +1,4 @@
-/** What was measured as Markdown: tables and verdicts. */
+/** Writes results as Markdown: tables and verdicts. */
 import { CATALOG } from '../catalog.ts';
 import type { WorkloadName } from '../names.ts';
 import { seriesOf } from './columns.ts';
@@ -86,7 +86,7 @@ export function reportOf(file: ResultsFile): string {
   ].join('\n');
 }
 
-/** Rows as lines of one width, texts left, numbers right. */
+/** Aligns rows to lines of one width: texts left, numbers right. */
 function alignTable(rows: readonly (readonly string[])[]): readonly string[] {
   const widths = (rows[0] ?? []).map((_, column) => Math.max(3, ...rows.map((cells) => cells[column]?.length ?? 0)));
   const isText = widths.map((_, column) => rows.slice(1).some((cells) => /^[a-z]/i.test(cells[column] ?? '')));

@@ -1,15 +1,18 @@
 /**
- * The shape of `results.json`: every repetition of every round, and the verdicts. Whoever plots it or compares a run with an
- * earlier one reads it with `readResults`.
+ * The shape of `results.json`: every repetition of every round, and the verdicts. `readResults` reads it, for plots and
+ * for comparisons with an earlier run.
  */
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 import { type FanOutResult, fanOutSchema } from '../html/fan-out-result.ts';
 
-/** Version of the shape; a reader refuses others. */
+/** Version of the shape; a reader rejects others. */
 export const RESULTS_FORMAT = 2;
 
-/** Numbers by name: `rate` in the workload's unit, times in ms (`p50`, `wallMs`), `cpuUs` in microseconds a half-step, ... */
+/**
+ * Numbers by name: `rate` in the workload's unit, times in ms (`p50`, `wallMs`), `cpuUs` in microseconds a half-step,
+ * ...
+ */
 const figuresSchema: z.ZodType<Readonly<Record<string, number>>> = z.record(z.string(), z.number());
 
 const rowSchema: z.ZodType<RowResult> = z.object({
@@ -76,7 +79,7 @@ const verdictSchema: z.ZodType<VerdictResult> = z.object({
   distance: z.number().optional(),
 });
 
-/** Where and how a run was made. */
+/** The circumstances of a run. */
 export interface HeadResult {
   /** ISO 8601. */
   readonly date: string;
@@ -94,7 +97,7 @@ export interface HeadResult {
   readonly transport: string;
   readonly seed: number;
   readonly command: string;
-  /** Systems left out, and why. */
+  /** Remarks, such as systems that were left out, with the reason. */
   readonly notes: readonly string[];
 }
 
@@ -133,17 +136,17 @@ const fileSchema: z.ZodType<ResultsFile> = z.object({
   fanOut: fanOutSchema.optional(),
 });
 
-/** Rows as a measuring process prints them. Throws for a text that is none. */
+/** Parses the rows that a measuring process prints. Throws for other text. */
 export function parseRows(text: string): readonly RowResult[] {
   return z.array(rowSchema).parse(JSON.parse(text));
 }
 
-/** The results in a text. Throws for a text that is none, or of another format. */
+/** Parses results. Throws for other text, and for another format. */
 export function parseResults(text: string): ResultsFile {
   return fileSchema.parse(JSON.parse(text));
 }
 
-/** The results in a file. Throws as `parseResults`, and when there is no such file. */
+/** Reads the results of a file. Throws as `parseResults` does, and if there is no such file. */
 export function readResults(path: string | URL): ResultsFile {
   return parseResults(readFileSync(path, 'utf8'));
 }

@@ -1,15 +1,15 @@
-/** Figures held against bounds. */
+/** Compares figures with bounds. */
 import { figure, type Series, seriesOf, show, showRange, values } from './columns.ts';
 import type { VerdictResult, WorkloadResult } from './results-file.ts';
 
-/** Whose figure, of which workload and variant. */
+/** The place of a figure: its system, workload and variant. */
 export interface Place {
   readonly workload: string;
   readonly system: string;
   readonly variant?: string;
 }
 
-/** What is promised of a figure. `least` or `most`, in `unit`. */
+/** The bound of a figure: `least` or `most`, in `unit`. */
 export interface Bound {
   readonly id: string;
   readonly target: string;
@@ -39,7 +39,10 @@ export class Measured {
     return all.length === 0 ? undefined : Math.max(...all);
   }
 
-  /** The median of a ratio near 1, with the smallest and the largest of all repetitions; '' when this run did not measure it. */
+  /**
+   * The median of a ratio near 1, with the smallest and the largest of all repetitions; '' when this run did not
+   * measure it.
+   */
   range(place: Place, name: string): string {
     const series = this.#find(place);
     return series === undefined ? '' : showRange(series, name);
@@ -63,7 +66,7 @@ export function judge({ id, target, least, most, unit }: Bound, value: number | 
   if (value === undefined || Number.isNaN(value)) return open(id, target, 'not measured in this run');
   const distance = least === undefined ? (most ?? 0) / value : value / least;
   const holds = (least === undefined || value >= least) && (most === undefined || value <= most);
-  // Nothing, or less, where little was allowed: a distance would be a division by it.
+  // A value of zero or less has no distance, which would divide by it.
   const isMeaningful = Number.isFinite(distance) && distance >= 0;
   return {
     id,
@@ -74,7 +77,7 @@ export function judge({ id, target, least, most, unit }: Bound, value: number | 
   };
 }
 
-/** A target on which this run has nothing to say, and why. */
+/** A target that this run did not decide, with the reason. */
 export function open(id: string, target: string, why: string): VerdictResult {
   return { id, target, measured: why, outcome: 'open' };
 }

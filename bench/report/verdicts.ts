@@ -1,21 +1,21 @@
-/** The targets, each with what was measured and whether it holds. */
+/** The targets, each with its measured value and whether it holds. */
 
 import type { VerdictResult, WorkloadResult } from './results-file.ts';
 import { type Bound, judge, Measured, type Place } from './verdict-rules.ts';
 
 const OURS = ['inline', 'isolated'] as const;
 const GIB_IN_MIB = 1_024;
-/** From here on two session threads have a core each, and the host and the models one. */
+/** With so many cores two session threads have a core each, and the host and the models one. */
 const MANY_CORES = 4;
 
-/** Workloads whose targets are ratios of one run: they mean something at any size. */
+/** Workloads whose targets are ratios of one run, which are valid at any size. */
 const ANY_SIZE: ReadonlySet<string> = new Set(['W1', 'W2', 'W3', 'W5', 'W5s', 'threads', 'watched', 'watched-http']);
 
-/** What a run was like. */
+/** The conditions of a run. */
 export interface RunConditions {
-  /** Of the machine. */
+  /** Cores of the machine. */
   readonly cores: number;
-  /** With smaller sizes than the targets speak of: only ratios get a verdict. */
+  /** The sizes are smaller than those of the targets: only ratios get a verdict. */
   readonly isQuick: boolean;
 }
 
@@ -182,8 +182,8 @@ function refusals(measured: Measured): readonly VerdictResult[] {
 }
 
 /**
- * Of what a half-step costs without it. Of all sessions the target is held against W5, where a half-step is what it is in service, and
- * against W2.
+ * Bounds of the cost of a half-step, as multiples of its cost without readers. Readers of all sessions are measured in
+ * W5, where a half-step is as in service, and in W2.
  */
 const WATCHED: readonly (readonly [variant: string, most: number])[] = [
   ['no reader', 1.01],

@@ -14,16 +14,16 @@ import { workerUrl } from '../../src/threads/worker-url.ts';
 import provider from './model.ts';
 import { type DrainSystem, textOf } from './system.ts';
 
-/** How threads are used. */
+/** The use of threads. */
 export type Isolation = 'inline' | 'isolated';
 
-/** A module's default export, as a value and by its address: what runs inline, and what a thread loads. */
+/** A module's default export as a value, which runs inline, and its address, which a thread loads. */
 export interface Loadable<T> {
   readonly value: T;
   readonly url: URL;
 }
 
-/** What a run may change. */
+/** The options of a run. */
 export interface TroupeOptions {
   readonly isolation: Isolation;
   /** Tokens of the conversation a model is shown; missing: the default. */
@@ -55,7 +55,7 @@ export async function openTroupe(directory: string, options: TroupeOptions): Pro
       const session = runtime.session(parent);
       const children = await session.spawnAll(questions.map((question) => ({ task: textOf(question) })));
       await children.all();
-      // Until the parent has read what it was told.
+      // Wait until the parent has read its replies.
       await runtime.drain();
     },
     async told(parent) {
@@ -70,7 +70,7 @@ export async function openTroupe(directory: string, options: TroupeOptions): Pro
   };
 }
 
-/** What `open` is given. */
+/** The options of `open`. */
 export function troupeOptions(options: TroupeOptions): OpenOptions {
   const isInline = options.isolation === 'inline';
   const { provider: model = MODEL, tools = TOOLS, tokenBudget, sessionThreads } = options;
