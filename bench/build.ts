@@ -1,6 +1,6 @@
 /**
- * Plain JavaScript of the package and of this folder: a loader that strips types would run on each thread that is started, and be
- * measured with it.
+ * Compiles the package and this folder to plain JavaScript. A loader that strips types would run on each new thread,
+ * and its time would be part of the figures.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, rmSync } from 'node:fs';
@@ -9,10 +9,10 @@ import { fileURLToPath } from 'node:url';
 
 const folder = fileURLToPath(new URL('.', import.meta.url));
 
-/** Builds, and gives the path of the measuring program. Ends the process when that fails. */
+/** Builds, and returns the path of the measuring program. Ends the process if the build fails. */
 export function buildBench(): string {
   const built = join(folder, 'dist/bench/run.js');
-  // What an earlier build left must not be measured in place of this one.
+  // The output of an earlier build must not be measured in place of this one.
   rmSync(built, { force: true });
   const compiler = join(folder, '../node_modules/typescript/bin/tsc');
   const { stdout } = spawnSync(process.execPath, [compiler, '-p', folder], { encoding: 'utf8' });

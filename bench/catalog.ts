@@ -1,16 +1,28 @@
-/** What there is to measure: by whom, how often, and which columns its table has. */
+/** All workloads: the systems that run each, the number of rounds, and the columns of its table. */
 
 import { NO_READER, type SystemName, type WorkloadName } from './names.ts';
-import { COSTS, type Column, LOAD, most, one, ratioTo, ratioToVariant, several, spread } from './report/columns.ts';
+import {
+  COSTS,
+  type Column,
+  cold,
+  coldRatioTo,
+  LOAD,
+  most,
+  one,
+  ratioTo,
+  ratioToVariant,
+  several,
+  spread,
+} from './report/columns.ts';
 
 /** One workload. */
 export interface CatalogEntry {
   readonly title: string;
   readonly unit: string;
   readonly systems: readonly SystemName[];
-  /** Rounds unless told otherwise; each is a process that repeats the work. */
+  /** Rounds unless the command line has another number; each is a process that repeats the work. */
   readonly rounds: number;
-  /** When it runs without being named. */
+  /** The runs that include it without naming it. */
   readonly when: 'always' | 'full' | 'scale' | 'named';
   readonly columns: readonly Column[];
 }
@@ -53,6 +65,8 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
       spread('turns/s', 'rate'),
       several('first / last 20', 'first', 'last'),
       ...REFERENCES,
+      cold('turns/s'),
+      coldRatioTo('loop'),
       TURN,
       ...COSTS,
       LOAD,
@@ -64,7 +78,15 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
     systems: EVERYONE,
     rounds: 3,
     when: 'always',
-    columns: [spread('half-steps/s', 'rate'), ...REFERENCES, TURN, ...COSTS, LOAD],
+    columns: [
+      spread('half-steps/s', 'rate'),
+      ...REFERENCES,
+      cold('half-steps/s'),
+      coldRatioTo('loop'),
+      TURN,
+      ...COSTS,
+      LOAD,
+    ],
   },
   W3: {
     title: 'W3: one parent, 1,000 children, one turn each, every reply delivered',
@@ -72,7 +94,7 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
     systems: EVERYONE,
     rounds: 3,
     when: 'always',
-    columns: [spread('children/s', 'rate'), ...REFERENCES, ...COSTS, LOAD],
+    columns: [spread('children/s', 'rate'), ...REFERENCES, cold('children/s'), coldRatioTo('loop'), ...COSTS, LOAD],
   },
   W4: {
     title: 'W4: 10,000 idle sessions of 10 messages: memory of one; the store opened again',
@@ -88,7 +110,15 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
     systems: ['inline', 'isolated', 'sdk'],
     rounds: 2,
     when: 'full',
-    columns: [spread('half-steps/s', 'rate'), ratioTo('sdk'), TURN, ...COSTS, LOAD],
+    columns: [
+      spread('half-steps/s', 'rate'),
+      ratioTo('sdk'),
+      cold('half-steps/s'),
+      coldRatioTo('sdk'),
+      TURN,
+      ...COSTS,
+      LOAD,
+    ],
   },
   W5s: {
     title: 'W5s: the same, streamed',
@@ -96,7 +126,15 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
     systems: ['inline', 'isolated', 'sdk'],
     rounds: 2,
     when: 'full',
-    columns: [spread('half-steps/s', 'rate'), ratioTo('sdk'), TURN, ...COSTS, LOAD],
+    columns: [
+      spread('half-steps/s', 'rate'),
+      ratioTo('sdk'),
+      cold('half-steps/s'),
+      coldRatioTo('sdk'),
+      TURN,
+      ...COSTS,
+      LOAD,
+    ],
   },
   W6: {
     title: 'W6: 10,000 children of one parent, 40 half-steps and 80 messages each, every reply delivered once',
@@ -118,7 +156,7 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
       several('send to receipt p50 / p99', 'receiptP50', 'receiptP99'),
       several('send to model p50 / p99', 'callP50', 'callP99'),
       several('boundary to steer p50 / p99', 'steerP50', 'steerP99'),
-      several('steers heard / missed', 'steers', 'steersMissed'),
+      several('steers found / missed', 'steers', 'steersMissed'),
       several('loop delay p50 / p99', 'loopP50', 'loopP99'),
       most('max', 'loopMax'),
       one('cores', 'cores'),
@@ -171,7 +209,7 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
     systems: OURS,
     rounds: 1,
     when: 'named',
-    columns: [spread('children/s', 'rate'), ...COSTS, LOAD],
+    columns: [spread('children/s', 'rate'), cold('children/s'), ...COSTS, LOAD],
   },
   concurrency: {
     title: 'Concurrency: W2 by sessions in flight, and staggered: 200 new sessions a second',

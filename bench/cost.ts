@@ -1,14 +1,14 @@
-/** What a measurement cost: processor time of all threads, resident set, delay of this thread's loop. */
+/** The cost of a measurement: processor time of all threads, resident set, delay of this thread's event loop. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import type { Figures } from './report/figures.ts';
 
 const NS_A_MS = 1_000_000;
 const KIB_A_MIB = 1_024;
-/** Written to `clear_refs`, it starts the peak of the resident set anew. */
+/** This value in `clear_refs` resets the peak of the resident set. */
 const RESET_PEAK = '5';
 
-/** What `measure` gives, with what it cost. */
+/** The result of `measure` and its cost. */
 export interface Costed<T> {
   readonly value: T;
   readonly cpuMs: number;
@@ -16,8 +16,9 @@ export interface Costed<T> {
 }
 
 /**
- * Runs `measure` and adds up the process meanwhile: `cores`, `rssMb` (its peak since the start of the call where the system can
- * tell, else since the start of the process), `loopP50`, `loopP99`, `loopMax` (ms; sampled each ms, the sample included).
+ * Runs `measure` and reads the cost of the process meanwhile: `cores`, `rssMb`, `loopP50`, `loopP99`, `loopMax` (ms).
+ * The loop is sampled each ms, the sample included. `rssMb` is the peak since the call, or since the start where it
+ * cannot be reset.
  */
 export async function costOf<T>(measure: () => Promise<T>): Promise<Costed<T>> {
   resetPeak();
@@ -61,7 +62,7 @@ function resetPeak(): void {
   try {
     writeFileSync('/proc/self/clear_refs', RESET_PEAK);
   } catch (error) {
-    // Not Linux, or not allowed: the peak is then that of the whole process.
+    // Not Linux, or not permitted: the peak is then that of the whole process.
     if (!(error instanceof Error && 'code' in error)) throw error;
   }
 }

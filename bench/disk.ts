@@ -1,4 +1,4 @@
-/** Bytes on disk, bytes of payload, and a page cache without a store. */
+/** Measures bytes on disk and bytes of payload, and takes a store out of the page cache. */
 import { spawnSync } from 'node:child_process';
 import { open, readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -6,7 +6,7 @@ import type { Message } from '../src/index.ts';
 
 const BLOCK_BYTES = 512;
 
-/** Bytes the files of a directory take on the device: blocks, not lengths. */
+/** Bytes that the files of a directory occupy on the device: blocks, not lengths. */
 export async function diskBytes(directory: string): Promise<number> {
   let bytes = 0;
   for (const file of await filesOf(directory)) bytes += (await stat(file)).blocks * BLOCK_BYTES;
@@ -14,13 +14,13 @@ export async function diskBytes(directory: string): Promise<number> {
 }
 
 /**
- * Takes a directory's files out of the page cache, those files alone: other work on the machine goes on undisturbed. True when
- * nothing of them is left in it; false when that is not so or cannot be known.
+ * Takes the files of a directory out of the page cache, and no others, so that other work on the machine is not
+ * disturbed. Returns true if nothing of them is left in it, and false if something is or the system cannot say.
  */
 export async function evict(directory: string): Promise<boolean> {
   const files = await filesOf(directory);
   for (const file of files) {
-    // A page that is not written yet cannot leave.
+    // A page that is not written yet cannot leave the cache.
     await syncFile(file);
     spawnSync('dd', [`if=${file}`, 'iflag=nocache', 'count=0', 'status=none']);
   }

@@ -1,14 +1,15 @@
 /**
  * `npm run bench`: the workloads of the performance targets on troupe, inline and isolated, and in the same run on a
- * hand-written durable loop, an append-file kernel and the same kernel in memory. Systems take turns, round by round, each in a
- * process of its own; medians, with min and max; then every target with its verdict.
+ * hand-written durable loop, an append-file kernel and the same kernel in memory. Systems take turns, round by round,
+ * each in a separate process. Prints the cold start beside warm medians with min and max, then every target with its
+ * verdict.
  *
  *   --quick            W1, W2, W3 in small, one round
  *   --scale            also the store of 100,000 sessions and 10 million messages: minutes, gigabytes
  *   --rounds <n>       rounds of every workload
  *   --only <names>     workloads; several with commas
  *   --systems <names>  inline, isolated, loop, kernel, memory, sdk; several with commas
- *   --seed <n>         of what chance decides, default 1
+ *   --seed <n>         seed of the random choices, default 1
  *   --json             the results as JSON
  *   --write            also RESULTS.md, results.json and report.html beside this file
  */
@@ -20,10 +21,10 @@ import { CATALOG } from './catalog.ts';
 import { runFanOut } from './html/fan-out-run.ts';
 import { pageOf } from './html/page.ts';
 import { installLoop } from './loop/durable-loop.ts';
-import { describeRun, headLines } from './machine.ts';
+import { describeRun } from './machine.ts';
 import type { SystemName, WorkloadName } from './names.ts';
 import { type BenchOptions, readOptions, USAGE } from './options.ts';
-import { reportOf, tableOf, verdictTable } from './report/report.ts';
+import { headLines, reportOf, tableOf, verdictTable } from './report/report.ts';
 import { RESULTS_FORMAT, type ResultsFile, type VerdictResult, type WorkloadResult } from './report/results-file.ts';
 import { verdictsOf } from './report/verdicts.ts';
 import { measureWorkload } from './rounds.ts';
@@ -56,7 +57,7 @@ if (options.writes) {
 
 async function measureAll(chosen: BenchOptions, systems: readonly SystemName[]): Promise<ResultsFile> {
   const command = ['npm run bench', ...(chosen.words.length === 0 ? [] : ['--', ...chosen.words])].join(' ');
-  const head = describeRun({ seed: chosen.seed, command, notes });
+  const head = await describeRun({ seed: chosen.seed, command, notes });
   if (!chosen.isJson) for (const line of headLines(head)) console.log(line);
   const workloads: WorkloadResult[] = [];
   for (const workload of chosen.workloads) {
@@ -86,7 +87,7 @@ function printTable(workload: WorkloadName, result: WorkloadResult): void {
   console.log(`\n${[result.title, ...tableOf(workload, result)].join('\n')}`);
 }
 
-/** The targets this run had something to say on; the report has them all. */
+/** Prints the targets that this run measured; the report has all of them. */
 function printVerdicts(verdicts: readonly VerdictResult[]): void {
   const told = verdicts.filter(({ outcome }) => outcome !== 'open');
   if (told.length > 0) console.log(`\nTargets\n${verdictTable(told).join('\n')}`);

@@ -1,8 +1,9 @@
 /**
- * `npm run bench:gate`: W1, W2 and W3 in small on troupe and on the kernel, and their ratios against `gate.json`. Exits 1 when one
- * has fallen below half, and falls again when its workload is measured again, longer. Without a baseline it says so and passes.
+ * `npm run bench:gate`: measures W1, W2 and W3 in small on troupe and on the kernel, and compares the ratios with
+ * `gate.json`. Exits 1 if a ratio is below half of its baseline, and again in a longer second run. Without a baseline
+ * it prints so and passes. A baseline of other Node flags exits 1.
  *
- *   --write            measures and writes the baseline instead: on a quiet machine
+ *   --write            measures and writes the baseline instead; the machine should be quiet
  *   --baseline <file>  another file than `gate.json`
  */
 import { writeFileSync } from 'node:fs';
@@ -20,19 +21,20 @@ import {
   type GateFinding,
   type GateRatio,
   gateRatios,
+  incomparable,
   isFailure,
   REFERENCE,
   readBaseline,
 } from './gate.ts';
-import { describeRun } from './machine.ts';
+import { describeRun, NODE_FLAGS } from './machine.ts';
 import type { SystemName, WorkloadName } from './names.ts';
 import type { WorkloadResult } from './report/results-file.ts';
 import { measureWorkload } from './rounds.ts';
 
 const SEED = 1;
-/** More of what failed: there is time for it, as it is rare. */
+/** Rounds of a workload that failed. Failures are rare, so there is time for more. */
 const ROUNDS_AGAIN = 2;
-/** The kernel before and after: what the machine does meanwhile shows at one end or the other. */
+/** The kernel runs before and after, so that other work on the machine shows in at least one of its runs. */
 const IN_TURN: readonly SystemName[] = [REFERENCE, 'inline', 'isolated', REFERENCE];
 
 const options = readWords(process.argv.slice(2));
@@ -58,9 +60,14 @@ function readWords(words: readonly string[]): { readonly writes: boolean; readon
 }
 
 async function write(): Promise<number> {
-  const { date, commit, node, machine, cores, load } = describeRun({ seed: SEED, command: '', notes: [] });
+  const { date, commit, node, flags, machine, cores, load, syncMs } = await describeRun({
+    seed: SEED,
+    command: '',
+    notes: [],
+  });
   const ratios = await measure(buildBench(), GATED);
-  const baseline: GateBaseline = { format: GATE_FORMAT, head: { date, commit, node, machine, cores, load }, ratios };
+  const head = { date, commit, node, flags, machine, cores, load, syncMs };
+  const baseline: GateBaseline = { format: GATE_FORMAT, head, ratios };
   writeFileSync(place, `${JSON.stringify(baseline, null, 2)}\n`);
   for (const { workload, system, ratio } of ratios) {
     console.log(`${workload} ${system.padEnd(8)}  ${ratio.toFixed(3)} x ${REFERENCE}`);
@@ -80,6 +87,11 @@ async function check(): Promise<number> {
   console.log(
     `regression gate: against ${head.commit} of ${head.date.slice(0, 10)}, ${head.machine}, ${head.cores} cores`,
   );
+  const refusal = incomparable(baseline, NODE_FLAGS);
+  if (refusal !== undefined) {
+    console.error(`regression gate: ${refusal}; \`npm run bench:gate -- --write\` measures it again`);
+    return 1;
+  }
   const built = buildBench();
   const first = compareRatios(ratios, await measure(built, GATED));
   for (const finding of first) console.log(findingLine(finding));

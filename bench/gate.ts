@@ -1,28 +1,32 @@
 /**
- * The regression gate: rates as multiples of the kernel's in the same run, held against those of a baseline. Pure but for the reading
- * of the baseline; `gate-run.ts` measures.
+ * The regression gate compares rates, as multiples of the kernel's in the same run, with those of a baseline. It is
+ * pure but for reading the baseline; `gate-run.ts` measures.
  *
- * Every workload is held against the kernel, none against the hand-written loop. W2 and W3 of the loop are thousands of syncs one
- * after another and measure the disk; troupe and the kernel share flushes and are bound by the processor, so that a slow or busy
- * disk moves the loop alone. In W1 all wait for the disk, but the loop syncs on the thread it runs on, while troupe and the kernel
- * are woken by another thread: other work on the machine delays those two alike, and the loop hardly.
+ * The kernel is the reference of every workload, not the hand-written loop. In W2 and W3 the loop makes thousands of
+ * syncs one after another, so it measures the disk. troupe and the kernel share flushes and are bound by the processor,
+ * so a slow or busy disk moves the loop alone. In W1 all of them wait for the disk, but the loop syncs on its own
+ * thread. troupe and the kernel are woken by another thread, so other work on the machine delays both alike, and hardly
+ * the loop.
  */
 import { readFileSync } from 'node:fs';
+import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import type { WorkloadName } from './names.ts';
 import type { HeadResult, WorkloadResult } from './report/results-file.ts';
 import { Measured } from './report/verdict-rules.ts';
 
-/** Version of the baseline's shape; a reader refuses others. */
-export const GATE_FORMAT = 1;
-/** What is gated, in this order. */
+/** Version of the baseline's shape; a reader rejects others. */
+export const GATE_FORMAT = 2;
+/** The gated workloads, in order. */
 export const GATED: readonly WorkloadName[] = ['W1', 'W2', 'W3'];
 const SYSTEMS = ['inline', 'isolated'] as const;
 /** The reference of all of them. */
 export const REFERENCE = 'kernel';
-/** What must be left of a ratio: machines differ, and other work on them may take much of what is measured. */
+/** Smallest share of a baseline ratio that holds. It is low, since machines differ and run other work. */
 export const LEAST_SHARE = 0.5;
-/** Bound by the disk: a disk so many times faster than the baseline's leaves the processor to wait for, and another ratio. */
+/**
+ * Workloads bound by the disk. On a disk so many times faster they are bound by the processor, and have another ratio.
+ */
 const DISK_BOUND: ReadonlySet<string> = new Set(['W1']);
 const FASTER_DISK = 2;
 
@@ -35,11 +39,11 @@ export interface GateRatio {
   readonly reference: number;
 }
 
-/** What a run is held against. */
+/** The ratios that a run is compared with. */
 export interface GateBaseline {
   readonly format: typeof GATE_FORMAT;
-  /** Where and when it was written. */
-  readonly head: Pick<HeadResult, 'date' | 'commit' | 'node' | 'machine' | 'cores' | 'load'>;
+  /** The circumstances of the measurement. */
+  readonly head: Pick<HeadResult, 'date' | 'commit' | 'node' | 'flags' | 'machine' | 'cores' | 'load' | 'syncMs'>;
   readonly ratios: readonly GateRatio[];
 }
 
@@ -49,9 +53,11 @@ const baselineSchema: z.ZodType<GateBaseline> = z.object({
     date: z.string(),
     commit: z.string(),
     node: z.string(),
+    flags: z.array(z.string()),
     machine: z.string(),
     cores: z.number(),
     load: z.number(),
+    syncMs: z.number().optional(),
   }),
   ratios: z.array(
     z.object({
@@ -63,7 +69,13 @@ const baselineSchema: z.ZodType<GateBaseline> = z.object({
   ),
 });
 
-/** One ratio of the baseline and what this run has to say on it. */
+/** The reason why a run with these flags of Node cannot be compared with the baseline; `undefined` when it can. */
+export function incomparable({ head }: GateBaseline, flags: readonly string[]): string | undefined {
+  if (isDeepStrictEqual(head.flags, flags)) return undefined;
+  return `the baseline was measured with \`node ${head.flags.join(' ')}\`, this run with \`node ${flags.join(' ')}\``;
+}
+
+/** One ratio of the baseline beside that of this run. */
 export interface GateFinding {
   readonly workload: string;
   readonly system: string;
@@ -73,7 +85,9 @@ export interface GateFinding {
   readonly outcome: 'held' | 'fallen' | 'missing' | 'another-disk';
 }
 
-/** The ratios of a run: medians over rounds of medians over repetitions. What it did not measure is left out. */
+/**
+ * The ratios of a run: medians over rounds of medians over repetitions. Workloads that it did not measure are left out.
+ */
 export function gateRatios(workloads: readonly WorkloadResult[]): readonly GateRatio[] {
   const measured = new Measured(workloads);
   return GATED.flatMap((workload) =>
@@ -85,7 +99,7 @@ export function gateRatios(workloads: readonly WorkloadResult[]): readonly GateR
   );
 }
 
-/** Every ratio of the baseline, held against a run. */
+/** Compares every ratio of the baseline with a run. */
 export function compareRatios(baseline: readonly GateRatio[], measured: readonly GateRatio[]): readonly GateFinding[] {
   return baseline.map((wanted) => {
     const { workload, system } = wanted;
@@ -94,12 +108,12 @@ export function compareRatios(baseline: readonly GateRatio[], measured: readonly
   });
 }
 
-/** True for what fails the gate. */
+/** True if the finding fails the gate. */
 export function isFailure({ outcome }: GateFinding): boolean {
   return outcome === 'fallen' || outcome === 'missing';
 }
 
-/** What failed in a run and in its repetition: a ratio that held once was measured low by chance the other time. */
+/** Findings that failed in both runs. A ratio that held once was low by chance in the other run. */
 export function failedTwice(first: readonly GateFinding[], second: readonly GateFinding[]): readonly GateFinding[] {
   return second.filter(
     (finding) =>
@@ -122,7 +136,7 @@ const WORDS: Readonly<Record<GateFinding['outcome'], string>> = {
   'another-disk': 'not compared: this disk is more than twice as fast',
 };
 
-/** The baseline in a file; `undefined` when there is none yet. Throws for a file that holds something else. */
+/** Reads the baseline of a file; `undefined` if there is no file. Throws for a file with other content. */
 export function readBaseline(path: string | URL): GateBaseline | undefined {
   let text: string;
   try {
@@ -134,7 +148,7 @@ export function readBaseline(path: string | URL): GateBaseline | undefined {
   return parseBaseline(text);
 }
 
-/** The baseline in a text. Throws for a text that is none, or of another format. */
+/** Parses a baseline. Throws for other text, and for another format. */
 export function parseBaseline(text: string): GateBaseline {
   return baselineSchema.parse(JSON.parse(text));
 }

@@ -1,49 +1,51 @@
-/** Where and when: what stands beside every figure. */
+/** The circumstances of a run, which stand beside its figures. */
 import { spawnSync } from 'node:child_process';
 import { cpus, loadavg, totalmem } from 'node:os';
 import { fileURLToPath } from 'node:url';
+import { measureDisk } from '../src/cli/bench/disk.ts';
 import type { HeadResult } from './report/results-file.ts';
+import { withDirectory } from './systems/open-system.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const GIB = 1_024 ** 3;
+/** Longest measurement of the device; 200 syncs end it earlier. */
+const DEVICE_SECONDS = 1;
 
 /**
- * Flags of every measured process, whoever is measured. Node's young heap of 16 MB is full of what a thousand turns have in flight, and
- * collecting it is then a quarter of the time; a service that drains gives more.
+ * Flags of every measured process, of every system. None of them changes how Node runs: `--expose-gc` lets a
+ * measurement collect garbage before it reads memory. A larger young heap would help `inline` alone (NOTES.md, "Cold,
+ * second, warm").
  */
-export const NODE_FLAGS: readonly string[] = ['--expose-gc', '--max-semi-space-size=64'];
+export const NODE_FLAGS: readonly string[] = ['--expose-gc'];
 
-/** The head of a report. */
-export function describeRun(run: Pick<HeadResult, 'seed' | 'command' | 'notes'>): HeadResult {
+/** The head of a report. Measures the device for at most a second, in a directory as the stores have. */
+export async function describeRun(run: Pick<HeadResult, 'seed' | 'command' | 'notes'>): Promise<HeadResult> {
   const processors = cpus();
+  const device = await withDirectory((directory) => measureDisk(directory, DEVICE_SECONDS));
   return {
     date: new Date().toISOString(),
     commit: commit(),
     node: process.version,
+    flags: NODE_FLAGS,
     machine: processors[0]?.model.trim() ?? 'unknown',
     cores: processors.length,
     memoryGib: Math.round(totalmem() / GIB),
     load: load(),
+    syncMs: device.flushMs,
     durability: "'flush': acknowledged after fdatasync; validation, supervision and events as they are by default",
     transport:
       'model in the process, no latency, no HTTP; W5, W5s: Messages API over loopback HTTP, server in another process',
     ...run,
+    notes: [
+      ...run.notes,
+      ...(device.isMemory
+        ? ['the stores are in memory: nothing was synced to a device, set TMPDIR to measure one']
+        : []),
+    ],
   };
 }
 
-/** The head as lines. */
-export function headLines(head: HeadResult): readonly string[] {
-  return [
-    `date: ${head.date.slice(0, 16).replace('T', ' ')} UTC; commit: ${head.commit}; Node ${head.node} ${NODE_FLAGS.join(' ')}`,
-    `machine: ${head.machine}, ${head.cores} cores, ${head.memoryGib} GiB; load ${head.load.toFixed(1)} at the start`,
-    `durability: ${head.durability}`,
-    `transport: ${head.transport}`,
-    `seed: ${head.seed}; command: ${head.command}`,
-    ...head.notes,
-  ];
-}
-
-/** Runnable tasks of the last minute: beside each figure, since a busy machine gives a low one. */
+/** Runnable tasks of the last minute. It stands beside each figure, since a busy machine gives low rates. */
 export function load(): number {
   return loadavg()[0] ?? 0;
 }

@@ -1,9 +1,9 @@
-/** Names of systems and workloads, and what one measuring process is told. */
+/** Names of systems and workloads, and the parameters of one measuring process. */
 
-/** Who is measured. */
+/** A measured system. */
 export type SystemName = 'inline' | 'isolated' | 'loop' | 'kernel' | 'memory' | 'sdk';
 
-/** What is measured. */
+/** A workload. */
 export type WorkloadName =
   | 'W1'
   | 'W2'
@@ -25,7 +25,7 @@ export type WorkloadName =
   | 'watched-http'
   | 'scale';
 
-/** How much of it: `quick` for a look, `long` for profiles. */
+/** The size of a workload: `quick` for a short look, `long` for profiles. */
 export type Scale = 'quick' | 'full' | 'long';
 
 export const SYSTEMS: readonly SystemName[] = ['inline', 'isolated', 'loop', 'kernel', 'memory', 'sdk'];
@@ -33,12 +33,12 @@ export const SYSTEMS: readonly SystemName[] = ['inline', 'isolated', 'loop', 'ke
 /** The variant of `watched` and `watched-http` that the others are compared with. */
 export const NO_READER = 'no reader';
 
-/** What one measuring process is told. */
+/** The parameters of one measuring process. */
 export interface RunContext {
   readonly system: SystemName;
   readonly scale: Scale;
-  /** The folder that holds the loop's driver. */
+  /** The folder with the loop's driver. */
   readonly loopFolder: string;
-  /** Of what chance decides. */
+  /** The seed of random choices. */
   readonly seed: number;
 }

@@ -3,11 +3,11 @@ import { parseArgs } from 'node:util';
 import { CATALOG } from './catalog.ts';
 import { type Scale, SYSTEMS, type SystemName, type WorkloadName } from './names.ts';
 
-/** What was asked for. */
+/** The options of a run. */
 export interface BenchOptions {
   readonly workloads: readonly WorkloadName[];
   readonly systems: readonly SystemName[];
-  /** Missing: as the catalog has it. */
+  /** Missing: the number of the catalog. */
   readonly rounds: number | undefined;
   readonly scale: Scale;
   readonly seed: number;
@@ -19,14 +19,14 @@ export interface BenchOptions {
 
 const WORKLOADS = Object.keys(CATALOG) as readonly WorkloadName[];
 
-/** What to say to who asks for something else. */
+/** The text for an invalid command line. */
 export const USAGE: string = [
   'usage: npm run bench -- [--quick] [--scale] [--rounds n] [--seed n] [--only names] [--systems names] [--json] [--write]',
   `  workloads: ${WORKLOADS.join(', ')}`,
   `  systems: ${SYSTEMS.join(', ')}`,
 ].join('\n');
 
-/** The options in these words; `undefined` when they are none. */
+/** Parses a command line; `undefined` if it is invalid. */
 export function readOptions(words: readonly string[]): BenchOptions | undefined {
   let parsed: ReturnType<typeof parseWords>;
   try {
@@ -56,7 +56,7 @@ export function readOptions(words: readonly string[]): BenchOptions | undefined 
   };
 }
 
-/** What runs when no names are given. */
+/** True if the workload runs when none is named. */
 function isUsual(name: WorkloadName, { quick, scale }: { readonly quick: boolean; readonly scale: boolean }): boolean {
   const { when } = CATALOG[name];
   if (when === 'scale') return scale;

@@ -1,4 +1,4 @@
-/** Chance that is the same in every run. */
+/** Random numbers that are the same in every run. */
 
 const MULTIPLIER = 1_664_525;
 const INCREMENT = 1_013_904_223;

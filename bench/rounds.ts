@@ -1,4 +1,4 @@
-/** Rounds of all systems, interleaved, so that what happens on the machine happens to all of them. */
+/** Interleaves the rounds of all systems, so that other work on the machine affects all of them. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { CATALOG } from './catalog.ts';
@@ -6,7 +6,7 @@ import { load, NODE_FLAGS } from './machine.ts';
 import type { Scale, SystemName, WorkloadName } from './names.ts';
 import { parseRows, type RoundResult, type RowResult, type WorkloadResult } from './report/results-file.ts';
 
-/** What to measure, and where its program and the loop's driver are. */
+/** The workload to measure, and the paths of its program and of the loop's driver. */
 export interface RoundsPlan {
   readonly workload: WorkloadName;
   readonly systems: readonly SystemName[];
@@ -18,7 +18,7 @@ export interface RoundsPlan {
   readonly seed: number;
 }
 
-/** Measures one workload. Rejects when a process fails: a wrong answer is no figure. */
+/** Measures one workload. Rejects if a process fails, since a run with a wrong answer has no figures. */
 export async function measureWorkload(plan: RoundsPlan): Promise<WorkloadResult> {
   const { title, unit } = CATALOG[plan.workload];
   const rounds: RoundResult[] = [];
@@ -31,7 +31,7 @@ export async function measureWorkload(plan: RoundsPlan): Promise<WorkloadResult>
   return { workload: plan.workload, title, unit, rounds };
 }
 
-/** One measurement in a process of its own. */
+/** Runs one measurement in a separate process. */
 async function runApart(plan: RoundsPlan, system: SystemName): Promise<readonly RowResult[]> {
   const words = [...NODE_FLAGS, plan.built, system, plan.workload, plan.scale, plan.loopFolder, String(plan.seed)];
   const child = spawn(process.execPath, words, { stdio: ['ignore', 'pipe', 'inherit'] });

@@ -1,7 +1,7 @@
 /**
- * One measurement in a process of its own, so that memory and compiled code are of this system and this workload alone:
- * `run <system> <workload> full|quick|long <folder of the loop's driver> <seed>`. Warms up, measures, checks, prints one line of JSON:
- * its rows. `long` is for profiles: so much of W1, W2 and W3 that the start does not show.
+ * Runs one measurement in a separate process, so that memory and compiled code belong to this system and workload
+ * alone: `run <system> <workload> full|quick|long <folder of the loop's driver> <seed>`. Prints its rows as one line of
+ * JSON. `long` is for profiles: it makes no cold repetition, and so much work that the start does not show.
  */
 
 import { measureConcurrency } from './measure/concurrency.ts';

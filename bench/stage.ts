@@ -1,4 +1,4 @@
-/** A part of a measurement that must be a process of its own: to be killed, or to be new. */
+/** A part of a measurement that needs a separate process: to be killed, or to be new. */
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -9,13 +9,16 @@ import { NODE_FLAGS } from './machine.ts';
 /** A running stage. */
 export interface Stage {
   readonly process: ChildProcess;
-  /** The next line it prints. Rejects when it ends first. */
+  /** The next line that it prints. Rejects if it ends first. */
   line(): Promise<string>;
-  /** Resolves when it has ended, however. */
+  /** Resolves when it has ended, also by a failure. */
   ended(): Promise<void>;
 }
 
-/** Starts a module beside this one (`./stages/reopen`, without extension) with these words; its errors are shown. */
+/**
+ * Starts a module by its path from here (`./stages/reopen`, without extension) with these arguments. Its errors are
+ * printed.
+ */
 export function startStage(stem: string, words: readonly string[]): Stage {
   const path = fileURLToPath(workerUrl(stem, import.meta.url));
   const child = spawn(process.execPath, [...NODE_FLAGS, path, ...words], {

@@ -1,7 +1,6 @@
 /**
- * Before anything is measured: so many turns, on the very system that is measured, that what is measured is compiled code.
- * Compiled code belongs to a thread: a runtime opened anew starts its threads anew, so repetitions use new sessions, not new
- * runtimes.
+ * Runs turns on the measured system until its code is compiled. Compiled code belongs to a thread, and each runtime
+ * starts new threads. So repetitions use new sessions, not new runtimes.
  */
 import type { RunContext } from './names.ts';
 import type { DrainSystem } from './systems/system.ts';
@@ -9,12 +8,12 @@ import { manySessions, type Repetition, type WorkSize } from './workloads.ts';
 
 const WARM_TURNS = 10_000;
 const WARM_MS = 2_000;
-/** However slow a system is, it is as warm as it gets after this. */
+/** A slow system stops warming up after this time. */
 const WARM_MS_MAX = 5_000;
 const WARM_MS_MAX_QUICK = 3_000;
 const PASS = { sessions: 500, turnsEach: 4 };
 
-/** How a warm-up differs from the usual one. */
+/** Options of a warm-up. */
 export interface WarmUpOptions {
   /** Size of W2 in one pass. */
   readonly pass?: Pick<WorkSize, 'sessions' | 'turnsEach'>;

@@ -1,10 +1,10 @@
-/** The workloads every system can do, and the checks that make a figure one: every answer, every message. */
+/** The workloads that every system can run, with checks of every answer and every message count. */
 import { latencies, numbers, sum } from './report/figures.ts';
 import { answerOf, type DrainSystem, HALF_STEPS_A_TURN, MESSAGES_A_TURN, type Question } from './systems/system.ts';
 
 export { median } from './report/figures.ts';
 
-/** How much of a workload. */
+/** The size of a workload. */
 export interface WorkSize {
   readonly turns: number;
   readonly sessions: number;
@@ -15,10 +15,10 @@ export interface WorkSize {
 /** The size of the targets; `--quick` runs less of it. */
 export const FULL_SIZE: WorkSize = { turns: 200, sessions: 1_000, turnsEach: 3, children: 1_000 };
 export const QUICK_SIZE: WorkSize = { turns: 60, sessions: 300, turnsEach: 3, children: 300 };
-/** For profiles: so much that the start does not show. */
+/** For profiles: enough work that the start does not show. */
 export const LONG_SIZE: WorkSize = { ...FULL_SIZE, turns: 2_000, turnsEach: 20, children: 5_000 };
 
-/** What a workload measured. Rates are per second, times in ms. */
+/** The result of a workload. Rates are per second, times in ms. */
 export interface Measurement {
   /** Turns (W1), half-steps (W2), children (W3, family). */
   readonly rate: number;
@@ -37,7 +37,7 @@ export interface Measurement {
 export interface Repetition {
   /** Names its sessions: new ones for each repetition. */
   readonly label: string;
-  /** Called around what is measured, checks left out. */
+  /** Called around the measured work, without the checks. */
   readonly timed: <T>(work: () => Promise<T>) => Promise<T>;
 }
 
@@ -105,7 +105,7 @@ export async function oneFamily(
   );
 }
 
-/** A family of these questions. */
+/** Runs a family with these questions. */
 export async function measureFamily(
   system: DrainSystem,
   questions: readonly Question[],

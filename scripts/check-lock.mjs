@@ -38,8 +38,8 @@ for (const problem of problems) console.error(`package-lock.json: ${problem}`);
 if (problems.length > 0) process.exitCode = 1;
 
 function* problemsOf(path, { version, integrity, resolved, optional, os, hasInstallScript, link }) {
-  // The project itself, and packages that lie in it, come from no registry.
-  if (path === '' || link === true) return;
+  // The project itself and its workspaces come from no registry: they do not lie in `node_modules`, or are links to there.
+  if (!path.includes('node_modules/') || link === true) return;
   const isUnserved = unserved.has(`${path}@${version}`);
   if (integrity === undefined && !isUnserved) yield `${path} has no integrity hash`;
   if (integrity === undefined && isUnserved && !(optional && os)) yield `${path} has no hash and is not optional`;

@@ -1,4 +1,4 @@
-/** The model of the drawn fan-out: that of the benchmarks, with a latency. */
+/** The model of the drawn fan-out: the model of the benchmarks, with a latency. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ModelProvider } from '../../src/models/provider.ts';
 import { answerTo } from '../systems/model.ts';

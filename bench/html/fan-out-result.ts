@@ -1,7 +1,7 @@
-/** The shape of a drawn fan-out: for each child, when it waited in the queue, for the model, and when its tool worked. */
+/** The shape of a drawn fan-out: when each child was queued, waited for the model, and ran its tool. */
 import { z } from 'zod';
 
-/** What a child did for a while. `queued`: spawned, and beyond the limit of live sessions. Times in ms since the spawn. */
+/** One state of a child. `queued`: spawned, but beyond the limit of live sessions. Times in ms since the spawn. */
 export interface FanOutSpan {
   /** From 1, in spawn order. */
   readonly child: number;
@@ -10,7 +10,7 @@ export interface FanOutSpan {
   readonly toMs: number;
 }
 
-/** One fan-out, and what it was made of. */
+/** One fan-out and its parameters. */
 export interface FanOutResult {
   readonly children: number;
   readonly liveSessions: number;
@@ -22,7 +22,7 @@ export interface FanOutResult {
 
 const range: z.ZodType<readonly [number, number]> = z.tuple([z.number(), z.number()]);
 
-/** Reads it from a file. */
+/** Checks a fan-out that was read from a file. */
 export const fanOutSchema: z.ZodType<FanOutResult> = z.object({
   children: z.number().int().positive(),
   liveSessions: z.number().int().positive(),

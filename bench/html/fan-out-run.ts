@@ -1,4 +1,4 @@
-/** One small fan-out on a runtime with the defaults, drawn from its events: nothing in the runtime is asked to keep times. */
+/** Runs one small fan-out on a runtime with the defaults. Its times come from the events of the runtime. */
 import { agent, open, type Runtime, type SessionEvent } from '../../src/index.ts';
 import { workerUrl } from '../../src/threads/worker-url.ts';
 import { numbers } from '../report/figures.ts';
@@ -8,9 +8,9 @@ import { MODEL_MS, TOOL_MS } from './fan-out-latency.ts';
 import type { FanOutResult, FanOutSpan } from './fan-out-result.ts';
 
 const CHILDREN = 50;
-/** Below the children, so that the queue shows. */
+/** Fewer than the children, so that the drawing shows the queue. */
 const LIVE_SESSIONS = 16;
-/** So many that no call waits for a thread: what is drawn is the tool's own time. */
+/** Enough that no call waits for a thread, so the drawing shows the time of the tool itself. */
 const TOOL_THREADS = LIVE_SESSIONS;
 const PARENT = 'parent';
 const WARM = 'warm-up';
@@ -30,7 +30,7 @@ export function runFanOut(): Promise<FanOutResult> {
       for await (const event of runtime.events({ signal: watching.signal })) seen.push(event);
     })();
     try {
-      // Once before, so that threads are there and code is loaded.
+      // Run it once before, so that threads are started and code is loaded.
       await askFamily(runtime, WARM, TOOL_THREADS);
       await askFamily(runtime, PARENT, CHILDREN);
     } finally {
@@ -59,7 +59,9 @@ async function askFamily(runtime: Runtime, parent: string, count: number): Promi
   await runtime.drain();
 }
 
-/** What the children did when, from all events of a fan-out. Throws for a gap: a drawing must not guess. */
+/**
+ * Computes the states of the children from all events of a fan-out. Throws for a gap, since a drawing must not guess.
+ */
 export function spansOf(events: readonly SessionEvent[]): readonly FanOutSpan[] {
   const own = events.filter(({ session }) => session === PARENT || session.startsWith(`${PARENT}:`));
   if (events.some(({ type }) => type === 'gap')) throw new Error('events of the fan-out were missed');

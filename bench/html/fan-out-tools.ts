@@ -1,7 +1,7 @@
-/** The tool of the drawn fan-out: adds, and takes its time. */
+/** The tool of the drawn fan-out: adds after a delay. */
 import { setTimeout as delay } from 'node:timers/promises';
+import { add as quickAdd } from '../../src/cli/bench/tools.ts';
 import type { Tool } from '../../src/tools/tool.ts';
-import { add as quickAdd } from '../systems/tools.ts';
 import { latencyOf, TOOL_MS } from './fan-out-latency.ts';
 
 /** See the head of the file. */

@@ -1,4 +1,4 @@
-/** Latencies: the median and the 99th of a hundred, of turns and of single messages. */
+/** Draws latencies: median and 99th percentile of turns and of single messages. */
 import { axisX, axisY, dot, gridX, link, text } from '@observablehq/plot';
 import { figure, type Series, seriesOf } from '../report/columns.ts';
 import type { ResultsFile } from '../report/results-file.ts';
@@ -7,7 +7,7 @@ import { EVERY_LABEL, label, logTicks, tick } from './scales.ts';
 import { svgOf } from './svg.ts';
 import { systemColor, systemName, systemRank } from './systems.ts';
 
-/** What is drawn: rows of a workload's variant, and the names of its two figures. */
+/** One row: a variant of a workload, and the names of its two figures. */
 const DRAWN: readonly {
   readonly workload: string;
   readonly variant: string;
@@ -24,7 +24,7 @@ const DRAWN: readonly {
 ];
 const SYSTEMS: ReadonlySet<string> = new Set(['isolated', 'inline', 'loop', 'kernel']);
 const ROW = 17;
-/** Blank rows between what is drawn. */
+/** Blank rows between groups. */
 const APART = 1;
 
 interface Row {

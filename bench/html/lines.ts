@@ -1,4 +1,4 @@
-/** Figures of some systems over a size: lines with a dot for each measurement and a name at the end of each. */
+/** Draws figures of some systems over a size: a line with a dot for each measurement, and a name at its end. */
 import { areaY, axisX, axisY, dot, gridY, line, link, text } from '@observablehq/plot';
 import { WIDTHS } from './panel.ts';
 import {
@@ -29,7 +29,7 @@ export interface LinePoint {
   readonly high: number;
 }
 
-/** What the axes say. */
+/** The labels of the axes. */
 export interface LineAxes {
   readonly title: string;
   readonly x: string;
@@ -40,7 +40,7 @@ export interface LineAxes {
 
 const HEIGHT = 300;
 const MARGINS = { marginTop: 28, marginBottom: 40, marginLeft: 56 } as const;
-/** Pixels of a letter, about. */
+/** Pixels of an average letter. */
 const LETTER = 6.1;
 
 /** The plot. */

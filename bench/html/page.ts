@@ -1,4 +1,5 @@
-/** What was measured as one HTML file: drawings inlined as SVG, no script, nothing from the network. */
+/** Writes results as one HTML file: drawings inlined as SVG, no script, nothing from the network. */
+import { deviceOf, machineOf, nodeOf } from '../report/report.ts';
 import type { ResultsFile, VerdictResult } from '../report/results-file.ts';
 import { fanOutPanel } from './fan-out.ts';
 import { latencyPanel } from './latencies.ts';
@@ -52,7 +53,7 @@ ${panels.map(panelHtml).join('\n')}
 ${verdictsHtml(file.verdicts)}
 <h2 style="margin-top: 24px">Where and how</h2>
 ${headHtml(file)}
-<p class="dim" style="margin-top: 12px">Figures are the median over rounds of the median over repetitions. A half-step is one model call and what follows from it. Ratios carry over to another machine; figures do not. bench/README.md says what is measured and how, bench/results.json has every repetition.</p>
+<p class="dim" style="margin-top: 12px">Figures are the median over rounds of the median over repetitions after a warm-up; cold is the first repetition of a new process. A half-step is one model call and what follows from it. Ratios carry over to another machine; figures do not. bench/README.md says what is measured and how, bench/results.json has every repetition.</p>
 </main>
 </body>
 </html>
@@ -92,9 +93,10 @@ function headHtml({ head }: ResultsFile): string {
   const items: readonly (readonly [string, string])[] = [
     ['date', `${head.date.slice(0, 16).replace('T', ' ')} UTC`],
     ['commit', head.commit],
-    ['Node', head.node],
-    ['machine', `${head.machine}, ${head.cores} cores, ${head.memoryGib} GiB`],
+    ['Node', nodeOf(head)],
+    ['machine', machineOf(head)],
     ['load', `${head.load.toFixed(1)} at the start`],
+    ['device', deviceOf(head)],
     ['durability', head.durability],
     ['transport', head.transport],
     ['seed', String(head.seed)],
@@ -104,7 +106,7 @@ function headHtml({ head }: ResultsFile): string {
   return `<dl>${items.map(([name, text]) => `<dt>${name}</dt><dd>${escapeHtml(text)}</dd>`).join('')}</dl>`;
 }
 
-/** Text as HTML has it, also within an attribute. */
+/** Escapes text for HTML, also within an attribute. */
 function escapeHtml(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
 }

@@ -3,13 +3,13 @@
 /** See the head of the file. */
 export interface Panel {
   readonly title: string;
-  /** How to read it, in a sentence or two. HTML is escaped. */
+  /** Explains the drawing in a sentence or two. HTML is escaped. */
   readonly reading: string;
   /** Names and colours, where the drawing does not name them itself. */
   readonly legend?: readonly { readonly name: string; readonly color: string }[];
-  /** Takes the whole width. */
+  /** The panel takes the whole width. */
   readonly isFull?: boolean;
-  /** Texts of SVG at a width in pixels; none where this run did not measure it. */
+  /** Returns SVG texts for a width in pixels; missing if this run did not measure it. */
   readonly draw: ((width: number) => readonly string[]) | undefined;
 }
 

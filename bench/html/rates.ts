@@ -1,6 +1,6 @@
 /** W1, W2 and W3 side by side: bars of all systems. */
-import { axisX, axisY, barX, gridX, ruleY, text } from '@observablehq/plot';
-import { figure, type Series, seriesOf, values } from '../report/columns.ts';
+import { axisX, axisY, barX, dot, gridX, ruleY, text } from '@observablehq/plot';
+import { coldFigure, figure, type Series, seriesOf, values } from '../report/columns.ts';
 import type { ResultsFile, WorkloadResult } from '../report/results-file.ts';
 import type { Panel } from './panel.ts';
 import { EVERY_LABEL, label, linearDomain, logDomain, logTicks, tick } from './scales.ts';
@@ -10,7 +10,7 @@ import { systemColor, systemName, systemRank } from './systems.ts';
 const WORKLOADS = ['W1', 'W2', 'W3'];
 const WIDTH = 352;
 const ROW = 42;
-/** Figures that lie so far apart are drawn by orders of magnitude. */
+/** Figures this many times apart are drawn on a logarithmic axis. */
 const LOG_FROM = 12;
 
 /** See the head of the file. */
@@ -19,7 +19,7 @@ export function ratesPanel({ workloads }: ResultsFile): Panel {
   return {
     title: 'Throughput: troupe, a hand-written durable loop, and what the disk and one thread allow',
     reading:
-      'Bars are medians, the thin line is the smallest to the largest repetition. Every message is durable before anything depends on it, for all but the kernel in memory. The kernel keeps rows and nothing else: no schema, no recovery, no supervision.',
+      'Bars are medians after a warm-up, the thin line is the smallest to the largest repetition. The ring is the first repetition of a new process (cold). Every message is durable before anything depends on it, for all but the kernel in memory. The kernel keeps rows and nothing else: no schema, no recovery, no supervision.',
     isFull: true,
     draw: found.length === 0 ? undefined : () => found.map(bars),
   };
@@ -31,6 +31,8 @@ interface Bar {
   readonly rate: number;
   readonly low: number;
   readonly high: number;
+  /** The first repetition of a process; missing in runs that made none before the warm-up. */
+  readonly cold: number | undefined;
   readonly label: string;
 }
 
@@ -39,7 +41,7 @@ function bars(result: WorkloadResult): string {
   const loop = all.find(({ system }) => system === 'loop');
   const loopRate = loop === undefined ? undefined : figure(loop, 'rate');
   const rows = all.flatMap((series) => barOf(series, loopRate));
-  const extremes = rows.flatMap(({ low, high }) => [low, high]);
+  const extremes = rows.flatMap(({ low, high, cold = low }) => [low, high, cold]);
   const isLog = Math.max(...extremes) > LOG_FROM * Math.min(...extremes);
   const [least, most] = isLog ? logDomain(extremes) : linearDomain(extremes);
   const ticks = isLog ? logTicks([least, most]) : [];
@@ -65,6 +67,10 @@ function bars(result: WorkloadResult): string {
       axisY({ label: null, tickSize: 0 }),
       barX(rows, { x1: () => least, x2: 'rate', y: 'name', fill: 'color', rx2: 2 }),
       ruleY(rows, { x1: 'low', x2: 'high', y: 'name', stroke: 'currentColor', strokeOpacity: 0.65 }),
+      dot(
+        rows.filter(({ cold }) => cold !== undefined),
+        { x: 'cold', y: 'name', r: 4, fill: 'var(--card)', stroke: 'currentColor', strokeWidth: 1.5 },
+      ),
       text(rows, {
         x: () => least,
         y: 'name',
@@ -83,6 +89,8 @@ function barOf(series: Series, loopRate: number | undefined): readonly Bar[] {
   if (rate === undefined) return [];
   const all = values(series, 'rate');
   const times = loopRate === undefined || series.system === 'loop' ? '' : `, ${label(rate / loopRate)} x loop`;
+  const cold = coldFigure(series, 'rate', 0);
+  const atStart = cold === undefined ? '' : `, cold ${label(cold)}`;
   return [
     {
       name: systemName(series.system),
@@ -90,7 +98,8 @@ function barOf(series: Series, loopRate: number | undefined): readonly Bar[] {
       rate,
       low: Math.min(...all),
       high: Math.max(...all),
-      label: `${label(rate)}${times}`,
+      cold,
+      label: `${label(rate)}${times}${atStart}`,
     },
   ];
 }

@@ -1,26 +1,26 @@
-/** Axes and labels: logarithmic domains, their ticks, labels that do not lie on each other, and numbers as they are told. */
+/** Axes and labels: logarithmic domains, their ticks, labels that do not overlap, and the form of numbers. */
 import { show } from '../report/columns.ts';
 
-/** For logarithmic axes with ticks of our own: a finite number would leave labels out by the library's own rule. */
+/** For logarithmic axes with explicit ticks: with a finite number the library leaves labels out. */
 export const EVERY_LABEL: { readonly ticks: number } = { ticks: Number.POSITIVE_INFINITY };
 /** Pixels between the middles of two labels. */
 const LABEL_GAP = 13;
-/** A decade more and ticks are powers of ten alone. */
+/** With more decades the ticks are powers of ten alone. */
 const MANY_DECADES = 2;
 
-/** From the power of ten at or below the least to a little above the most: room for labels. */
+/** From the power of ten at or below the smallest to a little above the largest, with room for labels. */
 export function logDomain(values: readonly number[]): readonly [number, number] {
   return [10 ** Math.floor(Math.log10(Math.min(...values))), Math.max(...values) * 1.15];
 }
 
-/** The same, from the next lower one, two or five: for marks whose length means nothing. */
+/** The same from the next lower one, two or five, for marks whose length has no meaning. */
 export function closeLogDomain(values: readonly number[]): readonly [number, number] {
   const [least, most] = logDomain(values);
   const start = [5, 2, 1].map((step) => step * least).find((value) => value <= Math.min(...values));
   return [start ?? least, most];
 }
 
-/** From nothing to a little above the most. */
+/** From zero to a little above the largest. */
 export function linearDomain(values: readonly number[]): readonly [number, number] {
   return [0, Math.max(...values) * 1.1];
 }
@@ -57,7 +57,7 @@ export interface Axis {
   readonly length: number;
 }
 
-/** Where labels of these values stand, in the units of the axis, each near its value and none on another. */
+/** Computes positions of labels in the units of the axis: each near its value, and none over another. */
 export function spreadLabels(values: readonly number[], { domain, isLog, length }: Axis): readonly number[] {
   const scale = isLog ? Math.log10 : (value: number): number => value;
   const [low, high] = [scale(domain[0]), scale(domain[1])];
@@ -67,7 +67,7 @@ export function spreadLabels(values: readonly number[], { domain, isLog, length 
     const below = sorted[place - 1];
     if (below !== undefined) each.at = Math.max(each.at, below.at + LABEL_GAP);
   }
-  // What was pushed above the top is pushed down again, and takes its neighbours along.
+  // Labels that were pushed above the top are pushed down again, with their neighbours.
   for (const [place, each] of sorted.toReversed().entries()) {
     const above = place === 0 ? undefined : sorted[sorted.length - place];
     each.at = Math.min(each.at, above === undefined ? length : above.at - LABEL_GAP);

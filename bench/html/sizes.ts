@@ -8,7 +8,7 @@ import { systemColor, systemName, systemRank } from './systems.ts';
 
 const US_A_SECOND = 1_000_000;
 const BAND = 'The band is the smallest to the largest repetition.';
-/** Where W9 looks: near message 100, and near message 10,000. */
+/** W9 measures near message 100 and near message 10,000. */
 const LENGTHS = { earlyUs: 100, lateUs: 10_000 } as const;
 
 /** Half-steps a second by sessions in flight. */
@@ -101,7 +101,7 @@ export function memoryInStorePanel(file: ResultsFile): Panel {
 }
 
 interface SizeOptions {
-  /** What stands behind the number in a variant's name: `64 in flight`. */
+  /** The number at the start of a variant's name: `64 in flight`. */
   readonly size: string;
   readonly of?: (value: number) => number;
   readonly name?: (system: string) => string;

@@ -1,4 +1,4 @@
-/** The look of the page: light and dark by the reader's setting, wide and narrow by the window's. Nothing is loaded. */
+/** The style of the page: light or dark by the reader's setting, wide or narrow by the window. It loads nothing. */
 export const STYLE = `
 :root {
   color-scheme: light dark;

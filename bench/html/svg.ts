@@ -1,10 +1,10 @@
-/** Plots as SVG text, drawn when the page is written: whoever reads it needs no script. */
+/** Draws plots as SVG text when the page is written, so that its reader needs no script. */
 import { type PlotOptions, plot } from '@observablehq/plot';
 import { parseHTML } from 'linkedom';
 
 const { document } = parseHTML('<html><body></body></html>');
 
-/** A plot as the text of one `<svg>`. `title`: what a reader who does not see it is told. Throws when it is none. */
+/** A plot as the text of one `<svg>`. `title` describes it to screen readers. Throws if the library drew none. */
 export function svgOf(title: string, options: PlotOptions): string {
   const drawn: unknown = plot({
     document,

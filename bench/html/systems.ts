@@ -1,6 +1,6 @@
-/** Who is drawn how: names and colours of systems. Colours are variables of the page, which knows light and dark. */
+/** Names and colours of systems. Colours are variables of the page, which has a light and a dark set. */
 
-/** Names as a reader knows them. */
+/** Names for readers. */
 const NAMES: Readonly<Record<string, string>> = {
   inline: 'troupe, inline',
   isolated: 'troupe, isolated',
@@ -23,7 +23,7 @@ export function systemColor(system: string): string {
   return NAMES[system] === undefined ? 'currentColor' : `var(--${system})`;
 }
 
-/** Where a system stands among others. */
+/** The position of a system among others. */
 export function systemRank(system: string): number {
   const rank = ORDER.indexOf(system);
   return rank === -1 ? ORDER.length : rank;

@@ -1,4 +1,4 @@
-/** The figures at the top of the page: what a reader came for. */
+/** The figures at the top of the page, which most readers want first. */
 import { show, showKib } from '../report/columns.ts';
 import type { ResultsFile } from '../report/results-file.ts';
 import { Measured } from '../report/verdict-rules.ts';
@@ -10,7 +10,7 @@ export interface Tile {
   readonly what: string;
 }
 
-/** Those of them that this run measured. */
+/** The tiles that this run measured. */
 export function tilesOf({ workloads, verdicts }: ResultsFile): readonly Tile[] {
   const measured = new Measured(workloads);
   const tile = (value: number | undefined, unit: string, what: string): readonly Tile[] =>

@@ -1,26 +1,29 @@
-/** How model and tool threads tell the host thread when something happened: notes on a channel of the process, on one clock. */
+/** Model and tool threads report times to the host thread: notes on a channel of the process, on one clock. */
 import { BroadcastChannel } from 'node:worker_threads';
 
-/** What happened to probe `n`. */
+/** One event of probe `n`. */
 export interface Note {
   /** `called`: the model was asked; `opened`: the tool returned; `steered`: the next request was made. */
   readonly kind: 'called' | 'opened' | 'steered' | 'release';
   readonly n: number;
-  /** Of the process's monotonic clock, ms; the same on all its threads. */
+  /** Time of the process's monotonic clock, ms; all threads share it. */
   readonly atMs: number;
-  /** `steered`: the steer stands in the request. */
+  /** `steered`: the request contains the steer. */
   readonly isIncluded?: boolean;
 }
 
 const NAME = 'troupe-bench-probes';
 const NS_A_MS = 1e6;
 
-/** Milliseconds of the clock all threads share. */
+/** Milliseconds of the clock that all threads share. */
 export function clockMs(): number {
   return Number(process.hrtime.bigint()) / NS_A_MS;
 }
 
-/** A line to all threads of the process; `listen` is called with the notes of the others. It keeps no process alive. */
+/**
+ * A channel to all threads of the process. `listen` receives the notes of the others. It does not keep the process
+ * alive.
+ */
 export function openChannel(listen?: (note: Note) => void): {
   readonly tell: (note: Omit<Note, 'atMs'>) => void;
   readonly close: () => void;

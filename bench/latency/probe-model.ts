@@ -1,7 +1,7 @@
 /**
- * The model of W7: that of the benchmarks, and two questions more. `probe n` is noted when it arrives. `hold n` is answered with
- * a call of `stamp` only when the host says `release n`: meanwhile a steer is sent, and the request after the call's result shows
- * whether it is there.
+ * The model of W7: the model of the benchmarks with two more questions. It notes the arrival of `probe n`. It answers
+ * `hold n` with a call of `stamp` once the host says `release n`. A steer is sent meanwhile, and the request after the
+ * call's result shows whether it arrived.
  */
 import type { ModelProvider, ModelRequest, ModelResponse } from '../../src/models/provider.ts';
 import { answerTo } from '../systems/model.ts';

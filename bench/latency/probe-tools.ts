@@ -1,12 +1,12 @@
-/** The tools of W7: `add`, and one that notes when it returned. Plain values: this module is loaded in tool threads. */
+/** The tools of W7: `add`, and one that notes its return. Tool threads load this module. */
 import type { Tool } from '../../src/tools/tool.ts';
 import { openChannel } from './channel.ts';
 
-export { add } from '../systems/tools.ts';
+export { add } from '../../src/cli/bench/tools.ts';
 
 const channel = openChannel();
 
-/** Notes its return: with it the boundary opens at which a steer joins. */
+/** Notes its return, which opens the boundary at which a steer joins. */
 export const stamp: Tool<Readonly<Record<string, unknown>>> = {
   name: 'stamp',
   description: 'Note the time.',

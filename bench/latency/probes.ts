@@ -1,4 +1,6 @@
-/** Probes of a runtime at work: how long a message takes to its receipt and to the model, a steer to the next request. */
+/**
+ * Probes a busy runtime: the time from a message to its receipt and to the model, and from a steer to the next request.
+ */
 import type { Runtime } from '../../src/index.ts';
 import { clockMs, type Note, openChannel } from './channel.ts';
 
@@ -14,10 +16,10 @@ export interface ProbeTimes {
   missed: number;
 }
 
-/** Probes of this process: a number is never used twice. */
+/** Probes of this process; each number is used once. */
 let probesMade = 0;
 
-/** See the head of the file. One at a time in a process: its channel is the process's. */
+/** See the head of the file. A process has one at a time, since its channel is that of the process. */
 export class Probes {
   readonly times: ProbeTimes = { receipt: [], call: [], steer: [], missed: 0 };
   readonly #runtime: Runtime;
@@ -43,7 +45,7 @@ export class Probes {
     await receipt.answer();
   }
 
-  /** Steers one running turn and times how soon it is heard behind the boundary. */
+  /** Steers one running turn and measures the time from the boundary to the request with the steer. */
   async steer(): Promise<void> {
     const n = this.#number();
     const session = this.#runtime.session(`steer${n}`);

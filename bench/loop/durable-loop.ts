@@ -1,7 +1,7 @@
 /**
- * The hand-written durable loop: what a capable programmer writes in an afternoon. SQLite in WAL mode, `synchronous = FULL`,
- * one insert a message, each of its own transaction, so that each is synced before the next step. Its driver is installed
- * into this folder when it is needed, and is no dependency of the package.
+ * The hand-written durable loop, as a capable programmer writes it in an afternoon: SQLite in WAL mode, `synchronous =
+ * FULL`. Each message is one insert in a separate transaction, synced before the next step. The benchmark installs the
+ * driver into this folder when it needs it; the package does not depend on it.
  */
 import { spawnSync } from 'node:child_process';
 import { createRequire } from 'node:module';
@@ -22,7 +22,7 @@ interface Statement {
   get(...values: readonly unknown[]): unknown;
 }
 
-/** Installs the driver into this folder if need be; the reason when it cannot be had. */
+/** Installs the driver into this folder if it is missing; returns the reason if that fails. */
 export function installLoop(folder: string): string | undefined {
   if (loadDriver(folder) !== undefined) return undefined;
   const result = spawnSync('npm', ['ci', '--no-audit', '--no-fund'], { cwd: folder, encoding: 'utf8' });
@@ -33,7 +33,7 @@ export function installLoop(folder: string): string | undefined {
 function loadDriver(folder: string): (new (path: string) => Database) | undefined {
   try {
     const Driver = createRequire(join(folder, 'package.json'))('better-sqlite3') as new (path: string) => Database;
-    // Built for another version of Node it loads only now.
+    // A driver that was built for another version of Node fails here, not at its import.
     new Driver(':memory:').close();
     return Driver;
   } catch {
@@ -41,7 +41,7 @@ function loadDriver(folder: string): (new (path: string) => Database) | undefine
   }
 }
 
-/** Opens the loop's database in a directory, with the driver of a folder. Throws when that cannot be loaded. */
+/** Opens the loop's database in a directory, with the driver of a folder. Throws if the driver cannot be loaded. */
 export function openLoop(directory: string, folder: string): DrainSystem {
   const Driver = loadDriver(folder);
   if (Driver === undefined) throw new Error('better-sqlite3 is not installed');

@@ -1,4 +1,4 @@
-/** W2 with 1, 64 and 1,000 sessions in flight, and with sessions that arrive one by one at a rate everybody can serve. */
+/** W2 with 1, 64 and 1,000 sessions in flight, and with sessions that arrive at a rate that every system can serve. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { RunContext } from '../names.ts';
 import { latencies, numbers, type Row } from '../report/figures.ts';
@@ -10,7 +10,7 @@ import { repeat } from './repeat.ts';
 
 const TURNS_EACH = 3;
 const REPETITIONS = 3;
-/** Sessions in flight, and sessions in all: enough for half a second or so. */
+/** Sessions in flight, and sessions in all: enough for about half a second. */
 const STEPS: readonly (readonly [inFlight: number, sessions: number])[] = [
   [1, 60],
   [64, 640],
@@ -39,7 +39,7 @@ export function measureConcurrency(context: RunContext): Promise<readonly Row[]>
   });
 }
 
-/** Three turns of each of so many sessions, started as `schedule` has it; every answer and count checked. */
+/** Runs three turns of each session, which `schedule` starts. Checks every answer and count. */
 async function flow(
   system: DrainSystem,
   sessions: number,
@@ -61,7 +61,7 @@ async function flow(
   return { rate: (halfSteps / wallMs) * 1_000, wallMs, halfSteps, ...latencies(times) };
 }
 
-/** So many at once; as one ends the next begins. */
+/** Runs `lanes` at once; as one ends the next begins. */
 export async function inLanes(count: number, lanes: number, each: (index: number) => Promise<void>): Promise<void> {
   let next = 0;
   await Promise.all(
@@ -74,7 +74,7 @@ export async function inLanes(count: number, lanes: number, each: (index: number
   );
 }
 
-/** One after another at a steady rate, whoever is done or not. */
+/** Starts sessions at a steady rate, whether or not earlier ones have finished. */
 async function arriving(each: (index: number) => Promise<void>): Promise<void> {
   const startedAt = performance.now();
   const running: Promise<void>[] = [];

@@ -16,7 +16,7 @@ import {
   type Repetition,
   type WorkSize,
 } from '../workloads.ts';
-import { repeat } from './repeat.ts';
+import { repeat, repeatCold } from './repeat.ts';
 
 const SIZES: Readonly<Record<RunContext['scale'], WorkSize>> = { full: FULL_SIZE, quick: QUICK_SIZE, long: LONG_SIZE };
 const REPETITIONS: Readonly<Record<RunContext['scale'], number>> = { full: 5, quick: 3, long: 1 };
@@ -57,10 +57,11 @@ async function measureDrain(
   warm?: (system: DrainSystem, repetition: Repetition) => Promise<number>,
 ): Promise<readonly Row[]> {
   return withSystem(context, async (system) => {
-    await warmUp(context, system, warm === undefined ? {} : { also: (repetition) => warm(system, repetition) });
     const size = SIZES[context.scale];
-    const repetitions = await repeat(REPETITIONS[context.scale], (repetition) => measure(system, size, repetition));
-    return [{ variant: '', repetitions }];
+    const once = (repetition: Repetition): Promise<Measurement> => measure(system, size, repetition);
+    const cold = await repeatCold(context, once);
+    await warmUp(context, system, warm === undefined ? {} : { also: (repetition) => warm(system, repetition) });
+    return [{ variant: '', cold, repetitions: await repeat(REPETITIONS[context.scale], once) }];
   });
 }
 

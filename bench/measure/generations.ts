@@ -1,6 +1,7 @@
 /**
- * W6: 10,000 children of one parent, the work of 20 turns each. A child answers its spawner once, so its 20 turns are one task of
- * as many model calls and messages: 39 calls of the tool one after another, then the reply: 40 half-steps, 80 messages.
+ * W6: 10,000 children of one parent, the work of 20 turns each. A child answers its spawner once, so its 20 turns are
+ * one task with as many model calls and messages. It makes 39 calls of the tool one after another, then replies: 40
+ * half-steps, 80 messages.
  */
 
 import type { RunContext } from '../names.ts';
@@ -26,7 +27,7 @@ export function measureGenerations(context: RunContext): Promise<readonly Row[]>
       const measured = await measureFamily(system, questions, repetition);
       for (const index of numbers(CHECKED)) {
         const session = `${repetition.label}parent:${index + 1}`;
-        // Its prompt and its goal may add messages of their own.
+        // Its prompt and its goal may add messages.
         const found = await system.messages(session);
         if (found < (CALLS_EACH + 1) * 2) throw new Error(`${session} has ${found} messages`);
       }

@@ -1,4 +1,4 @@
-/** A week's growth: what a store takes on disk, with its checkpoints, as turns are made in it, against the payload of its messages. */
+/** The growth of a store on disk over a week of turns, with its checkpoints, beside the payload of its messages. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { diskBytes, payloadBytes } from '../disk.ts';
 import type { RunContext } from '../names.ts';
@@ -8,7 +8,7 @@ import { openTroupe, type TroupeSystem } from '../systems/troupe-system.ts';
 import { timedTurn } from '../workloads.ts';
 
 const SESSIONS = 200;
-/** Turns after which the disk is looked at. */
+/** Turns after which the disk is measured. */
 const STEPS: Readonly<Record<RunContext['scale'], readonly number[]>> = {
   quick: [1_000, 2_000],
   full: [2_000, 10_000, 20_000],
@@ -18,7 +18,7 @@ const STEPS: Readonly<Record<RunContext['scale'], readonly number[]>> = {
 const REST_EVERY = 2_000;
 const REST_MS = 1_100;
 
-/** One row for each look; the last once more after the store is closed. */
+/** One row for each measurement; the last one again after the store is closed. */
 export function measureGrowth(context: RunContext): Promise<readonly Row[]> {
   return withDirectory(async (directory) => {
     const system = await openTroupe(directory, { isolation: isolationOf(context) });

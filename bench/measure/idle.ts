@@ -1,6 +1,6 @@
 /**
- * W4: 10,000 sessions of 10 messages, all idle. What one takes of anonymous memory, over the same runtime without them; and the
- * same store opened again in a new process, cold and warm: to the open, to a first message read, to a first turn done.
+ * W4: 10,000 idle sessions of 10 messages. Measures the anonymous memory of one, over the same runtime without them.
+ * Then opens the store in a new process, cold and warm, and times the open, a first message read and a first turn.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { statusKib } from '../cost.ts';
@@ -18,7 +18,7 @@ const IN_FLIGHT = 1_000;
 const CALL_TURNS = 2;
 const CYCLES = 3;
 const REOPENS = 3;
-/** Long enough for a checkpoint, and for what it wrote to be let go. */
+/** Long enough for a checkpoint, and for the release of the memory that it used. */
 const SETTLE_MS = 1_500;
 const POLL_MS = 100;
 /** An idle session leaves memory some seconds after its last use. */
@@ -42,7 +42,7 @@ export function measureIdle(context: RunContext): Promise<readonly Row[]> {
   });
 }
 
-/** A store opened again in a new process, cold and warm, a few times each. `session`: one that is there. */
+/** Opens a store in a new process, cold and warm, a few times each. `session` is one of the store. */
 export async function reopenRows(isolation: Isolation, directory: string, session: string): Promise<readonly Row[]> {
   const rows: Row[] = [];
   for (const variant of ['open cold', 'open warm']) {
@@ -60,8 +60,8 @@ export async function reopenRows(isolation: Isolation, directory: string, sessio
 }
 
 /**
- * Memory with the sessions less memory without them, on one runtime that has made and deleted as many before: heap and code have
- * the size they need. `beyond`: as many sessions again, on top.
+ * Memory with the sessions less memory without them. The runtime has made and deleted as many before, so heap and code
+ * have reached their size. `beyond`: as many sessions again, on top.
  */
 async function measureMemory(system: TroupeSystem, count: number): Promise<readonly Row[]> {
   await makeIdle(system, { from: 0, to: count });

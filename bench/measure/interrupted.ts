@@ -1,6 +1,6 @@
 /**
- * W8: 10,000 sessions interrupted by a kill at full work, half of them in their first model call, half in their second; opened
- * again in a new process, the file warm in the page cache. Each repetition opens a copy of the same store.
+ * W8: 10,000 sessions interrupted by a kill, half of them in their first model call and half in their second. A new
+ * process opens them, with the file warm in the page cache. Each repetition opens a copy of the same store.
  */
 import { cp } from 'node:fs/promises';
 import { join } from 'node:path';

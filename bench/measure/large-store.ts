@@ -1,4 +1,7 @@
-/** `--scale`: a store of 100,000 sessions with 10 million messages, opened cold and warm. Built once for both; takes gigabytes. */
+/**
+ * `--scale`: a store of 100,000 sessions with 10 million messages, opened cold and warm. Built once for both; takes
+ * gigabytes.
+ */
 import { statfs } from 'node:fs/promises';
 import { diskBytes } from '../disk.ts';
 import type { RunContext } from '../names.ts';
@@ -11,7 +14,7 @@ const PLANS = {
   quick: { sessions: 1_000, turnsEach: 25 },
   full: { sessions: 100_000, turnsEach: 25 },
 } as const;
-/** Beyond what the store takes: the rest of the machine wants to write, too. */
+/** Free bytes beyond the size of the store, for the rest of the machine. */
 const FREE_BYTES = 20 * 1024 ** 3;
 
 /** Rows `build`, and open cold and warm by inline and isolated, of the same store. */

@@ -1,6 +1,6 @@
 /**
- * W7: what the host thread and single messages feel while W2 goes on without end: 1,000 sessions at once, a new one as soon as one
- * has made its three turns. The same probes once more on a runtime that does nothing else (`quiet`).
+ * W7: the delay of the host thread and of single messages while W2 continues: 1,000 sessions at once, and a new one as
+ * soon as one has made its three turns. The same probes run again on a runtime without other work (`quiet`).
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { workerUrl } from '../../src/threads/worker-url.ts';
@@ -18,12 +18,12 @@ import { timedTurn } from '../workloads.ts';
 
 const IN_FLIGHT = 1_000;
 const TURNS_EACH = 3;
-/** Three windows, so that there is a median. */
+/** Three windows give a median. */
 const WINDOWS = 3;
 const WINDOW_MS: Readonly<Record<RunContext['scale'], number>> = { quick: 1_000, full: 10_000, long: 10_000 };
-/** Far between, so that the probes are no load. */
+/** Time between probes, long enough that they are no load. */
 const PROBE_INTERVAL_MS = 20;
-/** Every so many probes one is a steer. */
+/** One of this many probes is a steer. */
 const STEER_EVERY = 4;
 const QUIET_PROBES = 200;
 
@@ -91,7 +91,7 @@ async function sendProbes(probes: Probes, endsAt: number): Promise<void> {
   await Promise.all(running);
 }
 
-/** Runs `work` and gives what its probes, the host's loop and the flushes were like meanwhile. */
+/** Runs `work` and measures its probes, the host's event loop and the flushes meanwhile. */
 async function probing(system: TroupeSystem, work: (probes: Probes) => Promise<void>): Promise<Figures> {
   const probes = new Probes(system.runtime);
   try {

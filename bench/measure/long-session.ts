@@ -1,6 +1,7 @@
 /**
- * W9: one session of 10,000 messages, shown 4,000 tokens at a time so that requests are of equal size. Windows of turns near message
- * 10,000 and near message 100, of a new session each, take turns, so that what happens on the machine happens to both.
+ * W9: one session of 10,000 messages with a window of 4,000 tokens, so that requests are of equal size. Measurements
+ * near message 10,000 alternate with those near message 100 of a new session, so that other work on the machine affects
+ * both.
  */
 import { diskBytes, payloadBytes } from '../disk.ts';
 import type { RunContext } from '../names.ts';
@@ -48,7 +49,7 @@ export function measureLongSession(context: RunContext): Promise<readonly Row[]>
   });
 }
 
-/** One repetition a pair of windows: us of one half-step near message 100 (`early`) and near the end (`late`). */
+/** One repetition is a pair of windows: us of a half-step near message 100 (`early`) and near the end (`late`). */
 async function compareEnds(system: TroupeSystem, lateMessages: number): Promise<readonly Figures[]> {
   await turns(system, 'long', { from: 0, count: lateMessages / MESSAGES_A_TURN });
   const repetitions: Figures[] = [];
@@ -58,7 +59,7 @@ async function compareEnds(system: TroupeSystem, lateMessages: number): Promise<
     const lateFrom = lateMessages / MESSAGES_A_TURN + window * WINDOW_TURNS;
     const early = (): Promise<readonly number[]> => turns(system, short, { from: EARLY_TURNS, count: WINDOW_TURNS });
     const late = (): Promise<readonly number[]> => turns(system, 'long', { from: lateFrom, count: WINDOW_TURNS });
-    // Whoever comes second finds the thread warmer: they take turns in that, too.
+    // The second of a pair finds a warmer thread, so the two alternate in that as well.
     const isEarlyFirst = window % 2 === 0;
     const first = await (isEarlyFirst ? early() : late());
     const second = await (isEarlyFirst ? late() : early());
@@ -83,7 +84,7 @@ async function turns(
   return times;
 }
 
-/** Microseconds of a half-step: the window's mean, as evictions are part of the cost. */
+/** Microseconds of a half-step: the mean of the window, since evictions are part of the cost. */
 function halfStepUs(times: readonly number[]): number {
   return (sum(times) * 1_000) / (times.length * HALF_STEPS_A_TURN);
 }

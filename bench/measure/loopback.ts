@@ -1,4 +1,6 @@
-/** W5 and W5s: 300 sessions, 3 turns each, through the official SDK over loopback HTTP, the server in another process. */
+/**
+ * W5 and W5s: 300 sessions, 3 turns each, through the official SDK over loopback HTTP, the server in another process.
+ */
 import { anthropic } from '../../src/index.ts';
 import type { RunContext } from '../names.ts';
 import type { Row } from '../report/figures.ts';
@@ -7,8 +9,8 @@ import { isolationOf, withTroupe } from '../systems/open-system.ts';
 import { openSdkLoop } from '../systems/sdk-system.ts';
 import type { DrainSystem } from '../systems/system.ts';
 import { warmUp } from '../warm-up.ts';
-import { manySessions } from '../workloads.ts';
-import { repeat } from './repeat.ts';
+import { type Measurement, manySessions, type Repetition } from '../workloads.ts';
+import { repeat, repeatCold } from './repeat.ts';
 
 const SIZE = { sessions: 300, turnsEach: 3 };
 const QUICK = { sessions: 60, turnsEach: 3 };
@@ -19,7 +21,7 @@ export function measurePlain(context: RunContext): Promise<readonly Row[]> {
   return measureLoopback(context, false);
 }
 
-/** W5s. troupe always asks for a stream; what differs is the SDK loop. */
+/** W5s. troupe always asks for a stream; only the SDK loop differs. */
 export function measureStreamed(context: RunContext): Promise<readonly Row[]> {
   return measureLoopback(context, true);
 }
@@ -39,8 +41,8 @@ async function measureLoopback(context: RunContext, isStreamed: boolean): Promis
 
 async function drain(context: RunContext, system: DrainSystem): Promise<readonly Row[]> {
   const size = context.scale === 'quick' ? QUICK : SIZE;
+  const once = (repetition: Repetition): Promise<Measurement> => manySessions(system, size, repetition);
+  const cold = await repeatCold(context, once);
   await warmUp(context, system, { pass: size });
-  return [
-    { variant: '', repetitions: await repeat(REPETITIONS, (repetition) => manySessions(system, size, repetition)) },
-  ];
+  return [{ variant: '', cold, repetitions: await repeat(REPETITIONS, once) }];
 }

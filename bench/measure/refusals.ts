@@ -1,10 +1,10 @@
 /**
- * W12: sessions that ask without end, through the official SDK over loopback HTTP, of a server that refuses a share of the calls
- * with 529 and 429 in turn, without `retry-after`. Half-steps are counted within a span, as the time to drain a batch is the wait
- * of its unluckiest session: the contract waits 1, 16, 81 and 256 seconds between attempts.
+ * W12: sessions ask without end, through the official SDK over loopback HTTP. The server refuses a share of the calls
+ * with 529 and 429 in turn, without `retry-after`. Half-steps are counted within a span: the time to drain a batch
+ * would be the wait of its unluckiest session, since the contract waits 1, 16, 81 and 256 seconds between attempts.
  *
- * A refused fifth makes each half-step wait 1.9 seconds on average, whatever the governor does. With 300 sessions those waits alone
- * allow 150 half-steps a second; so the fifth is measured with as many sessions as keep the processor busy meanwhile.
+ * With a fifth refused each half-step waits 1.9 seconds on average, whatever the governor does. With 300 sessions these
+ * waits alone allow 150 half-steps a second, so the fifth is measured with enough sessions to keep the processor busy.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { anthropic } from '../../src/index.ts';
@@ -20,7 +20,7 @@ interface Variant {
   readonly name: string;
   readonly share: number;
   readonly sessions: number;
-  /** Seconds before half-steps are counted: until the waits overlap. */
+  /** Seconds until the waits overlap; half-steps are counted after them. */
   readonly before: number;
   readonly counted: number;
 }
@@ -70,7 +70,7 @@ async function count(system: TroupeSystem, { sessions, before, counted }: Varian
   };
   for (const index of numbers(sessions)) {
     void ask(index).catch((thrown: unknown) => {
-      // Those that still wait when the span is over are closed with the runtime.
+      // Sessions that still wait after the span are closed with the runtime.
       if (!isOver) fault ??= thrown;
     });
   }

@@ -1,23 +1,36 @@
 /** Repetitions of a workload in one process, each on new sessions, with what each cost. */
 import { costOf } from '../cost.ts';
+import type { RunContext } from '../names.ts';
 import type { Figures } from '../report/figures.ts';
 import type { Measurement, Repetition } from '../workloads.ts';
 
 const US_A_MS = 1_000;
 
-/** Runs `measure` so many times. */
+/** The repetitions before the warm-up; profiles have none, since they should not show the start. */
+const COLD_REPETITIONS: Readonly<Record<RunContext['scale'], number>> = { full: 2, quick: 2, long: 0 };
+
+/** Runs `measure` so many times. `name` makes the labels of these repetitions differ from those of others. */
 export async function repeat(
   count: number,
   measure: (repetition: Repetition) => Promise<Measurement>,
+  name = 'r',
 ): Promise<readonly Figures[]> {
   const repetitions: Figures[] = [];
-  for (let index = 0; index < count; index += 1) repetitions.push(await measureOnce(`r${index}-`, measure));
+  for (let index = 0; index < count; index += 1) repetitions.push(await measureOnce(`${name}${index}-`, measure));
   return repetitions;
 }
 
+/** Runs `measure` before any warm-up. It must be the first work of the process, or its figures are not cold. */
+export function repeatCold(
+  { scale }: Pick<RunContext, 'scale'>,
+  measure: (repetition: Repetition) => Promise<Measurement>,
+): Promise<readonly Figures[]> {
+  return repeat(COLD_REPETITIONS[scale], measure, 'cold');
+}
+
 /**
- * One repetition: the measurement, what its timed part cost, and `cpuUs`: microseconds of processor time, of all threads, a
- * half-step.
+ * One repetition: the measurement, what its timed part cost, and `cpuUs`: microseconds of processor time, of all
+ * threads, a half-step.
  */
 export async function measureOnce(
   label: string,

@@ -1,6 +1,6 @@
 /**
- * What a half-step costs in a store of 10, 1,000, 10,000 and 100,000 sessions: ten turns in flight in every store, of sessions
- * chosen by chance, so that only the store differs.
+ * The cost of a half-step in a store of 10, 1,000, 10,000 and 100,000 sessions. Every store has ten turns in flight, of
+ * sessions chosen at random, so that only the store differs.
  */
 
 import type { RunContext } from '../names.ts';
@@ -65,7 +65,7 @@ async function spread(system: DrainSystem, { timed }: Repetition, choose: () => 
   return { rate: (halfSteps / wallMs) * 1_000, wallMs, halfSteps, ...latencies(times) };
 }
 
-/** A session that is in no turn: a second question would ride along in the first one's. */
+/** A session without a turn in flight: a second question would join the turn of the first. */
 function freeOf(busy: ReadonlySet<number>, choose: () => number): number {
   for (;;) {
     const index = choose();

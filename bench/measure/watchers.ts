@@ -11,7 +11,7 @@ import type { Figures } from '../report/figures.ts';
 import type { TroupeSystem } from '../systems/troupe-system.ts';
 import type { WorkSize } from '../workloads.ts';
 
-/** What is watched of one repetition: its sessions, whose names begin with `label`. */
+/** The watched sessions of one repetition: their names begin with `label`. */
 export interface Watched {
   readonly label: string;
   readonly size: Pick<WorkSize, 'sessions' | 'turnsEach'>;

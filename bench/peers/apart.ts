@@ -1,6 +1,6 @@
 /**
- * Runs `measure.ts` in a process of its own, of a group of its own: a peer may start a server, which must not outlive it.
- * Owns that group: when the process ends, or takes too long, or this program is interrupted, the group is killed.
+ * Runs `measure.ts` in a separate process and process group, since a peer may start a server, which must not outlive
+ * it. Owns that group, and kills it when the process ends or takes too long, or this program is interrupted.
  */
 
 import { spawn, spawnSync } from 'node:child_process';
@@ -22,11 +22,11 @@ export interface Bench {
   readonly scale: 'full' | 'quick';
 }
 
-/** What a process said, or why it said nothing. */
+/** The output of a process, or the reason why it failed. */
 export type Outcome = { readonly text: string } | { readonly failure: string };
 
 const LONGEST_MS = 900_000;
-/** Turns of the two runs whose difference counts syncs: what opening and closing sync goes out. */
+/** Turns of the two runs whose difference counts syncs. It leaves out the syncs of opening and closing. */
 const SYNC_TURNS = [10, 60] as const;
 
 /** One run of `measure.ts`: what it printed, or the first line of its error. */
@@ -57,7 +57,7 @@ export async function runApart(
   child.stderr.setEncoding('utf8').on('data', (chunk: string) => {
     complaints += chunk;
   });
-  // Of the process alone: its pipes may be held open by a server it started.
+  // Waits for the process alone, since a server that it started may hold its pipes open.
   await once(child, 'exit');
   killGroup();
   await Promise.all([child.stdout, child.stderr].map((stream) => (stream.closed ? undefined : once(stream, 'close'))));
@@ -67,7 +67,9 @@ export async function runApart(
   return { failure: tidy(reasonIn(complaints) ?? `ended with ${child.exitCode ?? child.signalCode}`) };
 }
 
-/** Syncs a turn, of turns of new sessions one after another; nothing where `strace` is missing or the system fails. */
+/**
+ * Syncs a turn, over turns of new sessions one after another; `undefined` if `strace` is missing or the system fails.
+ */
 export async function countSyncs(bench: Bench, entry: Entry): Promise<number | undefined> {
   if (spawnSync('strace', ['-V']).status !== 0) return undefined;
   const directory = mkdtempSync(join(tmpdir(), 'troupe-syncs-'));
@@ -87,7 +89,7 @@ export async function countSyncs(bench: Bench, entry: Entry): Promise<number | u
   }
 }
 
-/** A group that has ended by itself is gone already. */
+/** Kills a group, unless it has already ended. */
 function kill(pid: number | undefined): void {
   if (pid === undefined) return;
   try {

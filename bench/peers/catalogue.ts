@@ -1,6 +1,6 @@
-/** Who is compared, and what a reader must know of each before comparing figures. */
+/** The compared systems, with the facts that a reader needs before comparing figures. */
 
-/** The workloads every system can do. */
+/** The workloads that every system can run. */
 export type PeerWorkload = 'W1' | 'W2' | 'W3';
 
 /** In this order. */
@@ -11,17 +11,17 @@ export interface Entry {
   readonly name: string;
   /** troupe itself; the hand-written loop, which is the reference and no peer; or a peer. */
   readonly kind: 'troupe' | 'reference' | 'peer';
-  /** What `measure.ts` opens. */
+  /** The system that `measure.ts` opens. */
   readonly system: string;
   readonly variant: string;
   /** Whose versions are stated, the first one as the system's; empty for troupe, whose version is the project's. */
   readonly packages: readonly string[];
   readonly persists: string;
-  /** When that is synced, in words. */
+  /** The moment of its sync, in words. */
   readonly synced: string;
-  /** Whether each answer is told after a sync, by its settings; what is measured goes before this. */
+  /** Whether each answer follows a sync, by its settings; a measured count takes precedence. */
   readonly isDurable: boolean;
-  /** How a family is made (W3). */
+  /** The form of a family (W3). */
   readonly family: string;
 }
 
@@ -126,7 +126,7 @@ export const ENTRIES: readonly Entry[] = [
     system: 'restate',
     variant: '',
     packages: ['@restatedev/restate-sdk', '@restatedev/restate-server'],
-    persists: "a journal of steps and the object's state, in a server of its own",
+    persists: "a journal of steps and the object's state, in a separate server",
     synced: 'as shipped: each append to its log',
     isDurable: true,
     family: 'native: durable calls of child objects',

@@ -1,7 +1,7 @@
 /**
  * `npm run bench:peers`: the same work item on troupe, on the hand-written durable loop, and on other systems that hold
- * conversations, each as its makers mean it to be used. Systems take turns, round by round, each in a process of its own, all
- * on one Node; medians, with min and max.
+ * conversations, each as its makers mean it to be used. Systems take turns, round by round, each in a separate process,
+ * all on one Node. Prints medians with min and max.
  *
  *   --quick            a part of the work, one round, no counting of syncs
  *   --rounds <n>       rounds, default 3
@@ -14,6 +14,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { describeRun, load } from '../machine.ts';
+import { deviceOf, machineOf, nodeOf } from '../report/report.ts';
 import { type Bench, countSyncs, runApart } from './apart.ts';
 import { ENTRIES, type Entry, type PeerWorkload, WORKLOADS } from './catalogue.ts';
 import { compile, install, packageVersion } from './install.ts';
@@ -58,7 +59,7 @@ const measured = entries.map(
 );
 loads.push(load());
 
-const head = headLines();
+const head = await headLines();
 const parts = [
   head.map((line) => `- ${line}`),
   whoTable(measured, installation.nodeVersion),
@@ -73,19 +74,19 @@ if (values.write) {
   const text = [intro, ...parts.map((lines) => lines.join('\n'))].join('\n\n');
   writeFileSync(join(folder, 'RESULTS.md'), `${text}\n`);
 }
-// The comparison is of troupe: without it there is none.
+// Without troupe there is no comparison.
 process.exitCode = ENTRIES.some(({ kind, name }) => kind === 'troupe' && chosen.includes(name) && !isWhole(name))
   ? 1
   : 0;
 
 /**
- * Everything runs as plain JavaScript: what measures, and the package, among the benchmark's own build, where they find the
- * packages of troupe; the peers beside theirs.
+ * Everything runs as plain JavaScript. The measuring program and the package are built into the benchmark's output,
+ * where they find the packages of troupe; the peers are built beside their own packages.
  */
 function build(): Bench {
   const compiler = join(folder, '../../node_modules/typescript/bin/tsc');
   const measure = join(folder, '../dist/bench/peers/measure.js');
-  // What an earlier build left must not be taken for this one.
+  // The output of an earlier build must not be taken for this one.
   rmSync(measure, { force: true });
   const complaints = compile(join(folder, 'tsconfig.measure.json'), compiler);
   if (!existsSync(measure)) {
@@ -96,7 +97,7 @@ function build(): Bench {
   return { node: installation.node, measure, folder, scale: values.quick ? 'quick' : 'full' };
 }
 
-/** Those that can do one turn; of the others a note says why not. */
+/** Returns the systems that can do one turn; a note gives the reason for each of the others. */
 async function working(wanted: readonly Entry[]): Promise<readonly Entry[]> {
   const able: Entry[] = [];
   for (const entry of wanted) {
@@ -118,7 +119,7 @@ async function countAll(list: readonly Entry[]): Promise<ReadonlyMap<string, num
   return found;
 }
 
-/** Rounds of all systems, interleaved, so that what happens on the machine happens to all of them. */
+/** Interleaves the rounds of all systems, so that other work on the machine affects all of them. */
 async function measureAll(
   list: readonly Entry[],
 ): Promise<ReadonlyMap<string, ReadonlyMap<PeerWorkload, readonly PeerResult[]>>> {
@@ -166,16 +167,18 @@ function versionOf({ kind, packages }: Entry): string {
   return [title, ...others.map(({ name, version }) => `${name} ${version}`)].join(', ');
 }
 
-function headLines(): readonly string[] {
-  const { date, commit, machine, cores, memoryGib } = describeRun({
+async function headLines(): Promise<readonly string[]> {
+  const run = await describeRun({
     seed: 0,
     command: 'npm run bench:peers',
     notes: [],
   });
   return [
-    `date: ${date.slice(0, 10)}; commit: ${commit}; all systems on Node ${installation.nodeVersion}`,
-    `machine: ${machine}, ${cores} cores, ${memoryGib} GiB; load ${loads.map((each) => each.toFixed(1)).join(' at the start, ')} at the end`,
+    `date: ${run.date.slice(0, 10)}; commit: ${run.commit}; all systems on Node ${nodeOf({ ...run, node: installation.nodeVersion })}`,
+    `device: ${deviceOf(run)}`,
+    `machine: ${machineOf(run)}; load ${loads.map((each) => each.toFixed(1)).join(' at the start, ')} at the end`,
     `rounds: ${roundCount}, interleaved${values.quick ? ', quick sizes: not for comparing' : ''}; model: in the process, no latency, no HTTP`,
+    ...run.notes,
     ...notes,
   ];
 }

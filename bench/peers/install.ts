@@ -1,21 +1,21 @@
 /**
- * Brings the peers into this folder, never into the package: first a Node of their own, as some need a newer one than troupe
- * does, then the peers with it. Each peer is optional: what cannot be had is left out, and found missing when it is tried.
+ * Installs the peers into this folder, never into the package. A newer Node comes first, since some peers need one.
+ * Each peer is optional: if its installation fails, it is found missing when it is tried.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { basename, delimiter, dirname, join } from 'node:path';
 
-/** What was installed. */
+/** The result of an installation. */
 export interface Installation {
   /** The Node that runs every system. */
   readonly node: string;
   readonly nodeVersion: string;
-  /** What a reader must know of the installation. */
+  /** Remarks on the installation for the report. */
   readonly notes: readonly string[];
 }
 
-/** Installs into the folder of the peers what is not there yet. */
+/** Installs the missing packages into the folder of the peers. */
 export function install(folder: string): Installation {
   const runtime = join(folder, 'runtime');
   const own = join(runtime, 'node_modules/node/bin/node');
@@ -33,12 +33,12 @@ export function install(folder: string): Installation {
   return { node, nodeVersion: versionOf(node) ?? 'unknown', notes };
 }
 
-/** Plain JavaScript of a project of the compiler. Where a peer is missing its types are too, and the rest is built. */
+/** Compiles a project to plain JavaScript. The types of a missing peer are missing too; the rest is built. */
 export function compile(project: string, compiler: string): string {
   return spawnSync(process.execPath, [compiler, '-p', project], { encoding: 'utf8' }).stdout.trim();
 }
 
-/** A reason as it may stand in a report: without the paths and the addresses of one machine. */
+/** Removes the paths and the addresses of one machine from a reason, for the report. */
 export function tidy(reason: string): string {
   return reason.replaceAll(/(?:file|https?):\/\/\S+|(?<![\w.])\/[\w.@/+-]+/g, (found) =>
     basename(found.replace(/\W+$/, '')),
@@ -53,7 +53,7 @@ export function packageVersion(folder: string, name: string): string | undefined
   return typeof version === 'string' ? version : undefined;
 }
 
-/** npm notes what it installed; a lock file that is newer has not been installed. */
+/** npm writes a file when it installs; a newer lock file is not installed yet. */
 function isInstalled(folder: string): boolean {
   const installed = join(folder, 'node_modules/.package-lock.json');
   return existsSync(installed) && statSync(installed).mtimeMs >= statSync(join(folder, 'package-lock.json')).mtimeMs;
@@ -64,7 +64,7 @@ function versionOf(node: string): string | undefined {
   return status === 0 ? stdout.trim() : undefined;
 }
 
-/** Runs npm on the given Node; the end of what it said, when it failed. */
+/** Runs npm on the given Node; returns the end of its output if it failed. */
 function npm(folder: string, words: readonly string[], node: string = process.execPath): string | undefined {
   const PATH = [dirname(node), process.env['PATH'] ?? ''].join(delimiter);
   const { status, error, stdout, stderr } = spawnSync('npm', [...words, '--no-audit', '--no-fund'], {

@@ -1,5 +1,5 @@
 /**
- * One measurement in a process of its own: `measure <system> <variant> <workload> full|quick <folder of the peers>`.
+ * Runs one measurement in a separate process: `measure <system> <variant> <workload> full|quick <folder of the peers>`.
  * Opens the system in an empty directory, warms it up with the workload itself, measures it over and over for a second,
  * checks every answer and every count, prints one line of JSON. The workload `turns:<n>` makes n turns, each of a new
  * session, one after another, and measures nothing: it is for counting syncs.
@@ -31,9 +31,9 @@ export interface PeerResult extends Measurement {
   readonly rssMb: number;
 }
 
-/** One portion of warming up: small, since a long session is slow in some peers, and one peer is slow in all. */
+/** One portion of the warm-up. It is small, since some peers are slow with a long session, and one is always slow. */
 const WARM_UP: WorkSize = { turns: 40, sessions: 100, turnsEach: 3, children: 100 };
-/** Compiled code is reached by work, so the fast ones do a great deal of it, and the slow ones some. */
+/** Time of the warm-up. A fast system does more work in it than a slow one. */
 const WARM_UP_MS = { full: 3_000, quick: 500 } as const;
 /** A fast system is measured again, each time on new sessions, until this much has passed. */
 const MEASURE_MS = { full: 1_500, quick: 300 } as const;
@@ -53,7 +53,7 @@ try {
 } finally {
   await rm(directory, { recursive: true, force: true });
 }
-// A peer may keep a timer or a telemetry client of its own alive.
+// A peer may keep a timer or a telemetry client alive.
 process.exit(0);
 
 async function openSystem(): Promise<PeerSystem> {
@@ -80,7 +80,7 @@ async function measure(opened: PeerSystem, work: PeerWorkload): Promise<PeerResu
   return { ...middleOf(repetitions), rssMb: peakMb(opened) };
 }
 
-/** A workload on sessions of its own, so that it can be run again on an open store. */
+/** Runs a workload on new sessions, so that it can run again on an open store. */
 function once(opened: DrainSystem, label: string, work: PeerWorkload, size: WorkSize): Promise<Measurement> {
   const repetition = { label, timed: <T>(run: () => Promise<T>): Promise<T> => run() };
   switch (work) {
@@ -115,7 +115,7 @@ function middleOf(repetitions: readonly Measurement[]): Measurement {
   };
 }
 
-/** Of this process and of the peer's others. */
+/** Peak memory of this process and of the other processes of the peer. */
 function peakMb({ processes = [] }: PeerSystem): number {
   const own = process.resourceUsage().maxRSS / 1_024;
   return processes.reduce((total, pid) => total + peakOfMb(pid), own);

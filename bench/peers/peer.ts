@@ -1,7 +1,7 @@
-/** What a peer's module offers to the process that measures it. */
+/** The interface between a peer's module and the process that measures it. */
 import type { DrainSystem } from '../systems/system.ts';
 
-/** A peer as a drain system, with what only it can tell. */
+/** A peer as a drain system, with facts that only the peer knows. */
 export interface PeerSystem extends DrainSystem {
   /** Processes of the peer beside the one that measures, whose memory counts with it. */
   readonly processes?: readonly number[];

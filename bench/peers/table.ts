@@ -1,9 +1,9 @@
-/** What was measured, as Markdown: who the systems are, what they did, and how far troupe is from each. */
+/** Writes results as Markdown: the systems, their figures, and the distance of troupe from each. */
 import { median } from '../workloads.ts';
 import { type Entry, type PeerWorkload, WORKLOADS } from './catalogue.ts';
 import type { PeerResult } from './measure.ts';
 
-/** All there is to say of one system. */
+/** The results of one system. */
 export interface Measured {
   readonly entry: Entry;
   readonly version: string;
@@ -15,15 +15,15 @@ export interface Measured {
 
 const UNITS: Readonly<Record<PeerWorkload, string>> = { W1: 'turns/s', W2: 'half-steps/s', W3: 'children/s' };
 const NONE = '-';
-/** Of an answer that is told after a sync; a count over many turns is not exact. */
+/** Syncs a turn from which on an answer counts as synced; a count over many turns is not exact. */
 const SYNCED_FROM = 0.95;
 
-/** Whether each answer is told after a sync: as counted, else as the settings say. */
+/** Whether each answer follows a sync: as counted, else by the settings. */
 export function isDurable({ syncs, entry }: Measured): boolean {
   return syncs === undefined ? entry.isDurable : syncs >= SYNCED_FROM;
 }
 
-/** Who the systems are. */
+/** The table of the systems. */
 export function whoTable(all: readonly Measured[], nodeVersion: string): readonly string[] {
   return align([
     ['system', 'version', 'node', 'persists', 'synced', 'syncs a turn', 'W3 is'],
@@ -39,7 +39,7 @@ export function whoTable(all: readonly Measured[], nodeVersion: string): readonl
   ]);
 }
 
-/** What they did: medians of the rounds with the smallest and the largest. */
+/** The table of figures: medians of the rounds with the smallest and the largest. */
 export function figuresTable(all: readonly Measured[], workloads: readonly PeerWorkload[]): readonly string[] {
   const titles = workloads.flatMap((workload) => {
     const title = `${workload} ${UNITS[workload]} (min to max)`;

@@ -1,4 +1,4 @@
-/** Columns of a table: what of the figures is shown, and how. */
+/** Columns of a table: the figures that it shows, and their form. */
 import { median } from './figures.ts';
 import type { RoundResult, WorkloadResult } from './results-file.ts';
 
@@ -6,6 +6,9 @@ import type { RoundResult, WorkloadResult } from './results-file.ts';
 export interface Series {
   readonly system: string;
   readonly variant: string;
+  /** The repetitions of each process before its warm-up, in order. */
+  readonly cold: readonly (readonly Readonly<Record<string, number>>[])[];
+  /** The repetitions of each process after its warm-up. */
   readonly rounds: readonly (readonly Readonly<Record<string, number>>[])[];
   readonly loads: readonly number[];
 }
@@ -27,24 +30,33 @@ export function seriesOf({ rounds }: Pick<WorkloadResult, 'rounds'>): readonly S
   }
   return [...found.values()].map(({ first, variant }) => {
     const own = rounds.filter(({ system }) => system === first.system);
+    const rows = own.flatMap((round) => round.rows.filter((row) => row.variant === variant));
     return {
       system: first.system,
       variant,
-      rounds: own.flatMap(({ rows }) =>
-        rows.filter((row) => row.variant === variant).map(({ repetitions }) => repetitions),
-      ),
+      cold: rows.map(({ cold = [] }) => cold),
+      rounds: rows.map(({ repetitions }) => repetitions),
       loads: own.map(({ load }) => load),
     };
   });
 }
 
-/** The median over rounds of the median over repetitions; `undefined` when nobody measured it. */
+/** The median over rounds of the median over repetitions; `undefined` if it was not measured. */
 export function figure(series: Series, name: string): number | undefined {
   const medians = series.rounds
     .map((repetitions) => repetitions.flatMap((each) => each[name] ?? []))
     .filter((values) => values.length > 0)
     .map(median);
   return medians.length === 0 ? undefined : median(medians);
+}
+
+/**
+ * The median over processes of a figure of one repetition before the warm-up: 0 is the first of the process, 1 the
+ * second. `undefined` where it was not measured.
+ */
+export function coldFigure(series: Series, name: string, index: number): number | undefined {
+  const found = series.cold.flatMap((repetitions) => repetitions[index]?.[name] ?? []);
+  return found.length === 0 ? undefined : median(found);
 }
 
 /** All values of all rounds. */
@@ -97,7 +109,7 @@ export function ratioTo(other: string, name = 'rate'): Column {
   };
 }
 
-/** How many times the figure of another variant, of the same system; with the digits that tell ratios near 1 apart. */
+/** How many times the figure of another variant, of the same system; with enough digits to distinguish ratios near 1. */
 export function ratioToVariant(other: string, name: string): Column {
   return {
     title: `x ${other}`,
@@ -109,7 +121,35 @@ export function ratioToVariant(other: string, name: string): Column {
   };
 }
 
-/** What every table ends with. */
+/** The first and the second repetition of a new process, before any warm-up. */
+export function cold(title: string, name = 'rate'): Column {
+  return {
+    title: `${title} cold / second`,
+    cell: (series) => beforeWarmUp((index) => coldFigure(series, name, index)),
+  };
+}
+
+/** The same as multiples of another system's repetitions, cold beside cold and second beside second. */
+export function coldRatioTo(other: string, name = 'rate'): Column {
+  return {
+    title: `x ${other} cold / second`,
+    cell: (series, all) => {
+      const reference = all.find(({ system, variant }) => system === other && variant === series.variant);
+      return beforeWarmUp((index) => {
+        const own = coldFigure(series, name, index);
+        const their = reference === undefined ? undefined : coldFigure(reference, name, index);
+        return own === undefined || their === undefined ? undefined : own / their;
+      });
+    },
+  };
+}
+
+function beforeWarmUp(value: (index: number) => number | undefined): string {
+  const shown = [0, 1].map((index) => show(value(index)));
+  return shown.every((cell) => cell === '') ? '' : shown.join(' / ');
+}
+
+/** The last columns of every table. */
 export const COSTS: readonly Column[] = [
   one('cores', 'cores'),
   one('CPU us a half-step', 'cpuUs'),
@@ -124,17 +164,17 @@ export const LOAD: Column = {
   cell: ({ loads }) => loads.map((load) => load.toFixed(1)).join(' '),
 };
 
-/** A number with as many digits as mean something. */
+/** A number with its significant digits. */
 export function show(value: number | undefined): string {
   if (value === undefined || !Number.isFinite(value)) return '';
   if (Math.abs(value) >= 100) return Math.round(value).toLocaleString('en-US');
   return value.toFixed(Math.abs(value) >= 10 ? 1 : 2);
 }
 
-/** KiB below which a size is not told from nothing: a process may hold less afterwards than before. */
+/** KiB below which a size counts as nothing: a process may hold less afterwards than before. */
 const SMALLEST_KIB = 0.1;
 
-/** A size for people; one that is too small to measure says so. */
+/** A size for people, marked if it is too small to measure. */
 export function showKib(kib: number): string {
   return kib < SMALLEST_KIB ? `< ${SMALLEST_KIB}` : show(kib);
 }

@@ -1,11 +1,14 @@
-/** Numbers about numbers: medians, quantiles, and the form every measurement is reported in. */
+/** Medians, quantiles, and the form of every measurement. */
 
-/** What one repetition measured, by name: rates per second, times in ms, sizes as the name says. */
+/** The figures of one repetition by name: rates per second, times in ms, sizes in the unit of the name. */
 export type Figures = Readonly<Record<string, number>>;
 
 /** Repetitions of one variant of a workload (`''` where there is but one), in one process. */
 export interface Row {
   readonly variant: string;
+  /** The repetitions that the process made first, in order, before its warm-up; missing where none was made. */
+  readonly cold?: readonly Figures[];
+  /** The repetitions after the warm-up. */
   readonly repetitions: readonly Figures[];
 }
 
@@ -22,7 +25,7 @@ export function quantile(sorted: readonly number[], share: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? 0;
 }
 
-/** Middle and 99th of a hundred. */
+/** Median and 99th percentile. */
 export function latencies(times: readonly number[]): { readonly p50: number; readonly p99: number } {
   const sorted = [...times].sort((a, b) => a - b);
   return { p50: quantile(sorted, 0.5), p99: quantile(sorted, 0.99) };

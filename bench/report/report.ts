@@ -1,11 +1,40 @@
-/** What was measured as Markdown: tables and verdicts. */
+/** Writes results as Markdown: tables and verdicts. */
 import { CATALOG } from '../catalog.ts';
-import { headLines } from '../machine.ts';
 import type { WorkloadName } from '../names.ts';
 import { seriesOf } from './columns.ts';
-import type { ResultsFile, VerdictResult, WorkloadResult } from './results-file.ts';
+import type { HeadResult, ResultsFile, VerdictResult, WorkloadResult } from './results-file.ts';
 
+/** Devices differ by hundredths of a millisecond. */
+const SYNC_DIGITS = 3;
 const OUTCOMES: Readonly<Record<VerdictResult['outcome'], string>> = { holds: 'holds', fails: 'FAILS', open: 'open' };
+
+/** The head as lines. */
+export function headLines(head: HeadResult): readonly string[] {
+  return [
+    `date: ${head.date.slice(0, 16).replace('T', ' ')} UTC; commit: ${head.commit}; Node ${nodeOf(head)}`,
+    `machine: ${machineOf(head)}; load ${head.load.toFixed(1)} at the start`,
+    `device: ${deviceOf(head)}`,
+    `durability: ${head.durability}`,
+    `transport: ${head.transport}`,
+    `seed: ${head.seed}; command: ${head.command}`,
+    ...head.notes,
+  ];
+}
+
+/** The version of Node with the flags of the measured processes. */
+export function nodeOf({ node, flags }: HeadResult): string {
+  return [node, ...flags].join(' ');
+}
+
+export function machineOf({ machine, cores, memoryGib }: HeadResult): string {
+  return `${machine}, ${cores} cores, ${memoryGib} GiB`;
+}
+
+/** The time that the device needs for one sync. */
+export function deviceOf({ syncMs }: HeadResult): string {
+  if (syncMs === undefined) return 'its sync was not measured';
+  return `${syncMs.toFixed(SYNC_DIGITS)} ms for an append of 4 KiB and its fdatasync (median)`;
+}
 
 /** A workload as a Markdown table. */
 export function tableOf(workload: WorkloadName, result: WorkloadResult): readonly string[] {
@@ -46,7 +75,8 @@ export function reportOf(file: ResultsFile): string {
     'repetition.',
     '',
     ...head,
-    '- figures: the median over rounds of the median over repetitions; min and max over all repetitions',
+    '- figures: the median over rounds of the median over repetitions after a warm-up; min and max over all of these',
+    '- cold / second: the first and the second repetition of a new process, before any warm-up; median over rounds',
     '',
     '## Targets',
     '',
@@ -56,7 +86,7 @@ export function reportOf(file: ResultsFile): string {
   ].join('\n');
 }
 
-/** Rows as lines of one width, texts left, numbers right. */
+/** Aligns rows to lines of one width: texts left, numbers right. */
 function alignTable(rows: readonly (readonly string[])[]): readonly string[] {
   const widths = (rows[0] ?? []).map((_, column) => Math.max(3, ...rows.map((cells) => cells[column]?.length ?? 0)));
   const isText = widths.map((_, column) => rows.slice(1).some((cells) => /^[a-z]/i.test(cells[column] ?? '')));

@@ -1,25 +1,31 @@
 /**
- * The shape of `results.json`: every repetition of every round, and the verdicts. Whoever plots it or compares a run with an
- * earlier one reads it with `readResults`.
+ * The shape of `results.json`: every repetition of every round, and the verdicts. `readResults` reads it, for plots and
+ * for comparisons with an earlier run.
  */
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 import { type FanOutResult, fanOutSchema } from '../html/fan-out-result.ts';
 
-/** Version of the shape; a reader refuses others. */
-export const RESULTS_FORMAT = 1;
+/** Version of the shape; a reader rejects others. */
+export const RESULTS_FORMAT = 2;
 
-/** Numbers by name: `rate` in the workload's unit, times in ms (`p50`, `wallMs`), `cpuUs` in microseconds a half-step, ... */
+/**
+ * Numbers by name: `rate` in the workload's unit, times in ms (`p50`, `wallMs`), `cpuUs` in microseconds a half-step,
+ * ...
+ */
 const figuresSchema: z.ZodType<Readonly<Record<string, number>>> = z.record(z.string(), z.number());
 
 const rowSchema: z.ZodType<RowResult> = z.object({
   variant: z.string(),
+  cold: z.array(figuresSchema).optional(),
   repetitions: z.array(figuresSchema),
 });
 
 /** Repetitions of one variant of a workload in one process; `variant` is `''` where a workload has but one. */
 export interface RowResult {
   readonly variant: string;
+  /** The repetitions that the process made first, in order, before its warm-up; missing where none was made. */
+  readonly cold?: readonly Readonly<Record<string, number>>[] | undefined;
   readonly repetitions: readonly Readonly<Record<string, number>>[];
 }
 
@@ -73,21 +79,25 @@ const verdictSchema: z.ZodType<VerdictResult> = z.object({
   distance: z.number().optional(),
 });
 
-/** Where and how a run was made. */
+/** The circumstances of a run. */
 export interface HeadResult {
   /** ISO 8601. */
   readonly date: string;
   readonly commit: string;
   readonly node: string;
+  /** Flags of every measured process. */
+  readonly flags: readonly string[];
   readonly machine: string;
   readonly cores: number;
   readonly memoryGib: number;
   readonly load: number;
+  /** Median time in ms of one append of 4 KiB and its `fdatasync` where the stores are; missing in older files. */
+  readonly syncMs?: number | undefined;
   readonly durability: string;
   readonly transport: string;
   readonly seed: number;
   readonly command: string;
-  /** Systems left out, and why. */
+  /** Remarks, such as systems that were left out, with the reason. */
   readonly notes: readonly string[];
 }
 
@@ -95,10 +105,12 @@ const headSchema: z.ZodType<HeadResult> = z.object({
   date: z.string(),
   commit: z.string(),
   node: z.string(),
+  flags: z.array(z.string()),
   machine: z.string(),
   cores: z.number(),
   memoryGib: z.number(),
   load: z.number(),
+  syncMs: z.number().optional(),
   durability: z.string(),
   transport: z.string(),
   seed: z.number(),
@@ -124,17 +136,17 @@ const fileSchema: z.ZodType<ResultsFile> = z.object({
   fanOut: fanOutSchema.optional(),
 });
 
-/** Rows as a measuring process prints them. Throws for a text that is none. */
+/** Parses the rows that a measuring process prints. Throws for other text. */
 export function parseRows(text: string): readonly RowResult[] {
   return z.array(rowSchema).parse(JSON.parse(text));
 }
 
-/** The results in a text. Throws for a text that is none, or of another format. */
+/** Parses results. Throws for other text, and for another format. */
 export function parseResults(text: string): ResultsFile {
   return fileSchema.parse(JSON.parse(text));
 }
 
-/** The results in a file. Throws as `parseResults`, and when there is no such file. */
+/** Reads the results of a file. Throws as `parseResults` does, and if there is no such file. */
 export function readResults(path: string | URL): ResultsFile {
   return parseResults(readFileSync(path, 'utf8'));
 }

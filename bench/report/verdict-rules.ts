@@ -1,15 +1,15 @@
-/** Figures held against bounds. */
+/** Compares figures with bounds. */
 import { figure, type Series, seriesOf, show, values } from './columns.ts';
 import type { VerdictResult, WorkloadResult } from './results-file.ts';
 
-/** Whose figure, of which workload and variant. */
+/** The place of a figure: its system, workload and variant. */
 export interface Place {
   readonly workload: string;
   readonly system: string;
   readonly variant?: string;
 }
 
-/** What is promised of a figure. `least` or `most`, in `unit`. */
+/** The bound of a figure: `least` or `most`, in `unit`. */
 export interface Bound {
   readonly id: string;
   readonly target: string;
@@ -64,7 +64,7 @@ export function judge({ id, target, least, most, unit }: Bound, value: number | 
   if (value === undefined || Number.isNaN(value)) return open(id, target, 'not measured in this run');
   const distance = least === undefined ? (most ?? 0) / value : value / least;
   const holds = (least === undefined || value >= least) && (most === undefined || value <= most);
-  // Nothing, or less, where little was allowed: a distance would be a division by it.
+  // A value of zero or less has no distance, which would divide by it.
   const isMeaningful = Number.isFinite(distance) && distance >= 0;
   return {
     id,
@@ -75,7 +75,7 @@ export function judge({ id, target, least, most, unit }: Bound, value: number | 
   };
 }
 
-/** A target on which this run has nothing to say, and why. */
+/** A target that this run did not decide, with the reason. */
 export function open(id: string, target: string, why: string): VerdictResult {
   return { id, target, measured: why, outcome: 'open' };
 }

@@ -1,4 +1,4 @@
-/** The targets, each with what was measured and whether it holds. */
+/** The targets, each with its measured value and whether it holds. */
 
 import { NO_READER } from '../names.ts';
 import type { VerdictResult, WorkloadResult } from './results-file.ts';
@@ -6,17 +6,17 @@ import { type Bound, judge, Measured, open, type Place } from './verdict-rules.t
 
 const OURS = ['inline', 'isolated'] as const;
 const GIB_IN_MIB = 1_024;
-/** From here on two session threads have a core each, and the host and the models one. */
+/** With so many cores two session threads have a core each, and the host and the models one. */
 const MANY_CORES = 4;
 
-/** Workloads whose targets are ratios of one run: they mean something at any size. */
+/** Workloads whose targets are ratios of one run, which are valid at any size. */
 const ANY_SIZE: ReadonlySet<string> = new Set(['W1', 'W2', 'W3', 'W5', 'W5s', 'threads', 'watched', 'watched-http']);
 
-/** What a run was like. */
+/** The conditions of a run. */
 export interface RunConditions {
-  /** Of the machine. */
+  /** Cores of the machine. */
   readonly cores: number;
-  /** With smaller sizes than the targets speak of: only ratios get a verdict. */
+  /** The sizes are smaller than those of the targets: only ratios get a verdict. */
   readonly isQuick: boolean;
 }
 
@@ -183,8 +183,8 @@ function refusals(measured: Measured): readonly VerdictResult[] {
 }
 
 /**
- * Of the processor time without a reader. A reader of all sessions is judged in W5, where a half-step is that of a service; in W2,
- * where it takes a tenth of that time, the table alone states it.
+ * Bounds of the processor time of a half-step, as multiples of that without a reader. Readers of all sessions are judged
+ * in W5, where a half-step is that of a service. In W2 it takes a tenth of that time, and the table alone states it.
  */
 const WATCHED: readonly (readonly [workload: string, work: string, variant: string, most: number])[] = [
   ['watched', 'W2', 'basic view of one session', 1.02],

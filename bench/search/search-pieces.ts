@@ -1,8 +1,8 @@
 /**
- * What the index of all messages costs a session thread, call by call: 50,000 messages, among them sessions of many that were
- * edited, written anew as a whole, forked, and compressed, and a fork whose parent is gone. All cold. The index is on a thread of
- * its own, as at work; this thread is the session thread and does nothing else.
- * `node --import ./test/loader/register.mjs bench/search/search-pieces.ts [--messages 50000] [--long 10000]`. Prints one JSON object.
+ * The cost of the index of all messages for a session thread, call by call. The 50,000 messages include long sessions
+ * that were edited, rewritten as a whole, forked and compressed, and a fork whose parent is deleted. All are cold. The
+ * index has its own thread, as in service; this thread is the session thread and has no other work. `node --import
+ * ./test/loader/register.mjs bench/search/search-pieces.ts [--messages 50000] [--long 10000]`. Prints one JSON object.
  */
 import { openSync, readSync } from 'node:fs';
 import { join } from 'node:path';
@@ -37,7 +37,7 @@ const long = Number(values.long);
 /** Sessions of that many messages beside the many short ones; see `change`. */
 const LONG_SESSIONS = 3;
 
-const run = describeRun({ seed: SEED, command: process.argv.slice(2).join(' '), notes: [] });
+const run = await describeRun({ seed: SEED, command: process.argv.slice(2).join(' '), notes: [] });
 const report = await withDirectory(async (directory) => {
   const store = join(directory, 'store');
   await buildSearchStore(store, {
@@ -72,7 +72,7 @@ async function change(store: string): Promise<void> {
   await fork.ask('go on');
   // Compressed.
   await runtime.session('long1').history.compress({ force: true });
-  // Written anew as a whole, in one record; its fork rests on what was stored when it was deleted.
+  // Rewritten as a whole, in one record; its fork rests on the data that was stored when it was deleted.
   const parent = runtime.session('long2');
   await parent.history.set(all.map(({ role, content }) => ({ role, content }) as never));
   await parent.fork({ id: 'long2:kept' });
@@ -92,7 +92,7 @@ async function measure(store: string, index: string): Promise<object> {
   const calls: Call[] = [];
   const pauses = gcPauses();
   const link = {
-    // What a session thread does: answer, and write the answer for another thread.
+    // The work of a session thread: it answers, and serialises the answer for another thread.
     call(method: SearchMethod | 'search.floor', request: never): Promise<unknown> {
       if (method === 'search.floor') return Promise.resolve(1);
       const cpu = threadCpuMs();
@@ -183,7 +183,7 @@ function gcPauses(): () => readonly { readonly at: number; readonly ms: number }
   };
 }
 
-/** Processor time of this thread so far, by the scheduler; ms. It counts a thread when it stops running, so it is made to. */
+/** Processor time of this thread so far in ms, by the scheduler, which counts a thread only when it yields. */
 function threadCpuMs(): number {
   Atomics.wait(nothing, 0, 0, SWITCH_MS);
   const length = readSync(schedstat, line, 0, line.length, 0);

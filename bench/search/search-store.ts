@@ -1,6 +1,6 @@
 /**
- * A store for the search: sessions of questions and answers in words that are as frequent as in a language (Zipf), written through
- * the journal port. Same records, rows and heads as a runtime writes; no model is asked.
+ * A store for the search: sessions of questions and answers in words that are as frequent as in a language (Zipf),
+ * written through the journal port. Same records, rows and heads as a runtime writes; no model is asked.
  */
 import { mkdir } from 'node:fs/promises';
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.ts';
@@ -11,7 +11,7 @@ import { encodeTransition, type SessionRecord } from '../../src/session/state/re
 import { randomNumbers } from '../random.ts';
 import { numbers } from '../report/figures.ts';
 
-/** What to build. Two messages a round. */
+/** The store to build. Two messages a round. */
 export interface SearchStorePlan {
   readonly messages: number;
   readonly messagesEach: number;

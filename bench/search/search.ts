@@ -1,7 +1,7 @@
 /**
- * The search over all sessions of a large store: making the index, searching, opening it again.
- * `node --import ./test/loader/register.mjs bench/search/search.ts --messages 1000000 [--each 100] [--queries 1000] [--threads 0] [--directory <kept>]`.
- * Prints one JSON object.
+ * The search over all sessions of a large store: making the index, searching, opening it again. `node --import
+ * ./test/loader/register.mjs bench/search/search.ts --messages 1000000 [--each 100] [--queries 1000] [--threads 0]
+ * [--directory <kept>]`. Prints one JSON object.
  */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -48,7 +48,7 @@ async function measure(directory: string): Promise<object> {
     transport: _transport,
     durability: _durability,
     ...run
-  } = describeRun({ seed: SEED, command: process.argv.slice(2).join(' '), notes: [] });
+  } = await describeRun({ seed: SEED, command: process.argv.slice(2).join(' '), notes: [] });
   const storeStart = performance.now();
   const isThere = existsSync(directory);
   if (!isThere) await buildSearchStore(directory, { messages, messagesEach: Number(values.each), seed: SEED });
@@ -124,7 +124,7 @@ async function ask(runtime: Runtime, rank: () => number): Promise<object> {
   return { queries, withResults: hits, p50Ms: at(0.5), p90Ms: at(0.9), p99Ms: at(0.99), maxMs: at(1) };
 }
 
-/** What `work` gives, how long it took, and how long the loop of this thread stood still meanwhile. */
+/** The result of `work`, its duration, and the time for which it blocked the event loop of this thread. */
 async function blocks(work: () => Promise<object | undefined>): Promise<object> {
   const delay = monitorEventLoopDelay({ resolution: 1 });
   delay.enable();

@@ -1,6 +1,7 @@
 /**
- * `recover <inline|isolated> <directory> <sessions>`: opens a store of interrupted sessions in this new process. Prints the
- * milliseconds from the start of `open` to its end, to the first model call, and to all sessions drained; checks every answer.
+ * `recover <inline|isolated> <directory> <sessions>`: opens a store of interrupted sessions in this new process. Prints
+ * the milliseconds from the start of `open` to its end, to the first model call, and to all sessions drained; checks
+ * every answer.
  */
 import { setImmediate as turn } from 'node:timers/promises';
 import { numbers } from '../report/figures.ts';

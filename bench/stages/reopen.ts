@@ -1,6 +1,6 @@
 /**
- * `reopen <inline|isolated> <directory> <session>`: opens a store in this new process, reads the first message of a session and
- * makes its next turn. Prints the milliseconds of each, and what the open took of anonymous memory.
+ * `reopen <inline|isolated> <directory> <session>`: opens a store in this new process, reads the first message of a
+ * session and makes its next turn. Prints the milliseconds of each, and what the open took of anonymous memory.
  */
 import { open } from '../../src/index.ts';
 import { statusKib } from '../cost.ts';

@@ -1,6 +1,6 @@
 /**
- * A model that never comes back: of an odd `a` it answers the question and is lost at the tool's result, of an even one it is lost
- * at once. So half of the sessions that are killed with it stand in their first half-step, half in their second.
+ * A model that does not answer. For an odd `a` it answers the question, and not the tool's result; for an even one it
+ * does not answer the question. So half of the killed sessions are in their first half-step, and half in their second.
  */
 import type { ModelProvider } from '../../src/models/provider.ts';
 import { answerTo } from '../systems/model.ts';

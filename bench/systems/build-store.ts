@@ -1,6 +1,6 @@
 /**
- * Stores with a great many idle sessions, built through the journal port rather than by turns: one session is held by a runtime,
- * and what it wrote is written again under other names. Same records, same rows, same heads; only the names differ.
+ * Builds stores with many idle sessions through the journal port, not by turns. A runtime holds one session; its
+ * records are then written again under other names. Records, rows and heads are the same; only the names differ.
  */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -13,14 +13,14 @@ import { withDirectory } from './open-system.ts';
 import { answerOf, MESSAGES_A_TURN } from './system.ts';
 import { openTroupe } from './troupe-system.ts';
 
-/** What to build. */
+/** The store to build. */
 export interface StorePlan {
   readonly sessions: number;
   /** Four messages each. */
   readonly turnsEach: number;
 }
 
-/** What one session wrote. */
+/** The records of one session. */
 interface Template {
   readonly turns: readonly string[];
   readonly head: string;

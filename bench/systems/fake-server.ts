@@ -1,7 +1,7 @@
 /**
- * A Messages API on the loopback address for W5, in a process of its own: the model of the benchmarks behind HTTP, plain and
- * streamed. Lean on purpose: it checks nothing, so that of the two cores the client's is the one that is full. Prints its port.
- * `fake-server [share] [seed]`: refuses this share of the calls with 529 and 429 in turn, without `retry-after`, for W12.
+ * A Messages API on the loopback address for W5, in a separate process: the model of the benchmarks behind HTTP, plain
+ * and streamed. It checks nothing, so that the client's core is the busy one of two. Prints its port. `fake-server
+ * [share] [seed]`: refuses this share of the calls with 529 and 429 in turn, without `retry-after`, for W12.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -13,7 +13,7 @@ const KEEP_ALIVE_MS = 120_000;
 
 const [share = '0', seed = '1'] = process.argv.slice(2);
 const random = randomNumbers(Number(seed));
-/** Steps of the share. */
+/** Resolution of the share. */
 const SHARES = 10_000;
 let refusals = 0;
 const server = createServer((request, response) =>
@@ -21,7 +21,7 @@ const server = createServer((request, response) =>
 );
 server.keepAliveTimeout = KEEP_ALIVE_MS;
 server.listen(0, '127.0.0.1', () => process.stdout.write(`${(server.address() as AddressInfo).port}\n`));
-// Whoever started it closes its input, or dies: either ends it.
+// The process that started it closes its input, or dies: either ends this one.
 process.stdin.on('end', () => process.exit(0)).resume();
 
 function readBody(request: IncomingMessage, done: (body: string) => void): void {

@@ -1,6 +1,6 @@
 /**
- * The kernel: what one thread can do, and what the disk allows. One row a message; whoever must wait waits for a write and an
- * fdatasync shared by all who wait, or for nothing at all. No schema, no recovery, no supervision, nothing but the rows.
+ * The kernel shows the limits of one thread and of the disk. It writes one row a message. All waiting turns share one
+ * write and one fdatasync, or none in memory. It has no schema, no recovery and no supervision.
  */
 import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -8,9 +8,9 @@ import type { RequestMessage } from '../../src/models/provider.ts';
 import { answerTo } from './model.ts';
 import { type DrainSystem, type Question, textOf } from './system.ts';
 
-/** Where rows go. */
+/** The destination of rows. */
 interface Rows {
-  /** Resolves when the row is as durable as it will be. */
+  /** Resolves when the row is durable, or at once in memory. */
   append(session: string, seq: number, message: RequestMessage): Promise<void>;
   close(): Promise<void>;
 }
@@ -20,7 +20,7 @@ export async function openKernel(directory: string): Promise<DrainSystem> {
   return new Kernel(new FileRows(await open(join(directory, 'rows.jsonl'), 'a')));
 }
 
-/** The same loop without a file: every wait is one turn of the microtask queue. */
+/** The same loop without a file: every wait is one microtask. */
 export function openMemoryKernel(): DrainSystem {
   return new Kernel({ append: () => Promise.resolve(), close: () => Promise.resolve() });
 }
@@ -125,7 +125,7 @@ class FileRows implements Rows {
       } catch (error) {
         for (const refuse of failed) refuse(error);
       }
-      // Whoever was resumed writes before the next flush begins.
+      // The resumed turns write before the next flush begins.
       await new Promise((resolve) => setImmediate(resolve));
     }
     this.#isFlushing = false;

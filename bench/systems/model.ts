@@ -1,4 +1,4 @@
-/** The model of the benchmarks: answers at once, in the process, from the last message alone. */
+/** The model of the benchmarks. It answers at once, in the process, from the last message alone. */
 import type { ContentBlock } from '../../src/base/messages.ts';
 import type { ModelProvider, ModelRequest, ModelResponse } from '../../src/models/provider.ts';
 
@@ -6,8 +6,8 @@ const USAGE = { input_tokens: 1, output_tokens: 1 };
 let calls = 0;
 
 /**
- * `add a b` is answered with a call of the tool, its result with the sum, anything else with a word. `add a b times n` makes n
- * calls before the sum; how many are left stands in the call's id, as the model looks at one message only.
+ * Answers `add a b` with a call of the tool, its result with the sum, and other text with a word. `add a b times n`
+ * makes n calls before the sum. The call's id has the number of calls left, since the model reads one message only.
  */
 export function answerTo(request: Pick<ModelRequest, 'messages'>): ModelResponse {
   const content = request.messages.at(-1)?.content ?? '';

@@ -1,4 +1,4 @@
-/** A system on a new directory, which goes when the work on it is done. */
+/** Opens a system in a new directory, which is removed after the work. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -35,7 +35,7 @@ export function withTroupe<T>(
   });
 }
 
-/** A new directory, removed when the work in it is done. */
+/** Makes a new directory and removes it after the work. */
 export async function withDirectory<T>(use: (directory: string) => Promise<T>): Promise<T> {
   const directory = await mkdtemp(join(tmpdir(), 'troupe-bench-'));
   try {
@@ -45,7 +45,7 @@ export async function withDirectory<T>(use: (directory: string) => Promise<T>): 
   }
 }
 
-/** How troupe is run under this name. Throws for other systems. */
+/** The use of threads by this system. Throws for systems other than troupe. */
 export function isolationOf({ system }: RunContext): Isolation {
   if (system === 'inline' || system === 'isolated') return system;
   throw new Error(`${system} is not troupe`);

@@ -1,10 +1,10 @@
 /**
- * The bare SDK loop: the official client against the fake server, history in an array, nothing persisted. One thread, as many as
- * troupe's defaults use for model calls: what the SDK itself allows.
+ * The bare SDK loop shows the limit of the SDK: the official client on one thread against the fake server. History is
+ * in an array; nothing is persisted. troupe's defaults use one thread for model calls as well.
  */
 import { Anthropic } from '@anthropic-ai/sdk';
+import { add } from '../../src/cli/bench/tools.ts';
 import { type DrainSystem, type Question, textOf } from './system.ts';
-import { add } from './tools.ts';
 
 const MODEL = 'claude-opus-4-6';
 const MAX_TOKENS = 8_192;

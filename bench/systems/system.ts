@@ -1,10 +1,10 @@
-/** What is measured, whoever does it: turns and families whose every message is durable before anything depends on it. */
+/** The work of every system: turns and families whose every message is durable before anything depends on it. */
 
 /** One turn's question. Its answer is `sum <a + b>`, or `sum <a + times * b>`. */
 export interface Question {
   readonly a: number;
   readonly b: number;
-  /** Text behind the question, to make messages as long as a workload wants them. */
+  /** Text after the question, for workloads that need long messages. */
   readonly filler?: string;
   /** Calls of the tool before the answer, one after another, each adding `b` to the sum so far; 1 when missing. */
   readonly times?: number;
@@ -16,7 +16,7 @@ export interface DrainSystem {
   turn(session: string, question: Question): Promise<string>;
   /** One parent, a child for each question, one turn each; resolves when every reply is delivered to the parent. */
   family(parent: string, questions: readonly Question[]): Promise<void>;
-  /** What the parent was told, one text a child, in any order. */
+  /** The replies that the parent received, one text a child, in any order. */
   told(parent: string): Promise<readonly string[]>;
   /** Messages in a session's log. */
   messages(session: string): Promise<number>;

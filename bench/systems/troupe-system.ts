@@ -1,4 +1,6 @@
 /** troupe itself: inline (one thread, everything by value) or isolated (the defaults). */
+
+import { add } from '../../src/cli/bench/tools.ts';
 import {
   agent,
   type ModelProvider,
@@ -11,18 +13,17 @@ import {
 import { workerUrl } from '../../src/threads/worker-url.ts';
 import provider from './model.ts';
 import { type DrainSystem, textOf } from './system.ts';
-import { add } from './tools.ts';
 
-/** How threads are used. */
+/** The use of threads. */
 export type Isolation = 'inline' | 'isolated';
 
-/** A module's default export, as a value and by its address: what runs inline, and what a thread loads. */
+/** A module's default export as a value, which runs inline, and its address, which a thread loads. */
 export interface Loadable<T> {
   readonly value: T;
   readonly url: URL;
 }
 
-/** What a run may change. */
+/** The options of a run. */
 export interface TroupeOptions {
   readonly isolation: Isolation;
   /** Tokens of the conversation a model is shown; missing: the default. */
@@ -40,8 +41,9 @@ export interface TroupeSystem extends DrainSystem {
   readonly runtime: Runtime;
 }
 
+/** The tool of `troupe bench`, so that both measure the same work. */
+const TOOLS = { value: [add], url: workerUrl('../../src/cli/bench/tools', import.meta.url) };
 const MODEL: Loadable<ModelProvider> = { value: provider, url: workerUrl('./model', import.meta.url) };
-const TOOLS = { value: [add], url: workerUrl('./tools', import.meta.url) };
 
 /** Opens a runtime in a new directory, `durability: 'flush'`. */
 export async function openTroupe(directory: string, options: TroupeOptions): Promise<TroupeSystem> {
@@ -53,7 +55,7 @@ export async function openTroupe(directory: string, options: TroupeOptions): Pro
       const session = runtime.session(parent);
       const children = await session.spawnAll(questions.map((question) => ({ task: textOf(question) })));
       await children.all();
-      // Until the parent has read what it was told.
+      // Wait until the parent has read its replies.
       await runtime.drain();
     },
     async told(parent) {
@@ -68,7 +70,7 @@ export async function openTroupe(directory: string, options: TroupeOptions): Pro
   };
 }
 
-/** What `open` is given. */
+/** The options of `open`. */
 export function troupeOptions(options: TroupeOptions): OpenOptions {
   const isInline = options.isolation === 'inline';
   const { provider: model = MODEL, tools = TOOLS, tokenBudget, sessionThreads } = options;

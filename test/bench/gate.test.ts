@@ -7,6 +7,7 @@ import {
   GATE_FORMAT,
   type GateRatio,
   gateRatios,
+  incomparable,
   isFailure,
   parseBaseline,
   readBaseline,
@@ -90,14 +91,28 @@ describe('a ratio', () => {
 describe('the baseline', () => {
   const baseline = {
     format: GATE_FORMAT,
-    head: { date: '2026-01-01T00:00:00.000Z', commit: 'abc', node: 'v20', machine: 'one', cores: 2, load: 0 },
+    head: {
+      date: '2026-01-01T00:00:00.000Z',
+      commit: 'abc',
+      node: 'v20',
+      flags: ['--a'],
+      machine: 'one',
+      cores: 2,
+      load: 0,
+    },
     ratios: [ratio('W2', 'inline', 0.2)],
   };
 
   test('is read back as written; another format is refused', () => {
     expect(parseBaseline(JSON.stringify(baseline))).toEqual(baseline);
-    expect(() => parseBaseline(JSON.stringify({ ...baseline, format: 2 }))).toThrow();
+    expect(() => parseBaseline(JSON.stringify({ ...baseline, format: GATE_FORMAT + 1 }))).toThrow();
     expect(() => parseBaseline('{}')).toThrow();
+  });
+
+  test('of other flags of Node is refused, since they change what is measured', () => {
+    const parsed = parseBaseline(JSON.stringify(baseline));
+    expect(incomparable(parsed, ['--a'])).toBeUndefined();
+    expect(incomparable(parsed, [])).toContain('`node --a`');
   });
 
   test('that is missing is no error', () => {

@@ -6,7 +6,12 @@ import { describe, expect, test } from 'vitest';
 import { spansOf } from '../../bench/html/fan-out-run.ts';
 import { pageOf } from '../../bench/html/page.ts';
 import { closeLogDomain, logDomain, logTicks, spreadLabels } from '../../bench/html/scales.ts';
-import type { ResultsFile, RoundResult, WorkloadResult } from '../../bench/report/results-file.ts';
+import {
+  RESULTS_FORMAT,
+  type ResultsFile,
+  type RoundResult,
+  type WorkloadResult,
+} from '../../bench/report/results-file.ts';
 import type { SessionEvent } from '../../src/index.ts';
 
 const MISSING = 'not measured in this run</p>';
@@ -22,6 +27,11 @@ const round = (system: string, rows: Rows): RoundResult => ({
   rows: Object.entries(rows).map(([variant, figures]) => ({ variant, repetitions: [figures, figures] })),
 });
 
+const withCold = (process: RoundResult, ...cold: readonly Readonly<Record<string, number>>[]): RoundResult => ({
+  ...process,
+  rows: process.rows.map((each) => ({ ...each, cold })),
+});
+
 const workload = (name: string, ...rounds: readonly RoundResult[]): WorkloadResult => ({
   workload: name,
   title: `${name}: a title`,
@@ -30,15 +40,17 @@ const workload = (name: string, ...rounds: readonly RoundResult[]): WorkloadResu
 });
 
 const EMPTY: ResultsFile = {
-  format: 1,
+  format: RESULTS_FORMAT,
   head: {
     date: '2026-01-01T00:00:00.000Z',
     commit: 'abc1234',
     node: 'v20.20.0',
+    flags: ['--expose-gc'],
     machine: 'a <fast> processor & co',
     cores: 2,
     memoryGib: 8,
     load: 0.1,
+    syncMs: 0.3126,
     durability: 'flush',
     transport: 'none',
     seed: 1,
@@ -56,7 +68,7 @@ const FULL: ResultsFile = {
     ...['W1', 'W2', 'W3'].map((name) =>
       workload(
         name,
-        round('inline', { '': { rate: 30_000, ...turn } }),
+        withCold(round('inline', { '': { rate: 30_000, ...turn } }), { rate: 5_432 }),
         round('isolated', { '': { rate: 20_000, ...turn } }),
         round('loop', { '': { rate: 1_000, ...turn } }),
         round('kernel', { '': { rate: 100_000, ...turn } }),
@@ -84,6 +96,18 @@ function row(factor: number): Readonly<Record<string, number>> {
   return { rate: 1_000 * factor, cpuUs: 90, rssMb: 100 * factor, p50: factor };
 }
 
+/** The same run as one that made no repetition before its warm-up. */
+const WARM: ResultsFile = {
+  ...FULL,
+  workloads: FULL.workloads.map((each) => ({
+    ...each,
+    rounds: each.rounds.map((process) => ({
+      ...process,
+      rows: process.rows.map(({ variant, repetitions }) => ({ variant, repetitions })),
+    })),
+  })),
+};
+
 const count = (text: string, word: string): number => text.split(word).length - 1;
 
 describe('the page', () => {
@@ -91,7 +115,15 @@ describe('the page', () => {
     const page = pageOf(EMPTY);
     expect(count(page, MISSING)).toBe(PANELS);
     expect(page).not.toContain('<svg');
-    for (const text of ['abc1234', 'v20.20.0', 'W2 inline &gt;= 10 x loop', 'class="holds"', 'quick: smaller']) {
+    for (const text of [
+      'abc1234',
+      'v20.20.0',
+      'W2 inline &gt;= 10 x loop',
+      'class="holds"',
+      'quick: smaller',
+      'v20.20.0 --expose-gc',
+      '0.313 ms',
+    ]) {
       expect(page).toContain(text);
     }
   });
@@ -104,6 +136,9 @@ describe('the page', () => {
     for (const axis of ['sessions in flight', 'us a half-step', 'RSS, MB', 'ms since the spawn', 'log scale']) {
       expect(page).toContain(axis);
     }
+    // One ring and one word for each of W1 to W3, in both widths; systems without a cold repetition have none.
+    expect(count(page, ', cold 5,432')).toBe(2 * 3);
+    expect(count(page, '<circle')).toBe(count(pageOf(WARM), '<circle') + 2 * 3);
     expect(page).not.toContain('NaN');
     expect(Buffer.byteLength(page)).toBeLessThan(BYTES_MAX);
   });

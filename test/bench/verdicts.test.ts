@@ -2,7 +2,13 @@
 import { describe, expect, test } from 'vitest';
 import { figure, seriesOf } from '../../bench/report/columns.ts';
 import { reportOf, tableOf } from '../../bench/report/report.ts';
-import { parseResults, parseRows, type ResultsFile, type WorkloadResult } from '../../bench/report/results-file.ts';
+import {
+  parseResults,
+  parseRows,
+  RESULTS_FORMAT,
+  type ResultsFile,
+  type WorkloadResult,
+} from '../../bench/report/results-file.ts';
 import { verdictsOf } from '../../bench/report/verdicts.ts';
 
 const rates = (system: string, round: number, ...values: readonly number[]): WorkloadResult['rounds'][number] => ({
@@ -143,15 +149,17 @@ describe('verdicts', () => {
 
 describe('report', () => {
   const file: ResultsFile = {
-    format: 1,
+    format: RESULTS_FORMAT,
     head: {
       date: '2026-11-21T00:00:00.000Z',
       commit: 'abc',
       node: 'v20.20.2',
+      flags: ['--expose-gc'],
       machine: 'a machine',
       cores: 2,
       memoryGib: 24,
       load: 0.1,
+      syncMs: 0.3126,
       durability: 'flush',
       transport: 'none',
       seed: 1,
@@ -169,16 +177,42 @@ describe('report', () => {
     expect(lines[2]).toContain('10.00');
   });
 
+  test('cold figures stand beside warm ones and change none of them', () => {
+    const process = (system: string, round: number, cold: readonly number[], warm: number) => ({
+      system,
+      round,
+      load: 0,
+      rows: [{ variant: '', cold: cold.map((rate) => ({ rate })), repetitions: [{ rate: warm }] }],
+    });
+    const rounds = [
+      process('inline', 0, [1_000, 3_000], 40_000),
+      process('loop', 0, [2_000, 4_000], 4_000),
+      process('inline', 1, [2_000, 6_000], 40_000),
+      process('loop', 1, [2_000, 4_000], 4_000),
+      process('inline', 2, [9_000, 9_000], 40_000),
+      process('loop', 2, [2_000, 4_000], 4_000),
+    ];
+    const [header, , inline] = tableOf('W2', { ...W2, rounds });
+    expect(header).toContain('half-steps/s cold / second');
+    expect(inline).toContain(' 2,000 / 6,000 |');
+    expect(inline).toContain(' 1.00 / 1.50 |');
+    expect(inline).toContain('40,000 (40,000 to 40,000)');
+    expect(tableOf('W2', W2)[2]).not.toContain(' / ');
+  });
+
   test('the report has head, targets and tables', () => {
     const text = reportOf(file);
-    expect(text).toContain('commit: abc; Node v20.20.2');
+    expect(text).toContain('commit: abc; Node v20.20.2 --expose-gc');
+    expect(text).toContain('device: 0.313 ms for an append of 4 KiB and its fdatasync (median)');
     expect(text).toContain('| P1 ');
     expect(text).toContain('## W2');
   });
 
   test('the file is read back as written; another format is refused', () => {
     expect(parseResults(JSON.stringify(file))).toEqual(JSON.parse(JSON.stringify(file)));
-    expect(() => parseResults(JSON.stringify({ ...file, format: 2 }))).toThrow();
+    expect(() => parseResults(JSON.stringify({ ...file, format: RESULTS_FORMAT + 1 }))).toThrow();
+    const rows = [{ variant: '', cold: [{ rate: 1 }], repetitions: [{ rate: 2 }] }];
+    expect(parseRows(JSON.stringify(rows))).toEqual(rows);
     expect(() => parseRows('[{"variant":"","repetitions":[{"rate":null}]}]')).toThrow();
   });
 });

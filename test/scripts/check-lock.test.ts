@@ -49,6 +49,13 @@ test.each([
   expect(lines).toEqual([expect.stringMatching(`^package-lock.json: node_modules/a .*${problem}`)]);
 });
 
+test('a workspace has no hash, since it comes from no registry; a package within it needs one', () => {
+  const workspace = { bench: { name: 'x' }, 'node_modules/x': { resolved: 'bench', link: true } };
+  expect(check(workspace)).toEqual({ code: 0, lines: [] });
+  const { lines } = check({ ...workspace, 'bench/node_modules/a': { version: '1.0.0' } });
+  expect(lines).toEqual(['package-lock.json: bench/node_modules/a has no integrity hash']);
+});
+
 test('a platform package that the registry lacked passes without a hash, and only while it has none', () => {
   const path = 'node_modules/@msgpackr-extract/msgpackr-extract-darwin-x64';
   const entry = { version: '3.0.7', optional: true, os: ['darwin'] };

@@ -1,8 +1,8 @@
 /**
- * LangGraph.js: `createAgent` of LangChain, which is its ReAct graph, with the checkpointer SqliteSaver and a chat model class.
- * Variants: as shipped (commits are not synced); `synced` (each commit is, and each step waits for its checkpoint); `exit`
- * (each commit is, and there is one checkpoint a turn, the least that LangGraph can be asked for).
- * A family is its map-reduce: a parent graph which sends each question to a node of its own, and reduces the replies.
+ * LangGraph.js: `createAgent` of LangChain, which is its ReAct graph, with the checkpointer SqliteSaver and a chat
+ * model class. Variants: as shipped (commits are not synced); `synced` (each commit is, and each step waits for its
+ * checkpoint); `exit` (each commit is, and there is one checkpoint a turn, the least that LangGraph can be asked for).
+ * A family is its map-reduce: a parent graph which sends each question to a separate node, and reduces the replies.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { BaseChatModel } from '@langchain/core/language_models/chat_models';
@@ -18,8 +18,8 @@ import { ADD, type Shown, say } from './script.ts';
 import { openSqlite, syncEachCommit } from './sqlite.ts';
 
 /**
- * Outside of any run. A graph that is invoked inside a node is part of the parent's checkpoint, and with `exit` is not kept at
- * all; a child here is a thread of its own, as a session is.
+ * Outside of any run. A graph that is invoked inside a node is part of the parent's checkpoint, and with `exit` is not
+ * kept at all. Here a child is a separate thread, as a session is.
  */
 const outside = AsyncLocalStorage.snapshot();
 

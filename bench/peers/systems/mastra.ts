@@ -1,6 +1,7 @@
 /**
- * Mastra: `Agent.generate` with `Memory` on `LibSQLStore` in a file, the whole history shown to the model, the model by the
- * provider interface of the AI SDK. Durability as shipped. A child is a thread of its own; its reply is saved to the parent's.
+ * Mastra: `Agent.generate` with `Memory` on `LibSQLStore` in a file, the whole history shown to the model, the model by
+ * the provider interface of the AI SDK. Durability as shipped. A child is a separate thread; its reply is saved to the
+ * parent's.
  */
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
@@ -78,7 +79,10 @@ function textsOf({ content }: MastraDBMessage): readonly string[] {
   return content.parts.flatMap((part) => (part.type === 'text' ? [part.text] : []));
 }
 
-/** Mastra keeps a call, its result and the answer as parts of one message: here each counts as the message it is elsewhere. */
+/**
+ * Mastra keeps a call, its result and the answer as parts of one message: here each counts as the message it is
+ * elsewhere.
+ */
 function countIn({ content }: MastraDBMessage): number {
   return content.parts.reduce((total, part) => {
     if (part.type === 'text') return total + 1;

@@ -1,6 +1,6 @@
 /**
- * nact: an actor a session, spawned when it is first asked. Its state is the conversation; a question arrives by `query`.
- * In memory alone. A parent's children are its actors, and tell it their replies by `dispatch`.
+ * nact: an actor a session, spawned when it is first asked. Its state is the conversation; a question arrives by
+ * `query`. In memory alone. A parent's children are its actors, and send it their replies by `dispatch`.
  */
 import { type ActorSystemRef, dispatch, query, type Ref, spawn, start, stop } from 'nact';
 import { type Question, textOf } from '../../systems/system.ts';
@@ -16,7 +16,7 @@ interface Asked {
   readonly sender: Ref<Reply>;
 }
 
-/** What a session says, to whoever asked: the world by `query`, or a parent. */
+/** The answer of a session to its asker: the caller of `query`, or a parent. */
 interface Reply {
   readonly type: 'reply';
   readonly text: string;

@@ -1,6 +1,6 @@
 /**
- * OpenAI Agents SDK: `Runner.run` with a session. The JavaScript SDK ships sessions in memory and on OpenAI's servers, and an
- * interface for others; here that interface stands on SQLite, as the SDK's Python sister does it: one commit for each
+ * OpenAI Agents SDK: `Runner.run` with a session. The JavaScript SDK ships sessions in memory and on OpenAI's servers,
+ * and an interface for others; here that interface stands on SQLite, as the SDK for Python does it: one commit for each
  * `addItems`, each synced.
  */
 import {

@@ -1,4 +1,4 @@
-/** A Restate server of its own for one measurement: as shipped, in a directory and on ports that are free, told of one service. */
+/** A Restate server for one measurement: as shipped, in a directory, on free ports, with one service registered. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
@@ -44,7 +44,7 @@ function binary(): string {
   return join(found, '../bin/restate-server');
 }
 
-/** Nothing is set but where it lives, what it says, and that it tells nobody of its use. */
+/** Sets only its directory and its log, and turns its telemetry off. */
 function settingsOf(data: string, ports: Readonly<Record<'node' | 'admin' | 'ingress', number>>): string {
   return [
     `base-dir = ${JSON.stringify(data)}`,
@@ -80,7 +80,7 @@ async function until(deadline: number, child: ChildProcess, isDone: () => Promis
   }
 }
 
-/** A server that does not listen yet refuses, and is asked again. */
+/** A server that does not listen yet refuses the connection; the request is repeated. */
 async function isReady(url: string): Promise<boolean> {
   return (await answerOf(url))?.ok === true;
 }

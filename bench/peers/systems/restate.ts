@@ -1,7 +1,7 @@
 /**
- * Restate: a virtual object a session, whose state is the conversation. Each model call and the tool are steps by `ctx.run`,
- * journaled by the server before the next. Turns arrive through the server's ingress. A parent is an object too, and calls its
- * children durably. The handlers run in the measuring process, the server in its own.
+ * Restate: a virtual object a session, whose state is the conversation. Each model call and the tool are steps by
+ * `ctx.run`, journaled by the server before the next. Turns arrive through the server's ingress. A parent is an object
+ * too, and calls its children durably. The handlers run in the measuring process, the server in its own.
  */
 import { once } from 'node:events';
 import { createServer } from 'node:http2';
@@ -77,7 +77,7 @@ export async function openPeer(directory: string): Promise<PeerSystem> {
   };
 }
 
-/** As shipped, two lines are written an invocation: here warnings and errors alone. */
+/** The server as shipped logs two lines an invocation; here it logs warnings and errors only. */
 const complain: restate.LoggerTransport = ({ level }, ...words) => {
   if (String(level) === 'warn' || String(level) === 'error') console.error(...words);
 };

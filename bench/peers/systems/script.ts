@@ -1,16 +1,16 @@
-/** The model of the benchmark, told in words that every peer's own model class can translate. */
+/** The model of the benchmark, in a form that every peer's model class can translate. */
 
-/** The last thing the model is shown. */
+/** The last message of a request. */
 export type Shown =
   | { readonly type: 'question'; readonly text: string }
   | { readonly type: 'result'; readonly text: string };
 
-/** What the model says: a call of `add`, or the answer. */
+/** The reply of the model: a call of `add`, or the answer. */
 export type Said =
   | { readonly type: 'call'; readonly id: string; readonly input: { readonly a: number; readonly b: number } }
   | { readonly type: 'answer'; readonly text: string };
 
-/** What every peer tells the model of its tool. */
+/** The description of the tool for the model. */
 export const ADD = { name: 'add', description: 'Add two integers.' } as const;
 
 let calls = 0;

@@ -2,7 +2,7 @@
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 
-/** What is used of the driver. */
+/** The used part of the driver. */
 export interface Sqlite {
   pragma(text: string): unknown;
   exec(text: string): unknown;
