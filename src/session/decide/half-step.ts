@@ -50,7 +50,8 @@ function claim(state: SessionState, selection: Selection, environment: Environme
   const opening = openingRecords(state, selection, environment);
   const goOn = needsWord(state, selection) ? GO_ON : NO_RECORDS;
   const records = opening.length === 0 && goOn.length === 0 ? [claimed] : [...opening, ...goOn, claimed];
-  if (environment.agent.guards?.before === true) return { records, effects: [{ type: 'guardBefore', halfStep }] };
+  if (environment.agent.guards?.before === true)
+    return { records, effects: [{ type: 'consult', on: 'request', halfStep }] };
   const epoch = state.epoch + epochsOpened(opening);
   return { records, effects: [callOrEvaluate(state, environment, halfStep, epoch)] };
 }
@@ -73,12 +74,6 @@ function needsWord(state: SessionState, { background, steers, riders }: Selectio
   }
   const last = state.messages[index];
   return last?.type === 'agent_message' && last.history !== undefined;
-}
-
-/** The guardrails have passed the request: make the call, or evaluate the system text it needs first. */
-export function decideGuardedCall(state: SessionState, halfStep: number, environment: Environment): Decision {
-  if (state.current?.halfStep !== halfStep) return { records: [], effects: [{ type: 'stale', what: 'guardrail' }] };
-  return { records: [], effects: [callOrEvaluate(state, environment, halfStep, state.epoch)] };
 }
 
 /**
