@@ -34,7 +34,7 @@ export function hostQuestion(state: SessionState, question: Question): HostQuest
       return {
         ...of,
         on: 'boundary',
-        messages: question.tellsListeners ? boundaryMessages(state) : [],
+        messages: question.notifiesListeners ? boundaryMessages(state) : [],
         calls: question.asksApproval ? heldCalls(state) : [],
       };
     case 'request':

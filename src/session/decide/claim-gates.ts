@@ -20,7 +20,7 @@ import { decideEarlyNaming, decidePreparation } from './enrichment.ts';
 import { awaitSummary, decideMemory } from './memory.ts';
 import { rollbackRecords } from './rollback.ts';
 import { continueForUser, exitWithout, gatherResults } from './run-loop.ts';
-import { tellFailure } from './supervision.ts';
+import { failureToParent } from './supervision.ts';
 
 /** The decision that takes the place of the claim; undefined: the gate is open. */
 type Exit = Decision | undefined;
@@ -220,6 +220,6 @@ function closeRound(
     ...(error === undefined ? {} : { error }),
   });
   if (error === undefined) return { records, effects: [WAKE] };
-  const told = tellFailure(state, error, environment);
+  const told = failureToParent(state, error, environment);
   return { records: [...records, ...told.records], effects: told.effects };
 }

@@ -16,7 +16,7 @@ import type { BoundaryVerdict, Effect, Environment, Unjudged } from '../state/in
 import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { endRound } from './end-round.ts';
-import { exitDecision, tellFailure } from './supervision.ts';
+import { exitDecision, failureToParent } from './supervision.ts';
 
 /** Follows an answer that was just held, and a boundary that recovery finds. */
 export const AT_BOUNDARY: Effect = Object.freeze({ type: 'again', input: Object.freeze({ type: 'boundary' }) });
@@ -53,11 +53,11 @@ export function decideBoundary(
       : pass(state, held, verdict, environment);
   }
   const { at, halfStep } = held;
-  const tellsListeners = environment.isGated === true && at !== 'resume';
+  const notifiesListeners = environment.isGated === true && at !== 'resume';
   const startsCalls = held.next === 'tools' && at !== 'results' && !isOverLimit(state, held, environment);
   const asksApproval = startsCalls && environment.agent.approval === 'function';
-  if (!tellsListeners && !asksApproval) return pass(state, held, PROCEED, environment);
-  return { records: [], effects: [{ type: 'consult', on: 'boundary', at, halfStep, tellsListeners, asksApproval }] };
+  if (!notifiesListeners && !asksApproval) return pass(state, held, PROCEED, environment);
+  return { records: [], effects: [{ type: 'consult', on: 'boundary', at, halfStep, notifiesListeners, asksApproval }] };
 }
 
 /** A listener or a predicate threw: the turn fails, stored messages stay, and none of its calls has started. */
@@ -67,8 +67,8 @@ function failAtBoundary(state: SessionState, error: ErrorShape, environment: Env
     notice: `Not executed: the turn failed (${error.message}).`,
     error,
   });
-  const told = tellFailure(state, error, environment);
-  return { records: [...ended.records, ...told.records], effects: told.effects };
+  const failure = failureToParent(state, error, environment);
+  return { records: [...ended.records, ...failure.records], effects: failure.effects };
 }
 
 function pass(state: SessionState, held: Held, verdict: BoundaryVerdict, environment: Environment): Decision {
@@ -138,8 +138,8 @@ function suspend(
     const exit = exitDecision(state, { reason: 'cancelled', reply: '' });
     return { records: [...stopped, ...exit.records], effects: [...exit.effects, WAKE] };
   }
-  const told = tellFailure(state, errorShape(stepLimitError(environment)), environment);
-  return { records: [...stopped, ...told.records], effects: told.effects };
+  const failure = failureToParent(state, errorShape(stepLimitError(environment)), environment);
+  return { records: [...stopped, ...failure.records], effects: failure.effects };
 }
 
 function stepLimitError({ agent }: Environment): LimitError {

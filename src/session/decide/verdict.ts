@@ -20,7 +20,7 @@ import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { failureDecision } from './answer.ts';
 import { decideBoundary } from './run-loop.ts';
-import { tellFailure } from './supervision.ts';
+import { failureToParent } from './supervision.ts';
 
 /** A verdict has arrived. One on a boundary, a request or an answer that is over is dropped. */
 export function decideVerdict(
@@ -89,7 +89,7 @@ function block(
     error,
     ...(what.usage === undefined ? {} : { usage: what.usage }),
   };
-  const told = tellFailure(state, error, environment);
+  const told = failureToParent(state, error, environment);
   return { records: [blocked, ...told.records], effects: told.effects };
 }
 

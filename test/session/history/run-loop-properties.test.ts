@@ -198,7 +198,7 @@ class RunLife {
     } else if (effect.type === 'consult' && effect.on === 'boundary') {
       const { on, at, halfStep } = effect;
       const approve = effect.asksApproval ? [...machine.state.openCalls.keys()].slice(0, word) : [];
-      const interrupt = effect.tellsListeners && word === 3 ? { interrupt: { reason: 'stop' } } : {};
+      const interrupt = effect.notifiesListeners && word === 3 ? { interrupt: { reason: 'stop' } } : {};
       if (word === 5) machine.input({ type: 'verdict', on, at, halfStep, verdict: { error: FATAL } });
       else machine.input({ type: 'verdict', on, at, halfStep, verdict: { approve, ...interrupt } });
     } else if (effect.type === 'consult') {
