@@ -5,7 +5,7 @@
 import { ConfigError, describeValue } from '../../base/errors.ts';
 import type { AssistantMessage, HistoryMessage } from '../../base/history-message.ts';
 import { isRecord } from '../../base/json.ts';
-import type { GuardWord } from '../../session/state/inputs.ts';
+import type { GuardVerdict } from '../../session/state/inputs.ts';
 
 /**
  * The verdict of a guardrail: `'pass'` (or nothing), a replacement for the value it was shown, or the reason for a
@@ -53,14 +53,13 @@ export async function runGuardrails<T>(
   value: T,
   guardrails: readonly ((value: T) => unknown)[],
   check: (transformed: unknown) => T,
-): Promise<GuardWord<T>> {
+): Promise<GuardVerdict<T>> {
   let current = value;
   let isChanged = false;
   for (const guardrail of guardrails) {
     const verdict = await guardrail(current);
     if (verdict === undefined || verdict === 'pass') continue;
-    if (isRecord(verdict) && typeof verdict['block'] === 'string')
-      return { verdict: 'block', reason: verdict['block'] };
+    if (isRecord(verdict) && typeof verdict['block'] === 'string') return { type: 'block', reason: verdict['block'] };
     if (!isRecord(verdict) || !('transform' in verdict)) {
       throw new ConfigError(
         `a guardrail must return "pass", { transform } or { block }, got ${describeValue(verdict)}`,
@@ -69,7 +68,7 @@ export async function runGuardrails<T>(
     current = check(verdict['transform']);
     isChanged = true;
   }
-  return isChanged ? { verdict: 'transform', value: current } : { verdict: 'pass' };
+  return isChanged ? { type: 'transform', value: current } : { type: 'pass' };
 }
 
 const ROLES: ReadonlySet<unknown> = new Set(['system', 'user', 'assistant', 'tool']);

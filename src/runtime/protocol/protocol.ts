@@ -25,7 +25,8 @@ import type { EnricherFacts, SpawnRequest } from '../../session/state/inputs.ts'
 import type { SessionRecord } from '../../session/state/records.ts';
 import type { ReceiptState } from '../../session/state/state.ts';
 import type { ToolDescription } from '../../tools/tool.ts';
-import type { HostQuestion, HostWord } from './host-decisions.ts';
+import type { HostVerdict } from './host-decisions.ts';
+import type { HostQuestion } from './host-question.ts';
 import type { PageBounds, PageKind, PageOf } from './pages.ts';
 
 /** The source of an agent's tool. */
@@ -370,7 +371,7 @@ export interface HostMethods {
   /** The text of an agent's system function. */
   'host.evaluateSystem': { request: { readonly agent: string; readonly session: string }; answer: string };
   /** The verdict of listeners, guardrails and approval predicates. */
-  'host.consult': { request: HostQuestion; answer: HostWord };
+  'host.consult': { request: HostQuestion; answer: HostVerdict };
   /** The answer to a question of an enricher. */
   'host.lookUp': { request: EnricherQuestion; answer: EnricherReply };
 }

@@ -24,9 +24,9 @@ import type { EventBody } from '../../events/event.ts';
 import type { CallWait, ModelPool } from '../../models/pool.ts';
 import { turnName } from '../../session/apply/turn.ts';
 import { isEnricherDue } from '../../session/rules/enrichment.ts';
-import type { EnricherName, Input } from '../../session/state/inputs.ts';
+import type { Effect, EnricherName, Input, Unjudged } from '../../session/state/inputs.ts';
 import type { ToolPool } from '../../tools/pool.ts';
-import { type Asking, answerOf, failureOf, isAsking, questionOf } from '../protocol/host-asking.ts';
+import { hostQuestion } from '../protocol/host-question.ts';
 import { contentReader } from '../reading/content-reader.ts';
 import type { SessionTimers } from './session-timers.ts';
 import type { Reply, ShardParts } from './shard-parts.ts';
@@ -221,7 +221,7 @@ export class SessionWork {
   start({ actor, effect }: ActorEffect): void {
     if (effect.type === 'runTool') this.#startTool(actor, effect);
     else if (effect.type === 'callModel') this.#callModel(actor, effect.halfStep, effect.attempt);
-    else if (isAsking(effect)) void this.#ask(actor, effect);
+    else if (effect.type === 'consult') void this.#consult(actor, effect);
     else if (effect.type === 'startEnricher') this.#startEnricher(actor, effect.enricher, effect.run);
   }
 
@@ -300,15 +300,15 @@ export class SessionWork {
   }
 
   /** Asks the host for a verdict. It asks after the flush, because the question publishes state. */
-  async #ask(actor: SessionActor, asking: Asking): Promise<void> {
-    const question = this.#isHot(actor) ? questionOf(actor.state, asking) : undefined;
+  async #consult(actor: SessionActor, consult: Extract<Effect, { type: 'consult' }>): Promise<void> {
+    const question = this.#isHot(actor) ? hostQuestion(actor.state, consult) : undefined;
     // The session was interrupted between the transition and its flush, or was read again. Its next transition asks
     // again.
     if (question === undefined) return;
-    const input = await this.#parts.host.consult(question).then(
-      (word): Input => answerOf(asking, word),
-      (error: unknown): Input => failureOf(asking, errorShape(error)),
-    );
-    this.#place.submit(actor.id, [input]);
+    const verdict = await this.#parts.host
+      .consult(question)
+      .catch((error: unknown): Unjudged => ({ error: errorShape(error) }));
+    // The host judges what it was asked about, so the question and the verdict are of one kind.
+    this.#place.submit(actor.id, [{ ...consult, type: 'verdict', verdict } as Input]);
   }
 }

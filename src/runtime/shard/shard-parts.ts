@@ -11,7 +11,8 @@ import type { Durability, Journal } from '../../journal/journal.ts';
 import type { ModelPool, ModelPoolListener } from '../../models/pool.ts';
 import type { ReceiptState } from '../../session/state/state.ts';
 import type { ToolPool, ToolPoolListener } from '../../tools/pool.ts';
-import type { HostQuestion, HostWord } from '../protocol/host-decisions.ts';
+import type { HostVerdict } from '../protocol/host-decisions.ts';
+import type { HostQuestion } from '../protocol/host-question.ts';
 import type { Counters } from '../protocol/metrics.ts';
 import type { LogLine, SaidNote, SessionIntroduction } from '../protocol/protocol.ts';
 import type { IsolatedSessions } from './isolated-sessions.ts';
@@ -42,7 +43,7 @@ export interface ShardHost {
   degraded(error: TroupeError | undefined): void;
   log(line: LogLine): void;
   evaluateSystem(agent: string, sessionId: string): Promise<string>;
-  consult(question: HostQuestion): Promise<HostWord>;
+  consult(question: HostQuestion): Promise<HostVerdict>;
   lookUp(question: EnricherQuestion): Promise<EnricherReply>;
 }
 

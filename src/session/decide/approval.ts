@@ -1,4 +1,9 @@
-/** Calls that wait for a person: the decision about one, and its consequences for the others of its round. Pure. */
+/**
+ * Calls that wait for a person: the decision about one, and its consequences for the others of its round. Pure.
+ *
+ * A person's decision is not a `verdict`. No function is asked: the question is a record and an event. The decision is a
+ * request that gets a reply. It may come days and restarts later, and it may be repeated.
+ */
 
 import { approvalsExpireAt, isWaitingForApproval } from '../rules/run-loop.ts';
 import { APPROVAL_SKIPPED, DENIED_FOR_INPUT, deniedText } from '../rules/tool-texts.ts';

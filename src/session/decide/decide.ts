@@ -28,17 +28,17 @@ import { decideRename, decideSurface } from './enricher-tools.ts';
 import { decideEnriched } from './enrichment.ts';
 import { decideFork, decideForked } from './fork.ts';
 import { decideGoal } from './goals.ts';
-import { decideGuardedAfter, decideGuardedBefore, decideGuardFailure } from './guardrails.ts';
-import { decideClaim, decideGuardedCall, decideSystem, decideSystemFailure } from './half-step.ts';
+import { decideClaim, decideSystem, decideSystemFailure } from './half-step.ts';
 import { decideInterrupt, decidePause, decideRecall, decideResume } from './interrupt.ts';
 import { decideSummarised } from './memory.ts';
 import { decideChildName, decideChildReady, decideNamed, decideNickname } from './naming.ts';
 import { decideRecovery } from './recovery.ts';
-import { decideBoundary, decideConsulted } from './run-loop.ts';
+import { decideBoundary } from './run-loop.ts';
 import { decideSend } from './send.ts';
 import { decideEscalation, decideRestart, decideRestartLater, reportFailure } from './supervision.ts';
 import { decideStartTask, decideSwitch, decideUndo } from './tasks.ts';
 import { decideDispatch, decideToolFinished } from './tools.ts';
+import { decideVerdict } from './verdict.ts';
 
 /** Decides one input. Never throws, no matter what the input holds: refusals are effects. */
 export function decide(state: SessionState, input: Input, environment: Environment): Decision {
@@ -117,18 +117,10 @@ export function decide(state: SessionState, input: Input, environment: Environme
       return decideResume(state, environment);
     case 'boundary':
       return decideBoundary(state, environment);
-    case 'consulted':
-      return decideConsulted(state, input, environment);
+    case 'verdict':
+      return decideVerdict(state, input, environment);
     case 'approve':
       return decideApproval(state, input, environment);
-    case 'guardedBefore':
-      return decideGuardedBefore(state, input, environment);
-    case 'callGuarded':
-      return decideGuardedCall(state, input.halfStep, environment);
-    case 'guardedAfter':
-      return decideGuardedAfter(state, input, environment);
-    case 'guardFailed':
-      return decideGuardFailure(state, input, environment);
     case 'approvalsExpired':
       return decideApprovalsExpired(state, environment);
     case 'recover':

@@ -1,91 +1,33 @@
 /** The claim of a half-step (contract §4.1, §4.2): selection, eviction, promotion, the model call. Pure. */
-import { BYTES_PER_TOKEN, PHANTOM_CALL_TOKENS } from '../../base/bounds.ts';
-import { type ErrorShape, errorShape, LimitError } from '../../base/errors.ts';
 import { isBlank } from '../../base/messages.ts';
 import { chunkCard } from '../history/chunk-card.ts';
-import { budgetErrorShape, refuseTurn } from '../rules/budget.ts';
 import { callOrEvaluate } from '../rules/call-effect.ts';
 import { evictionRecord, planEviction } from '../rules/eviction.ts';
-import { hasActive, mayStart, promotionOrder, type Selection, selectEntries } from '../rules/mailbox.ts';
-import { promote } from '../rules/promotion.ts';
-import { isRefusedRequest } from '../rules/run-loop.ts';
-import { type Decision, NO_RECORDS, NOTHING, WAKE } from '../state/decision.ts';
+import { incomingTokens, promotionOrder, type Selection, selectEntries } from '../rules/mailbox.ts';
+import { type Decision, NO_RECORDS, NOTHING } from '../state/decision.ts';
 import type { CompressionFacts, Environment, Input } from '../state/inputs.ts';
-import type { MailboxEntry } from '../state/messages.ts';
-import type { RecordOf, SessionRecord } from '../state/records.ts';
+import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { failureDecision } from './answer.ts';
-import { decideCompaction } from './compression.ts';
-import { decideEarlyNaming, decidePreparation } from './enrichment.ts';
-import { awaitSummary, decideMemory } from './memory.ts';
-import { rollbackRecords } from './rollback.ts';
-import { continueForUser, exitWithout, gatherResults } from './run-loop.ts';
-import { failureToParent } from './supervision.ts';
+import { SELECTION_GATES, SESSION_GATES } from './claim-gates.ts';
 
 /**
- * Effect C and every wake-up: claims the next half-step if the guards allow it and an active entry waits. An
- * unnecessary wake-up returns `NOTHING`, so no caller has to know whether there is work.
+ * Effect C and every wake-up: claims the next half-step if every gate is open and an active entry waits. An unnecessary
+ * wake-up returns `NOTHING`, so no caller has to know whether there is work.
  */
 export function decideClaim(state: SessionState, environment: Environment): Decision {
-  const remembers = environment.agent.enrichers?.mneme !== undefined;
-  if (remembers) {
-    const settled = decideMemory(state, environment);
-    if (settled !== undefined) return settled;
-  }
-  if (environment.settings.recovery.rollbackFailed && isRefusedRequest(state.blocked) && hasActive(state)) {
-    // The session was blocked before the setting was on: the refused messages leave, and the block ends.
-    const rolledBack = rollbackRecords(state, environment);
-    if (rolledBack.length > 0) return { records: [...rolledBack, { type: 'resumed' }], effects: [WAKE] };
-  }
-  if (!mayStart(state)) return NOTHING;
-  if (!environment.admits) return state.unnamed ? decideEarlyNaming(state, environment) : NOTHING;
-  if (state.state === 'idle' && !hasActive(state)) return NOTHING;
-  const poisoned = poisonedEntries(state);
-  if (poisoned.length > 0) {
-    // Set entries aside first, then look again: an entry that cannot be promoted must not stop those behind it (Δ13).
-    const exit = exitWithout(
-      state,
-      poisoned.map(({ id }) => id),
-    );
-    return { records: [...poisoned, ...exit.records], effects: [...exit.effects, WAKE] };
-  }
-  if (state.suspended !== undefined) return continueForUser(state);
-  if (state.failure !== undefined && state.state === 'idle' && environment.settings.recovery.rollbackFailed) {
-    const rolledBack = rollbackRecords(state, environment);
-    // First the edit, then the claim over the remaining history.
-    if (rolledBack.length > 0) return { records: rolledBack, effects: [WAKE] };
+  for (const { gate } of SESSION_GATES) {
+    const exit = gate(state, environment);
+    if (exit !== undefined) return exit;
   }
   const selection = selectEntries(state, environment.limits.messageBytes) ?? emptySelection(state);
+  // No active entry is left that may start or join this half-step (§4.2 step 3).
   if (selection === undefined) return NOTHING;
-  if (environment.isGated === true && state.state === 'executing' && selection.responses.length > 0) {
-    return gatherResults(selection);
+  for (const { gate } of SELECTION_GATES) {
+    const exit = gate(state, selection, environment);
+    if (exit !== undefined) return exit;
   }
-  if (state.turn?.marked === true) return closeRound(state, selection, environment, 'completed');
-  const turn = state.turn;
-  if (turn !== undefined && turn.halfSteps >= environment.agent.toolRounds) {
-    const error = errorShape(
-      new LimitError(`the turn reached ${environment.agent.toolRounds} model calls (toolRounds)`, {
-        data: { limit: 'toolRounds', value: turn.halfSteps },
-      }),
-    );
-    return closeRound(state, selection, environment, 'limit', error);
-  }
-  const spent = state.budget === undefined ? undefined : budgetErrorShape(state, environment);
-  if (spent !== undefined) {
-    return turn === undefined
-      ? refuseTurn(state, selection, spent)
-      : closeRound(state, selection, environment, 'limit', spent);
-  }
-  const { enrichers } = environment.agent;
-  if (enrichers !== undefined && state.state === 'idle') {
-    const preparation = decidePreparation(state, selection, enrichers);
-    if (preparation !== undefined) return preparation;
-  }
-  const compaction =
-    environment.agent.compression === undefined ? undefined : decideCompaction(state, selection, environment);
-  if (compaction !== undefined) return compaction;
-  const waiting = remembers ? awaitSummary(state, incomingTokens(selection), environment) : undefined;
-  return waiting ?? claim(state, selection, environment);
+  return claim(state, selection, environment);
 }
 
 /**
@@ -98,27 +40,6 @@ function emptySelection(state: SessionState): Selection | undefined {
   return { responses: [], background, steers: [], riders: [] };
 }
 
-/** Promotes the round's responses and goes idle without a model call. Other waiting entries get a separate turn. */
-function closeRound(
-  state: SessionState,
-  selection: Selection,
-  environment: Environment,
-  reason: 'completed' | 'limit',
-  error?: ErrorShape,
-): Decision {
-  const records: SessionRecord[] = [];
-  if (error !== undefined) records.push({ type: 'noted', content: `The turn was stopped: ${error.message}` });
-  records.push({
-    type: 'closed',
-    entries: selection.responses.map((entry) => entry.id),
-    reason,
-    ...(error === undefined ? {} : { error }),
-  });
-  if (error === undefined) return { records, effects: [WAKE] };
-  const failure = failureToParent(state, error, environment);
-  return { records: [...records, ...failure.records], effects: failure.effects };
-}
-
 function claim(state: SessionState, selection: Selection, environment: Environment): Decision {
   const halfStep = state.nextHalfStep;
   const entries = promotionOrder(selection);
@@ -129,7 +50,8 @@ function claim(state: SessionState, selection: Selection, environment: Environme
   const opening = openingRecords(state, selection, environment);
   const goOn = needsWord(state, selection) ? GO_ON : NO_RECORDS;
   const records = opening.length === 0 && goOn.length === 0 ? [claimed] : [...opening, ...goOn, claimed];
-  if (environment.agent.guards?.before === true) return { records, effects: [{ type: 'guardBefore', halfStep }] };
+  if (environment.agent.guards?.before === true)
+    return { records, effects: [{ type: 'consult', on: 'request', halfStep }] };
   const epoch = state.epoch + epochsOpened(opening);
   return { records, effects: [callOrEvaluate(state, environment, halfStep, epoch)] };
 }
@@ -152,12 +74,6 @@ function needsWord(state: SessionState, { background, steers, riders }: Selectio
   }
   const last = state.messages[index];
   return last?.type === 'agent_message' && last.history !== undefined;
-}
-
-/** The guardrails have passed the request: make the call, or evaluate the system text it needs first. */
-export function decideGuardedCall(state: SessionState, halfStep: number, environment: Environment): Decision {
-  if (state.current?.halfStep !== halfStep) return { records: [], effects: [{ type: 'stale', what: 'guardrail' }] };
-  return { records: [], effects: [callOrEvaluate(state, environment, halfStep, state.epoch)] };
 }
 
 /**
@@ -188,22 +104,6 @@ function epochsOpened(records: readonly SessionRecord[]): number {
   return epochs;
 }
 
-/** Tokens that a selection is about to add to the log. */
-function incomingTokens({ responses, background, steers, riders }: Selection): number {
-  return tokensOf(responses) + tokensOf(background) + tokensOf(steers) + tokensOf(riders);
-}
-
-function tokensOf(entries: readonly MailboxEntry[]): number {
-  let tokens = 0;
-  for (const { seed, type, bytes } of entries) {
-    if (seed !== undefined) continue;
-    tokens += Math.ceil(bytes / BYTES_PER_TOKEN);
-    // A delivery becomes a pair.
-    if (type !== 'user_message' && type !== 'tool_response') tokens += PHANTOM_CALL_TOKENS;
-  }
-  return tokens;
-}
-
 /** Remembers the system text of an epoch and makes the call that waited for it. */
 export function decideSystem(state: SessionState, input: Extract<Input, { type: 'systemEvaluated' }>): Decision {
   const { current } = state;
@@ -231,30 +131,4 @@ export function decideSystemFailure(
  */
 function awaitsSystem(state: SessionState, epoch: number): boolean {
   return state.current !== undefined && state.epoch === epoch && state.system?.epoch !== epoch;
-}
-
-const NO_POISON: readonly RecordOf<'poisoned'>[] = Object.freeze([]);
-
-function poisonedEntries(state: SessionState): readonly RecordOf<'poisoned'>[] {
-  let records: RecordOf<'poisoned'>[] | undefined;
-  for (const entry of state.mailbox) {
-    const error = promotionError(entry);
-    if (error === undefined) continue;
-    records ??= [];
-    records.push({ type: 'poisoned', id: entry.id, error });
-  }
-  return records ?? NO_POISON;
-}
-
-function promotionError(entry: MailboxEntry): ErrorShape | undefined {
-  // Only provenance can make a promotion fail. Users' messages and tool results were checked when they were accepted.
-  if (entry.type === 'user_message' || (entry.type === 'tool_response' && entry.toolUseId !== undefined))
-    return undefined;
-  try {
-    // The content does not affect whether a promotion fails, and may be only in the log.
-    promote([{ ...entry, content: '' }]);
-    return undefined;
-  } catch (error) {
-    return errorShape(error);
-  }
 }

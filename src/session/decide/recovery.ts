@@ -62,7 +62,7 @@ function recoverAwaiting(state: SessionState, environment: Environment): Decisio
     return { records, effects: [{ type: 'retryLater', halfStep, attempt, delayMs }] };
   }
   if (environment.agent.guards?.before === true && attempt === 1) {
-    return { records, effects: [{ type: 'guardBefore', halfStep }] };
+    return { records, effects: [{ type: 'consult', on: 'request', halfStep }] };
   }
   return { records, effects: [callOrEvaluate(state, environment, halfStep, epoch, attempt)] };
 }

@@ -6,13 +6,13 @@
  * that needs no verdict from outside is passed in the same batch; any other verdict is requested after the flush.
  */
 
-import { errorShape, LimitError } from '../../base/errors.ts';
+import { type ErrorShape, errorShape, LimitError } from '../../base/errors.ts';
 import { fillOpenCalls } from '../history/fill-calls.ts';
 import { hasActive, type Selection } from '../rules/mailbox.ts';
 import { lastAnswerText, stepsSinceUser } from '../rules/run-loop.ts';
 import type { Held, SuspensionReason } from '../state/boundary.ts';
 import { type Decision, NO_RECORDS, NOTHING, WAKE } from '../state/decision.ts';
-import type { BoundaryWord, Effect, Environment, Input } from '../state/inputs.ts';
+import type { BoundaryVerdict, Effect, Environment, Unjudged } from '../state/inputs.ts';
 import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { endRound } from './end-round.ts';
@@ -20,7 +20,7 @@ import { exitDecision, failureToParent } from './supervision.ts';
 
 /** Follows an answer that was just held, and a boundary that recovery finds. */
 export const AT_BOUNDARY: Effect = Object.freeze({ type: 'again', input: Object.freeze({ type: 'boundary' }) });
-const PROCEED: BoundaryWord = Object.freeze({ approve: NO_RECORDS });
+const PROCEED: BoundaryVerdict = Object.freeze({ approve: NO_RECORDS });
 
 /** Whether an answer is held: its calls, or its end, wait for the verdict at its boundary. */
 export function isHeldAnswer(environment: Environment, hasCalls: boolean): boolean {
@@ -36,40 +36,32 @@ export function gatherResults(selection: Selection): Decision {
   return { records: [{ type: 'gathered', entries }], effects: [AT_BOUNDARY] };
 }
 
-/** At a boundary: verdicts are requested if any are needed; otherwise the boundary is passed at once. */
-export function decideBoundary(state: SessionState, environment: Environment): Decision {
-  const { held } = state;
-  if (held === undefined) return { records: [], effects: [{ type: 'stale', what: 'boundary' }] };
-  const notifiesListeners = environment.isGated === true && held.at !== 'resume';
-  const startsCalls = held.next === 'tools' && held.at !== 'results' && !isOverLimit(state, held, environment);
-  const asksApproval = startsCalls && environment.agent.approval === 'function';
-  if (!notifiesListeners && !asksApproval) return pass(state, held, PROCEED, environment);
-  return {
-    records: [],
-    effects: [{ type: 'consult', at: held.at, halfStep: held.halfStep, notifiesListeners, asksApproval }],
-  };
-}
-
-/** The verdicts for a boundary have arrived. */
-export function decideConsulted(
+/**
+ * At a boundary: verdicts are requested if any are needed; otherwise the boundary is passed at once. `verdict`: they
+ * have arrived.
+ */
+export function decideBoundary(
   state: SessionState,
-  input: Extract<Input, { type: 'consulted' }>,
   environment: Environment,
+  verdict?: BoundaryVerdict | Unjudged,
 ): Decision {
   const { held } = state;
-  if (held?.at !== input.at || held.halfStep !== input.halfStep) {
-    return { records: [], effects: [{ type: 'stale', what: 'boundary' }] };
+  if (held === undefined) return { records: [], effects: [{ type: 'stale', what: 'boundary' }] };
+  if (verdict !== undefined) {
+    return 'error' in verdict
+      ? failAtBoundary(state, verdict.error, environment)
+      : pass(state, held, verdict, environment);
   }
-  if ('error' in input) return failAtBoundary(state, input.error, environment);
-  return pass(state, held, input.word, environment);
+  const { at, halfStep } = held;
+  const notifiesListeners = environment.isGated === true && at !== 'resume';
+  const startsCalls = held.next === 'tools' && at !== 'results' && !isOverLimit(state, held, environment);
+  const asksApproval = startsCalls && environment.agent.approval === 'function';
+  if (!notifiesListeners && !asksApproval) return pass(state, held, PROCEED, environment);
+  return { records: [], effects: [{ type: 'consult', on: 'boundary', at, halfStep, notifiesListeners, asksApproval }] };
 }
 
 /** A listener or a predicate threw: the turn fails, stored messages stay, and none of its calls has started. */
-function failAtBoundary(
-  state: SessionState,
-  error: Extract<Input, { type: 'consulted'; error: unknown }>['error'],
-  environment: Environment,
-): Decision {
+function failAtBoundary(state: SessionState, error: ErrorShape, environment: Environment): Decision {
   const ended = endRound(state, {
     firstId: state.nextPendingId,
     notice: `Not executed: the turn failed (${error.message}).`,
@@ -79,11 +71,12 @@ function failAtBoundary(
   return { records: [...ended.records, ...failure.records], effects: failure.effects };
 }
 
-function pass(state: SessionState, held: Held, word: BoundaryWord, environment: Environment): Decision {
-  if (word.interrupt !== undefined) return suspend(state, 'interrupted', word.interrupt.reason, environment);
+function pass(state: SessionState, held: Held, verdict: BoundaryVerdict, environment: Environment): Decision {
+  const { interrupt } = verdict;
+  if (interrupt !== undefined) return suspend(state, 'interrupted', interrupt.reason, environment);
   if (isOverLimit(state, held, environment)) return suspend(state, 'max_steps', undefined, environment);
   if (held.at === 'results') return { records: [{ type: 'proceeded' }], effects: [WAKE] };
-  if (held.next === 'tools') return startCalls(held, word, state, environment);
+  if (held.next === 'tools') return startCalls(held, verdict, state, environment);
   if (held.next === 'pause') {
     const halfStep = held.halfStep + 1;
     return { records: [{ type: 'proceeded' }], effects: [{ type: 'callModel', halfStep, attempt: 1 }] };
@@ -98,7 +91,7 @@ function isOverLimit(state: SessionState, held: Held, { agent }: Environment): b
   return stepsSinceUser(state) >= agent.maxSteps;
 }
 
-function startCalls(held: Held, word: BoundaryWord, state: SessionState, environment: Environment): Decision {
+function startCalls(held: Held, verdict: BoundaryVerdict, state: SessionState, environment: Environment): Decision {
   const { approval } = environment.agent;
   const refused: Record<string, string> = {};
   const approve: string[] = [];
@@ -112,7 +105,7 @@ function startCalls(held: Held, word: BoundaryWord, state: SessionState, environ
     // A call of an unknown tool is answered at once: there is nothing to approve.
     if (environment.agent.tool(call.name) === undefined) continue;
     const needsPerson =
-      approval === 'function' ? isChanged === true || word.approve.includes(id) : approval?.has(call.name) === true;
+      approval === 'function' ? isChanged === true || verdict.approve.includes(id) : approval?.has(call.name) === true;
     if (needsPerson) approve.push(id);
   }
   return {

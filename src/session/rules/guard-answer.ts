@@ -11,7 +11,10 @@ import { answerText, storableAnswer } from './answer.ts';
 export function guardAnswer(state: SessionState, input: AnsweredInput, environment: Environment): Decision | undefined {
   if (environment.agent.guards?.after !== true || input.isGuarded === true) return undefined;
   const message = answerMessage(state, input, environment.now);
-  return { records: [], effects: [{ type: 'guardAfter', halfStep: input.halfStep, message, answer: input }] };
+  return {
+    records: [],
+    effects: [{ type: 'consult', on: 'answer', halfStep: input.halfStep, message, answer: input }],
+  };
 }
 
 /** The answer as it would be stored, as a message of the history. Only text, calls and reasoning are shown. */

@@ -2,7 +2,7 @@
  * The mailbox's rules (contract §3): kinds, validation, routing, orders, and the selection of a half-step. Pure
  * readings of a state that change nothing.
  */
-import { LIMIT_DEFAULTS } from '../../base/bounds.ts';
+import { BYTES_PER_TOKEN, LIMIT_DEFAULTS, PHANTOM_CALL_TOKENS } from '../../base/bounds.ts';
 import { checkBlocks } from '../../base/content-rules.ts';
 import { ContentError, describeValue, MailboxFullError } from '../../base/errors.ts';
 import { isBlank, type PendingType } from '../../base/messages.ts';
@@ -180,4 +180,20 @@ export function promotionOrder(selection: Selection): readonly number[] {
   const count = responses.length + background.length + steers.length + riders.length;
   if (only !== undefined && count === 1) return [only.id];
   return [...responses, ...background, ...steers, ...riders].map((entry) => entry.id);
+}
+
+/** Tokens that a selection is about to add to the log. */
+export function incomingTokens({ responses, background, steers, riders }: Selection): number {
+  return tokensOf(responses) + tokensOf(background) + tokensOf(steers) + tokensOf(riders);
+}
+
+function tokensOf(entries: readonly MailboxEntry[]): number {
+  let tokens = 0;
+  for (const { seed, type, bytes } of entries) {
+    if (seed !== undefined) continue;
+    tokens += Math.ceil(bytes / BYTES_PER_TOKEN);
+    // A delivery becomes a pair.
+    if (type !== 'user_message' && type !== 'tool_response') tokens += PHANTOM_CALL_TOKENS;
+  }
+  return tokens;
 }

@@ -5,6 +5,7 @@
 import type { ErrorShape } from '../../base/errors.ts';
 import type { HistoryMessage } from '../../base/history-message.ts';
 import { historyMessages } from '../history/history-form.ts';
+import type { Judged, Question } from '../state/inputs.ts';
 import type { LoggedMessage } from '../state/messages.ts';
 import type { SessionState } from '../state/state.ts';
 import { answerText } from './answer.ts';
@@ -42,6 +43,15 @@ const OUTCOMES: ReadonlyMap<string, TurnOutcomeName> = new Map([
 export function outcomeOfReason(reason: string): TurnOutcomeName | undefined {
   if (COMPLETED_STOPS.has(reason)) return undefined;
   return OUTCOMES.get(reason) ?? 'other';
+}
+
+/**
+ * The session still waits for the verdict on this question (A5). A request is judged before its first attempt; a
+ * repeated call is the same request.
+ */
+export function awaitsVerdict({ held, current }: SessionState, question: Question | Judged): boolean {
+  if (question.on === 'boundary') return held?.at === question.at && held.halfStep === question.halfStep;
+  return current?.halfStep === question.halfStep && (question.on === 'answer' || current.attempt === 1);
 }
 
 /** The call waits for a person. */

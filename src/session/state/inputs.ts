@@ -139,18 +139,7 @@ export type Input =
       readonly isGuarded?: true;
     }
   | { readonly type: 'boundary' }
-  | ({ readonly type: 'consulted'; readonly at: Held['at']; readonly halfStep: number } & (
-      | { readonly word: BoundaryWord }
-      | { readonly error: ErrorShape }
-    ))
-  | {
-      readonly type: 'guardedBefore';
-      readonly halfStep: number;
-      readonly word: GuardWord<readonly HistoryMessage[]>;
-    }
-  | { readonly type: 'callGuarded'; readonly halfStep: number }
-  | { readonly type: 'guardedAfter'; readonly answer: AnsweredInput; readonly word: GuardWord<AssistantMessage> }
-  | { readonly type: 'guardFailed'; readonly halfStep: number; readonly error: ErrorShape }
+  | ({ readonly type: 'verdict' } & Judged)
   | {
       readonly type: 'approve';
       readonly callId: string;
@@ -312,36 +301,61 @@ export type Effect =
       readonly firstError?: ErrorShape;
     }
   | { readonly type: 'evaluateSystem'; readonly epoch: number }
-  /** A separate model looks at the session. */
-  | { readonly type: 'startEnricher'; readonly enricher: 'mneme'; readonly run: number }
   /** The session's transient messages from now on. */
   | { readonly type: 'transients'; readonly list: readonly TransientMessage[] }
-  /** Asks for verdicts at the boundary at which the session is held. */
-  | {
-      readonly type: 'consult';
-      readonly at: Held['at'];
-      readonly halfStep: number;
-      readonly notifiesListeners: boolean;
-      readonly asksApproval: boolean;
-    }
-  | { readonly type: 'guardBefore'; readonly halfStep: number }
+  /** Asks functions of the embedder for a verdict, after the flush. */
+  | ({ readonly type: 'consult' } & Question)
   /** Starts an enricher on the session's current state, after the flush. */
   | { readonly type: 'startEnricher'; readonly enricher: EnricherName; readonly run: number }
   | { readonly type: 'cancelEnricher'; readonly run: number }
-  | {
-      readonly type: 'guardAfter';
-      readonly halfStep: number;
-      readonly message: AssistantMessage;
-      readonly answer: AnsweredInput;
-    }
   | { readonly type: 'accepted'; readonly pendingId: number; readonly seq: number; readonly duplicate: boolean }
   | { readonly type: 'spawned'; readonly child: string; readonly name: string; readonly duplicate: boolean }
   | { readonly type: 'result'; readonly value: unknown }
   | { readonly type: 'refused'; readonly error: ErrorShape }
   | { readonly type: 'stale'; readonly what: string };
 
+/** A question to functions of the embedder. `on`: what they judge. Each question gets one verdict. */
+export type Question =
+  /** The boundary at which the session is held: for its listeners, and for the predicate that selects calls. */
+  | {
+      readonly on: 'boundary';
+      readonly at: Held['at'];
+      readonly halfStep: number;
+      readonly notifiesListeners: boolean;
+      readonly asksApproval: boolean;
+    }
+  /** The request of a half-step: for the guardrails before the call. */
+  | { readonly on: 'request'; readonly halfStep: number }
+  /** Its answer: for the guardrails after the call. */
+  | {
+      readonly on: 'answer';
+      readonly halfStep: number;
+      readonly message: AssistantMessage;
+      readonly answer: AnsweredInput;
+    };
+
+/** The verdict on a question, with the members of the question that identify it (A5). */
+export type Judged =
+  | {
+      readonly on: 'boundary';
+      readonly at: Held['at'];
+      readonly halfStep: number;
+      readonly verdict: BoundaryVerdict | Unjudged;
+    }
+  | {
+      readonly on: 'request';
+      readonly halfStep: number;
+      readonly verdict: GuardVerdict<readonly HistoryMessage[]> | Unjudged;
+    }
+  | {
+      readonly on: 'answer';
+      readonly halfStep: number;
+      readonly answer: AnsweredInput;
+      readonly verdict: GuardVerdict<AssistantMessage> | Unjudged;
+    };
+
 /** The verdict at a boundary. */
-export interface BoundaryWord {
+export interface BoundaryVerdict {
   /** A listener stops the run, for this reason. */
   readonly interrupt?: { readonly reason: string | null };
   /** Calls a person must decide, by id. */
@@ -349,7 +363,12 @@ export interface BoundaryWord {
 }
 
 /** The verdict of the guardrails of one side: the last transformation, or the first block. */
-export type GuardWord<T> =
-  | { readonly verdict: 'pass' }
-  | { readonly verdict: 'transform'; readonly value: T }
-  | { readonly verdict: 'block'; readonly reason: string };
+export type GuardVerdict<T> =
+  | { readonly type: 'pass' }
+  | { readonly type: 'transform'; readonly value: T }
+  | { readonly type: 'block'; readonly reason: string };
+
+/** There is no verdict: a function of the embedder threw. */
+export interface Unjudged {
+  readonly error: ErrorShape;
+}

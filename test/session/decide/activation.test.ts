@@ -94,12 +94,12 @@ describe('skills', () => {
   it('H62: also where the results are told to listeners before the model hears of them', () => {
     const machine = startedSession({ isGated: true, sent: 'go' });
     machine.answer([call('a', 'bash'), call('b', 'bash')]);
-    machine.input({ type: 'consulted', at: 'answer', halfStep: 1, word: { approve: [] } });
+    machine.input({ type: 'verdict', on: 'boundary', at: 'answer', halfStep: 1, verdict: { approve: [] } });
     activate(machine, 'skill', 'baking');
     machine.finish('b', 'of b');
     machine.finish('a', 'of a');
     expect(machine.log.filter((line) => line.includes('baking'))).toEqual([]);
-    machine.input({ type: 'consulted', at: 'results', halfStep: 1, word: { approve: [] } });
+    machine.input({ type: 'verdict', on: 'boundary', at: 'results', halfStep: 1, verdict: { approve: [] } });
     expect(machine.state.state).toBe('awaiting');
     expect(machine.log.slice(-2)).toEqual(['tool_call [recalled skill: baking]', 'tool_response How to baking.']);
     expect(machine.log.slice(-4, -2).sort()).toEqual(['tool_response of a', 'tool_response of b']);

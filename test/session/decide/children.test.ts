@@ -376,6 +376,14 @@ describe('the end of a child', () => {
     expect(child.state.messages.at(-1)).toMatchObject({ type: 'tool_response', toolUseId: 'm', success: true });
   });
 
+  it('Δ32: a child that marks its goal with the last call it may make has completed, not failed', () => {
+    const tree = new Tree();
+    tree.root.world.toolRounds = 1;
+    const child = markingChild(tree);
+    expect(child.events('turn.finished')).toMatchObject([{ reason: 'completed' }]);
+    expect(child.events('turn.failed')).toEqual([]);
+  });
+
   it('F117: a blank result and a second mark are refused, and the model goes on', () => {
     const tree = new Tree();
     const child = tree.spawn('dig');

@@ -51,6 +51,16 @@ describe('the half-step', () => {
       expect(machine.state.receipts.get(id)).toEqual({ status: 'answered', turn: 1, text: 'done' });
   });
 
+  it('Δ45: a turn at toolRounds fails with its results stored; waiting messages get their own turn', () => {
+    const machine = executingSession({ a: 'bash' }, { toolRounds: 1 });
+    machine.send('and this');
+    machine.finish('a');
+    expect(machine.events('turn.failed')).toMatchObject([{ error: { code: 'limit', data: { limit: 'toolRounds' } } }]);
+    expect(machine.turns.at(-1)?.records.map((record) => record.type)).toContain('closed');
+    expect(machine.state).toMatchObject({ state: 'awaiting', turn: { id: 2, entries: [2] } });
+    expect(machine.allOf('callModel')).toHaveLength(2);
+  });
+
   it('the header of the request opens an epoch if it changes, and only then', () => {
     const machine = startedSession({ sent: 'one' });
     expect(machine.state.epoch).toBe(2);

@@ -70,9 +70,9 @@ describe('a call that needs an approval', () => {
   it('where a predicate says so, it is asked with the calls that could run, before anything starts', () => {
     const machine = asking({ a: 'read_file', b: 'bash' }, ASKED);
     expect(machine.last).toEqual([
-      { type: 'consult', at: 'answer', halfStep: 1, notifiesListeners: false, asksApproval: true },
+      { type: 'consult', on: 'boundary', at: 'answer', halfStep: 1, notifiesListeners: false, asksApproval: true },
     ]);
-    machine.input({ type: 'consulted', at: 'answer', halfStep: 1, word: { approve: ['a'] } });
+    machine.input({ type: 'verdict', on: 'boundary', at: 'answer', halfStep: 1, verdict: { approve: ['a'] } });
     expect(machine.lastOf('runTool').map(({ callId }) => callId)).toEqual(['b']);
     expect(machine.state.approvals?.waiting).toEqual(['a']);
   });
@@ -179,7 +179,7 @@ describe('a call that needs an approval', () => {
     machine.input({ type: 'resume' });
     expect(machine.effect('consult')).toMatchObject({ at: 'resume', notifiesListeners: false, asksApproval: true });
     expect(reopened(machine).effect('consult')).toMatchObject({ at: 'resume' });
-    machine.input({ type: 'consulted', at: 'resume', halfStep: 1, word: { approve: [] } });
+    machine.input({ type: 'verdict', on: 'boundary', at: 'resume', halfStep: 1, verdict: { approve: [] } });
     expect(machine.effect('runTool')?.callId).toBe('a');
   });
 
@@ -250,7 +250,7 @@ describe('an edit of the history while a call waits for an approval', () => {
     const machine = asking({ a: 'bash' }, ASKED);
     const changed = [{ callId: 'a', name: 'bash', arguments: '{"command":"other"}' }];
     edit(machine, { operation: 'update', id: idOf(machine), attributes: { toolCalls: changed } });
-    machine.input({ type: 'consulted', at: 'answer', halfStep: 1, word: { approve: [] } });
+    machine.input({ type: 'verdict', on: 'boundary', at: 'answer', halfStep: 1, verdict: { approve: [] } });
     expect(machine.events('approval.required').at(-1)).toMatchObject({ input: { command: 'other' } });
     decide(machine, 'a', true);
     expect(machine.effect('runTool')?.input).toEqual({ command: 'other' });
@@ -260,7 +260,7 @@ describe('an edit of the history while a call waits for an approval', () => {
     const machine = asking({ a: 'bash' }, ASKED);
     const message = { role: 'tool', toolCallId: 'a', name: 'bash', content: 'by hand' } as const;
     edit(machine, { operation: 'add', message, silent: true });
-    machine.input({ type: 'consulted', at: 'answer', halfStep: 1, word: { approve: ['a'] } });
+    machine.input({ type: 'verdict', on: 'boundary', at: 'answer', halfStep: 1, verdict: { approve: ['a'] } });
     expect(machine.state.state).toBe('awaiting');
   });
 });

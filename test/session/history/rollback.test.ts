@@ -1,5 +1,6 @@
 /** Deferred rollback: a failed turn is shown as failed, and removed when the next one starts. */
 import { describe, expect, it } from 'vitest';
+import { parseSettings } from '../../../src/base/settings.ts';
 import { applyAll } from '../../../src/session/apply/apply.ts';
 import { refolded } from '../../support/reopen.ts';
 import {
@@ -79,6 +80,18 @@ describe('deferred rollback', () => {
     machine.send('good');
     expect(machine.log).toEqual(['user_message one', 'agent_message uno', 'user_message good']);
     expect(machine.events('session.rollback')).toEqual([]);
+  });
+
+  it('F35: a session blocked by a refused request continues with the next message once the setting is on', () => {
+    const machine = failedSession({ ...FATAL, data: { status: 400 } }, {});
+    expect(machine.state.blocked).toMatchObject({ code: FATAL.code });
+    machine.send('still blocked');
+    expect(machine.state).toMatchObject({ state: 'idle', mailbox: [{ content: 'still blocked' }] });
+    machine.world.settings = parseSettings(ON.settings ?? {});
+    machine.input({ type: 'wake' });
+    expect(machine.state).toMatchObject({ state: 'awaiting', blocked: undefined });
+    expect(machine.log).toEqual(['user_message one', 'agent_message uno', 'user_message still blocked']);
+    expect(refolded(machine).state).toEqual(machine.state);
   });
 
   it('nothing is removed by default', () => {

@@ -7,7 +7,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { historyMessages } from '../../../src/session/history/history-form.ts';
 import type { EditRequest } from '../../../src/session/state/edit-request.ts';
-import type { AgentFacts, Effect } from '../../../src/session/state/inputs.ts';
+import type { AgentFacts, Effect, GuardVerdict, Unjudged } from '../../../src/session/state/inputs.ts';
 import { refolded, reopened, throughSnapshot } from '../../support/reopen.ts';
 import { call, FATAL, type Machine, startedSession, text } from '../../support/session-kit.ts';
 
@@ -195,21 +195,17 @@ class RunLife {
       else machine.answer(this.#content(calls), word === 4 && calls === 0 ? { stop: 'pause_turn' } : {});
     } else if (effect.type === 'runTool') {
       machine.finish(effect.callId);
-    } else if (effect.type === 'consult') {
-      const { at, halfStep } = effect;
+    } else if (effect.type === 'consult' && effect.on === 'boundary') {
+      const { on, at, halfStep } = effect;
       const approve = effect.asksApproval ? [...machine.state.openCalls.keys()].slice(0, word) : [];
       const interrupt = effect.notifiesListeners && word === 3 ? { interrupt: { reason: 'stop' } } : {};
-      if (word === 5) machine.input({ type: 'consulted', at, halfStep, error: FATAL });
-      else machine.input({ type: 'consulted', at, halfStep, word: { approve, ...interrupt } });
-    } else if (effect.type === 'guardBefore') {
-      const { halfStep } = effect;
-      if (word === 5) machine.input({ type: 'guardFailed', halfStep, error: FATAL });
-      else if (word === 4) machine.input({ type: 'guardedBefore', halfStep, word: { verdict: 'block', reason: 'no' } });
-      else machine.input({ type: 'guardedBefore', halfStep, word: { verdict: 'pass' } });
-    } else if (effect.type === 'guardAfter') {
-      const { answer } = effect;
-      if (word === 4) machine.input({ type: 'guardedAfter', answer, word: { verdict: 'block', reason: 'no' } });
-      else machine.input({ type: 'guardedAfter', answer, word: { verdict: 'pass' } });
+      if (word === 5) machine.input({ type: 'verdict', on, at, halfStep, verdict: { error: FATAL } });
+      else machine.input({ type: 'verdict', on, at, halfStep, verdict: { approve, ...interrupt } });
+    } else if (effect.type === 'consult') {
+      const verdict = guardVerdict(word);
+      if (effect.on === 'request')
+        machine.input({ type: 'verdict', on: 'request', halfStep: effect.halfStep, verdict });
+      else machine.input({ ...effect, type: 'verdict', verdict });
     }
   }
 
@@ -237,7 +233,12 @@ class RunLife {
 }
 
 function isQuestion(effect: Effect): boolean {
-  return ['callModel', 'runTool', 'consult', 'guardBefore', 'guardAfter'].includes(effect.type);
+  return ['callModel', 'runTool', 'consult'].includes(effect.type);
+}
+
+function guardVerdict(word: number): GuardVerdict<never> | Unjudged {
+  if (word === 5) return { error: FATAL };
+  return word === 4 ? { type: 'block', reason: 'no' } : { type: 'pass' };
 }
 
 function checkRunLoop(life: RunLife): void {

@@ -33,10 +33,11 @@ function say(machine: Machine, interrupt?: { readonly reason: string | null }, a
   if (held === undefined) throw new Error('nothing is held');
   const { at, halfStep } = held;
   machine.input({
-    type: 'consulted',
+    type: 'verdict',
+    on: 'boundary',
     at,
     halfStep,
-    word: interrupt === undefined ? { approve } : { interrupt, approve },
+    verdict: interrupt === undefined ? { approve } : { interrupt, approve },
   });
 }
 
@@ -53,7 +54,7 @@ describe('a message boundary with a listener', () => {
     const machine = gatedSession();
     machine.answer([text('I look.'), call('a', 'bash'), call('b', 'read_file')]);
     expect(machine.last).toEqual([
-      { type: 'consult', at: 'answer', halfStep: 1, notifiesListeners: true, asksApproval: false },
+      { type: 'consult', on: 'boundary', at: 'answer', halfStep: 1, notifiesListeners: true, asksApproval: false },
     ]);
     expect(machine.state.state).toBe('executing');
     expect(machine.events('tool.started')).toEqual([]);
@@ -74,7 +75,7 @@ describe('a message boundary with a listener', () => {
     machine.finish('b', 'second');
     expect(machine.effect('consult')).toBeUndefined();
     machine.finish('a', 'first');
-    expect(machine.last).toMatchObject([{ type: 'consult', at: 'results' }]);
+    expect(machine.last).toMatchObject([{ type: 'consult', on: 'boundary', at: 'results' }]);
     expect(boundaryMessages(machine.state)).toMatchObject([
       { role: 'tool', toolCallId: 'b', content: 'second' },
       { role: 'tool', toolCallId: 'a', content: 'first' },
@@ -112,10 +113,10 @@ describe('a message boundary with a listener', () => {
     machine.answer([call('a', 'bash')]);
     machine.input({ type: 'wake' });
     expect(machine.last).toEqual([]);
-    machine.input({ type: 'consulted', at: 'answer', halfStep: 7, word: { approve: [] } });
-    expect(machine.last).toEqual([{ type: 'stale', what: 'boundary' }]);
-    machine.input({ type: 'consulted', at: 'results', halfStep: 1, word: { approve: [] } });
-    expect(machine.last).toEqual([{ type: 'stale', what: 'boundary' }]);
+    machine.input({ type: 'verdict', on: 'boundary', at: 'answer', halfStep: 7, verdict: { approve: [] } });
+    expect(machine.last).toEqual([{ type: 'stale', what: 'verdict' }]);
+    machine.input({ type: 'verdict', on: 'boundary', at: 'results', halfStep: 1, verdict: { approve: [] } });
+    expect(machine.last).toEqual([{ type: 'stale', what: 'verdict' }]);
     expect(ran(machine)).toEqual([]);
   });
 
@@ -123,7 +124,7 @@ describe('a message boundary with a listener', () => {
     const machine = gatedSession();
     machine.answer([call('a', 'bash')]);
     const error = { name: 'ConfigError', code: 'config', message: 'a listener threw: no' } as const;
-    machine.input({ type: 'consulted', at: 'answer', halfStep: 1, error });
+    machine.input({ type: 'verdict', on: 'boundary', at: 'answer', halfStep: 1, verdict: { error } });
     expect(machine.seen.settled[0]?.receipt).toMatchObject({ status: 'failed', error });
     expect(machine.log).toEqual([
       'user_message go',
@@ -162,7 +163,7 @@ describe('a message boundary with a listener', () => {
     expect(reopened(machine).last).toEqual(machine.last);
     say(machine);
     machine.finish('a');
-    expect(reopened(machine).last).toMatchObject([{ type: 'consult', at: 'results' }]);
+    expect(reopened(machine).last).toMatchObject([{ type: 'consult', on: 'boundary', at: 'results' }]);
   });
 
   it('a session without listeners writes and publishes the same as before', () => {
@@ -245,7 +246,7 @@ describe('a run that a listener stops', () => {
     expect(ran(machine)).toEqual(['a']);
     expect(machine.state).toMatchObject({ state: 'executing', suspended: undefined, turn: { id: 2, entries: [] } });
     machine.finish('a');
-    expect(machine.last).toMatchObject([{ type: 'consult', at: 'results' }]);
+    expect(machine.last).toMatchObject([{ type: 'consult', on: 'boundary', at: 'results' }]);
   });
 
   it('a call that must not run is answered with the reason when the run resumes', () => {

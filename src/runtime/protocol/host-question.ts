@@ -1,0 +1,52 @@
+/** The question of a session as its host gets it: an effect names it, and the state of the session fills it. */
+import type { AssistantMessage, HistoryMessage } from '../../base/history-message.ts';
+import { historyMessages } from '../../session/history/history-form.ts';
+import { awaitsVerdict, boundaryMessages } from '../../session/rules/run-loop.ts';
+import type { Question } from '../../session/state/inputs.ts';
+import type { SessionState } from '../../session/state/state.ts';
+
+/** A call of a held answer. */
+export interface HeldCall {
+  readonly callId: string;
+  readonly name: string;
+  readonly input: unknown;
+}
+
+/** A question of a session thread. `on`: what is judged, as in `Question`. */
+export type HostQuestion = { readonly agent: string; readonly session: string } & (
+  | {
+      readonly on: 'boundary';
+      /** Passed to the listeners; empty when the listeners are not notified. */
+      readonly messages: readonly HistoryMessage[];
+      /** Shown to the approval predicate one by one; empty when the agent has no predicate. */
+      readonly calls: readonly HeldCall[];
+    }
+  | { readonly on: 'request'; readonly messages: readonly HistoryMessage[] }
+  | { readonly on: 'answer'; readonly message: AssistantMessage }
+);
+
+/** The question, for the session's present state; undefined when the session has moved past it and needs no verdict. */
+export function hostQuestion(state: SessionState, question: Question): HostQuestion | undefined {
+  if (!awaitsVerdict(state, question)) return undefined;
+  const of = { agent: state.agent ?? '', session: state.id };
+  switch (question.on) {
+    case 'boundary':
+      return {
+        ...of,
+        on: 'boundary',
+        messages: question.notifiesListeners ? boundaryMessages(state) : [],
+        calls: question.asksApproval ? heldCalls(state) : [],
+      };
+    case 'request':
+      return { ...of, on: 'request', messages: historyMessages(state) };
+    case 'answer':
+      return { ...of, on: 'answer', message: question.message };
+  }
+}
+
+function heldCalls(state: SessionState): readonly HeldCall[] {
+  return (state.held?.calls ?? []).flatMap(({ id, refused }) => {
+    const call = refused === undefined ? state.openCalls.get(id) : undefined;
+    return call === undefined ? [] : [{ callId: id, name: call.name, input: call.input }];
+  });
+}

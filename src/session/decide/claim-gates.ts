@@ -1,0 +1,225 @@
+/**
+ * The gates of a claim (contract §4.1, §4.2): each cause that keeps a wake-up from claiming a half-step, and the
+ * decision that takes its place. Pure.
+ *
+ * The order of the gates is the contract: the first one that decides ends the wake-up. Those that look at the session
+ * come first, because selecting the entries is only worth it once they have passed.
+ */
+import { type ErrorShape, errorShape, LimitError } from '../../base/errors.ts';
+import { budgetErrorShape, refuseTurn } from '../rules/budget.ts';
+import { hasActive, incomingTokens, mayStart, type Selection } from '../rules/mailbox.ts';
+import { promote } from '../rules/promotion.ts';
+import { isRefusedRequest } from '../rules/run-loop.ts';
+import { type Decision, NOTHING, WAKE } from '../state/decision.ts';
+import type { Environment } from '../state/inputs.ts';
+import type { MailboxEntry } from '../state/messages.ts';
+import type { RecordOf, SessionRecord } from '../state/records.ts';
+import type { SessionState } from '../state/state.ts';
+import { decideCompaction } from './compression.ts';
+import { decideEarlyNaming, decidePreparation } from './enrichment.ts';
+import { awaitSummary, decideMemory } from './memory.ts';
+import { rollbackRecords } from './rollback.ts';
+import { continueForUser, exitWithout, gatherResults } from './run-loop.ts';
+import { failureToParent } from './supervision.ts';
+
+/** The decision that takes the place of the claim; undefined: the gate is open. */
+type Exit = Decision | undefined;
+
+/** One gate: the rule it follows, and why it stands where it stands. */
+interface Gate<Subject extends readonly unknown[]> {
+  readonly rule: string;
+  readonly reason: string;
+  readonly gate: (...subject: Subject) => Exit;
+}
+
+/** Gates that look at the session. Neither list is frozen, for the same reason as `NO_RECORDS`. */
+export const SESSION_GATES: readonly Gate<[state: SessionState, environment: Environment]>[] = [
+  {
+    rule: 'R14, Z1',
+    reason: 'A summary that has ended is settled at any message boundary, also of a session that is paused or blocked.',
+    gate: (state, environment) => (remembers(environment) ? decideMemory(state, environment) : undefined),
+  },
+  {
+    rule: 'F35',
+    reason: 'A refused request blocked the session before rollback was on: its messages leave, and the block ends.',
+    gate: unblock,
+  },
+  {
+    rule: 'T1, T2, S7',
+    reason: 'The session is paused, blocked, held at a boundary, being prepared, or within a half-step or a round.',
+    gate: (state) => (mayStart(state) ? undefined : NOTHING),
+  },
+  {
+    rule: 'L1',
+    reason: 'The session is not admitted. Only a name is made early, because the parent waits for it.',
+    gate: (state, environment) => (environment.admits ? undefined : nameEarly(state, environment)),
+  },
+  {
+    rule: '§4.2 step 3',
+    reason:
+      'Background entries alone start no turn. This check is cheap, and most wake-ups of an idle session end here.',
+    gate: (state) => (state.state === 'idle' && !hasActive(state) ? NOTHING : undefined),
+  },
+  {
+    rule: 'Δ13',
+    reason: 'An entry that cannot be promoted is set aside before anything is selected: it must not stop the others.',
+    gate: setAside,
+  },
+  {
+    rule: 'history §4.2',
+    reason: 'A suspended run continues only for a message of the user, and its pending calls run first.',
+    gate: (state) => (state.suspended === undefined ? undefined : continueForUser(state)),
+  },
+  {
+    rule: 'history §10.1',
+    reason: 'A failed turn leaves the history when the next one starts: first the edit, then the claim over the rest.',
+    gate: rollBack,
+  },
+];
+
+/** Gates that look at the entries the half-step would promote. */
+export const SELECTION_GATES: readonly Gate<[state: SessionState, selection: Selection, environment: Environment]>[] = [
+  {
+    rule: 'history §4.2',
+    reason: 'Listeners get the results of a round before the model, and may stop the run with them.',
+    gate: gather,
+  },
+  {
+    rule: 'Δ32',
+    reason: 'A child that has marked its goal makes no further model call. The limits below do not fail its turn.',
+    gate: (state, selection, environment) =>
+      state.turn?.marked === true ? closeRound(state, selection, environment, 'completed') : undefined,
+  },
+  {
+    rule: 'Δ45, Δ3',
+    reason: 'The turn has made as many model calls as the agent may.',
+    gate: limitRounds,
+  },
+  {
+    rule: 'budget',
+    reason: 'The tokens of the session, or of one above it, are used up: no enricher or summary may add to them.',
+    gate: limitTokens,
+  },
+  {
+    rule: 'Δ5, E1',
+    reason: "A user's turn is prepared before it is claimed: what the enrichers find belongs to its first request.",
+    gate: prepare,
+  },
+  {
+    rule: 'Δ20, K1',
+    reason: 'A compression that is due takes the place of the half-step, and the half-step follows it.',
+    gate: (state, selection, environment) =>
+      environment.agent.compression === undefined ? undefined : decideCompaction(state, selection, environment),
+  },
+  {
+    rule: 'Z1',
+    reason: 'The request would exceed the budget, so it waits for the summary of what leaves the window.',
+    gate: (state, selection, environment) =>
+      remembers(environment) ? awaitSummary(state, incomingTokens(selection), environment) : undefined,
+  },
+];
+
+function remembers({ agent }: Environment): boolean {
+  return agent.enrichers?.mneme !== undefined;
+}
+
+function unblock(state: SessionState, environment: Environment): Exit {
+  if (!environment.settings.recovery.rollbackFailed || !isRefusedRequest(state.blocked) || !hasActive(state)) {
+    return undefined;
+  }
+  const rolledBack = rollbackRecords(state, environment);
+  return rolledBack.length === 0 ? undefined : { records: [...rolledBack, { type: 'resumed' }], effects: [WAKE] };
+}
+
+function nameEarly(state: SessionState, environment: Environment): Decision {
+  return state.unnamed ? decideEarlyNaming(state, environment) : NOTHING;
+}
+
+function setAside(state: SessionState): Exit {
+  const poisoned = poisonedEntries(state);
+  if (poisoned === undefined) return undefined;
+  const exit = exitWithout(
+    state,
+    poisoned.map(({ id }) => id),
+  );
+  return { records: [...poisoned, ...exit.records], effects: [...exit.effects, WAKE] };
+}
+
+function poisonedEntries(state: SessionState): readonly RecordOf<'poisoned'>[] | undefined {
+  let records: RecordOf<'poisoned'>[] | undefined;
+  for (const entry of state.mailbox) {
+    const error = promotionError(entry);
+    if (error === undefined) continue;
+    records ??= [];
+    records.push({ type: 'poisoned', id: entry.id, error });
+  }
+  return records;
+}
+
+function promotionError(entry: MailboxEntry): ErrorShape | undefined {
+  // Only provenance can make a promotion fail. Users' messages and tool results were checked when they were accepted.
+  if (entry.type === 'user_message' || (entry.type === 'tool_response' && entry.toolUseId !== undefined))
+    return undefined;
+  try {
+    // The content does not affect whether a promotion fails, and may be only in the log.
+    promote([{ ...entry, content: '' }]);
+    return undefined;
+  } catch (error) {
+    return errorShape(error);
+  }
+}
+
+function rollBack(state: SessionState, environment: Environment): Exit {
+  if (state.failure === undefined || state.state !== 'idle') return undefined;
+  if (!environment.settings.recovery.rollbackFailed) return undefined;
+  const rolledBack = rollbackRecords(state, environment);
+  return rolledBack.length === 0 ? undefined : { records: rolledBack, effects: [WAKE] };
+}
+
+function gather(state: SessionState, selection: Selection, { isGated }: Environment): Exit {
+  const isBoundary = isGated === true && state.state === 'executing' && selection.responses.length > 0;
+  return isBoundary ? gatherResults(selection) : undefined;
+}
+
+function limitRounds(state: SessionState, selection: Selection, environment: Environment): Exit {
+  const { turn } = state;
+  const { toolRounds } = environment.agent;
+  if (turn === undefined || turn.halfSteps < toolRounds) return undefined;
+  const error = new LimitError(`the turn reached ${toolRounds} model calls (toolRounds)`, {
+    data: { limit: 'toolRounds', value: turn.halfSteps },
+  });
+  return closeRound(state, selection, environment, 'limit', errorShape(error));
+}
+
+function limitTokens(state: SessionState, selection: Selection, environment: Environment): Exit {
+  const spent = state.budget === undefined ? undefined : budgetErrorShape(state, environment);
+  if (spent === undefined) return undefined;
+  if (state.turn === undefined) return refuseTurn(state, selection, spent);
+  return closeRound(state, selection, environment, 'limit', spent);
+}
+
+function prepare(state: SessionState, selection: Selection, { agent }: Environment): Exit {
+  if (agent.enrichers === undefined || state.state !== 'idle') return undefined;
+  return decidePreparation(state, selection, agent.enrichers);
+}
+
+/** Promotes the round's responses and goes idle without a model call. Other waiting entries get a separate turn. */
+function closeRound(
+  state: SessionState,
+  selection: Selection,
+  environment: Environment,
+  reason: 'completed' | 'limit',
+  error?: ErrorShape,
+): Decision {
+  const records: SessionRecord[] = [];
+  if (error !== undefined) records.push({ type: 'noted', content: `The turn was stopped: ${error.message}` });
+  records.push({
+    type: 'closed',
+    entries: selection.responses.map((entry) => entry.id),
+    reason,
+    ...(error === undefined ? {} : { error }),
+  });
+  if (error === undefined) return { records, effects: [WAKE] };
+  const told = failureToParent(state, error, environment);
+  return { records: [...records, ...told.records], effects: told.effects };
+}

@@ -1,0 +1,103 @@
+/**
+ * Verdicts of an embedder's functions: of listeners and approval predicates at a message boundary, of guardrails before
+ * a model call and after its answer. They run outside; each is asked with the effect `consult`, and answers with this
+ * input. An answer is stored only after its guardrails have passed it. If a crash loses it, no caller has seen it, and
+ * the call is repeated. Pure.
+ *
+ * A person's decision about a call is not one of them (`approval.ts`).
+ */
+import { type ErrorShape, errorShape, TurnFailedError } from '../../base/errors.ts';
+import type { AssistantMessage, HistoryMessage } from '../../base/history-message.ts';
+import { isRecord } from '../../base/json.ts';
+import { isThought, type Usage } from '../../base/messages.ts';
+import { loggedForm } from '../history/logged-form.ts';
+import { callOrEvaluate } from '../rules/call-effect.ts';
+import { replaceHistory } from '../rules/replace-history.ts';
+import { awaitsVerdict } from '../rules/run-loop.ts';
+import { type Decision, NO_RECORDS } from '../state/decision.ts';
+import type { AnsweredInput, Environment, GuardVerdict, Input } from '../state/inputs.ts';
+import type { SessionRecord } from '../state/records.ts';
+import type { SessionState } from '../state/state.ts';
+import { failureDecision } from './answer.ts';
+import { decideBoundary } from './run-loop.ts';
+import { failureToParent } from './supervision.ts';
+
+/** A verdict has arrived. One on a boundary, a request or an answer that is over is dropped. */
+export function decideVerdict(
+  state: SessionState,
+  input: Extract<Input, { type: 'verdict' }>,
+  environment: Environment,
+): Decision {
+  if (!awaitsVerdict(state, input)) return { records: [], effects: [{ type: 'stale', what: 'verdict' }] };
+  if (input.on === 'boundary') return decideBoundary(state, environment, input.verdict);
+  // A guardrail that threw fails the half-step as a failed model call would.
+  if ('error' in input.verdict) return failureDecision(state, input.verdict.error, environment);
+  return input.on === 'request'
+    ? judgeRequest(state, input.halfStep, input.verdict, environment)
+    : judgeAnswer(state, input.answer, input.verdict, environment);
+}
+
+/** The changes of the guardrails before the call are one edit, and the call follows it, in the epoch it opened. */
+function judgeRequest(
+  state: SessionState,
+  halfStep: number,
+  verdict: GuardVerdict<readonly HistoryMessage[]>,
+  environment: Environment,
+): Decision {
+  if (verdict.type === 'block') return block(state, { phase: 'before', reason: verdict.reason }, environment);
+  if (verdict.type === 'pass') {
+    return { records: NO_RECORDS, effects: [callOrEvaluate(state, environment, halfStep, state.epoch)] };
+  }
+  const edited = replaceHistory(state, verdict.value, 'guardrail', environment.now);
+  const passed: Input = { type: 'verdict', on: 'request', halfStep, verdict: { type: 'pass' } };
+  return {
+    records: edited === undefined ? NO_RECORDS : [edited],
+    effects: [{ type: 'again', input: passed }],
+  };
+}
+
+/** The answer continues as it came from the model, or as the guardrails changed it. */
+function judgeAnswer(
+  state: SessionState,
+  answer: AnsweredInput,
+  verdict: GuardVerdict<AssistantMessage>,
+  environment: Environment,
+): Decision {
+  if (verdict.type === 'block') {
+    return block(state, { phase: 'after', reason: verdict.reason, usage: answer.usage }, environment);
+  }
+  const passed: Input = { ...answer, isGuarded: true };
+  if (verdict.type === 'pass') return { records: [], effects: [{ type: 'again', input: passed }] };
+  const { blocks: _blocks, ...message } = verdict.value;
+  const [first] = loggedForm(message as HistoryMessage);
+  // The model's own thoughts stay with the rest of its answer: the model may require them (R20).
+  const answered: readonly unknown[] = Array.isArray(answer.content) ? answer.content : [];
+  const thoughts = answered.filter((block) => isRecord(block) && isThought(block));
+  const content = [...thoughts, ...(first.blocks ?? [])];
+  return { records: [], effects: [{ type: 'again', input: { ...passed, content } }] };
+}
+
+function block(
+  state: SessionState,
+  what: { readonly phase: 'before' | 'after'; readonly reason: string; readonly usage?: Usage },
+  environment: Environment,
+): Decision {
+  const error = blockError(what.phase, what.reason);
+  const blocked: SessionRecord = {
+    type: 'blocked',
+    halfStep: state.current?.halfStep ?? 0,
+    error,
+    ...(what.usage === undefined ? {} : { usage: what.usage }),
+  };
+  const told = failureToParent(state, error, environment);
+  return { records: [blocked, ...told.records], effects: told.effects };
+}
+
+function blockError(phase: 'before' | 'after', reason: string): ErrorShape {
+  const what = phase === 'before' ? 'request' : 'reply';
+  return errorShape(
+    new TurnFailedError(`a guardrail blocked the ${what}: ${reason}`, {
+      data: { reason: 'guardrail', phase, detail: reason },
+    }),
+  );
+}
