@@ -3,11 +3,12 @@
  * alone.
  */
 import { afterEach, expect, test } from 'vitest';
+import { systemClock } from '../../../src/base/clock.ts';
 import { agent } from '../../../src/index.ts';
 import { MemoryStore } from '../../../src/journal/memory-journal.ts';
 import type { ModelProvider } from '../../../src/models/provider.ts';
 import { scripted } from '../../../src/testing/scripted.ts';
-import { deferred, failure } from '../../support/runtime-kit.ts';
+import { failure } from '../../support/runtime-kit.ts';
 import { copyStore, openShard, type ShardOptions, type TestShard } from '../../support/shard-kit.ts';
 
 const shards: TestShard[] = [];
@@ -16,20 +17,20 @@ afterEach(async () => {
 });
 
 function opened(options: Pick<ShardOptions, 'store' | 'isolated' | 'provider'>): TestShard {
-  const shard = openShard({ agents: [agent({ name: 'a' })], ...options });
+  const shard = openShard({ agents: [agent({ name: 'a' })], clock: systemClock, ...options });
   shards.push(shard);
   return shard;
 }
 
 const provider = scripted(() => 'Done.') as ModelProvider;
+const silent = scripted(() => new Promise<never>(() => undefined)) as ModelProvider;
 const send = (session: string, content: string) => ({ session, agent: 'a', content });
 const contents = async (shard: TestShard, session: string): Promise<readonly unknown[]> =>
   (await shard.call('session.messages', { session })).map(({ content }) => content);
 
 test('N1: an isolated session is blocked with the reason and is not read, others work; resume() continues what was interrupted', async () => {
   const store = new MemoryStore();
-  const late = deferred<string>();
-  const first = opened({ store, provider: scripted(() => late.promise) as ModelProvider });
+  const first = opened({ store, provider: silent });
   const sent = await first.call('session.send', send('large', 'Hi'));
   const key = store.keys.get('large');
   if (key === undefined) throw new Error('the session has no key');
@@ -47,5 +48,4 @@ test('N1: an isolated session is blocked with the reason and is not read, others
   expect((await shard.call('session.state', { session: 'large' })).blocked).toBeUndefined();
   await shard.call('receipt.wait', { session: 'large', ...sent, until: 'settled' });
   expect(await contents(shard, 'large')).toEqual(['Hi', 'Done.']);
-  late.resolve('Too late.');
 });

@@ -10,13 +10,16 @@ import type { ModelProvider } from '../../../src/models/provider.ts';
 import { isStored } from '../../../src/session/rules/waiting-content.ts';
 import { scripted } from '../../../src/testing/scripted.ts';
 import { heapBytes } from '../../support/heap.ts';
-import { deferred, eventually } from '../../support/runtime-kit.ts';
+import { type Deferred, deferred, eventually } from '../../support/runtime-kit.ts';
 import { copyStore, openShard, type ShardOptions, type TestShard } from '../../support/shard-kit.ts';
 
 const MEGABYTE = 1024 * 1024;
 const ROOM = 64 * MEGABYTE;
 const shards: TestShard[] = [];
+/** Disks that hold what is written until they are released, or the test has ended. */
+const disks: Deferred<void>[] = [];
 afterEach(async () => {
+  for (const disk of disks.splice(0)) disk.resolve();
   await Promise.allSettled(shards.splice(0).map((shard) => shard.close()));
 });
 
@@ -54,6 +57,7 @@ test('what waits is in memory below 1 KiB, and from there on in the log alone, a
 test('while a slow disk keeps large messages waiting for their flush, none of them is on the heap', async () => {
   const messages = 32;
   const disk = deferred();
+  disks.push(disk);
   const shard = opened(new MemoryStore(), async ({ commit }) => {
     await disk.promise;
     commit();
