@@ -72,13 +72,19 @@ describe('large messages', () => {
 
 test('F63: bodies count until they were used; one beyond the bound is read to its end, refused, and taken when there is room', async () => {
   const held = deferred<Response>();
+  const count = SERVER_BODIES_BYTES_MAX / SERVER_BODY_BYTES_MAX;
+  let uses = 0;
+  const useLarge = (): Promise<Response> => {
+    uses += 1;
+    return uses > count ? Promise.resolve(new Response()) : held.promise;
+  };
   const large = (bytes: number): Promise<Response> => {
     const request = new Request('http://localhost/', { method: 'POST', body: new Uint8Array(bytes), ...json });
-    return withBody(request, { schema: z.unknown(), use: () => new Response(), useLarge: () => held.promise });
+    return withBody(request, { schema: z.unknown(), use: () => new Response(), useLarge });
   };
-  const used = Array.from({ length: SERVER_BODIES_BYTES_MAX / SERVER_BODY_BYTES_MAX }, () =>
-    large(SERVER_BODY_BYTES_MAX),
-  );
+  const used = Array.from({ length: count }, () => large(SERVER_BODY_BYTES_MAX));
+  // None is being read any more, and all of them are held.
+  await eventually(() => uses === count);
   const refused = await failure(large(SERVER_BODY_BYTES_MAX));
   expect(refused).toMatchObject({ code: 'limit', retryable: true, data: { limit: 'bodies' } });
   held.resolve(new Response());
