@@ -17,7 +17,7 @@ import type { ToolPool } from '../src/tools/pool.ts';
 import type { ToolOutcome } from '../src/tools/tool.ts';
 import { toolTruncationReason } from '../src/tools/truncation.ts';
 import type { SessionAgent } from './agent-catalog.ts';
-import type { Shelf } from './result-shelf.ts';
+import type { ResultShortener } from './result-store.ts';
 import { runtimeToolInput } from './runtime-tools.ts';
 
 /** A call to start. */
@@ -29,7 +29,7 @@ export interface ToolRunnerHost {
   progress(sessionId: string, callId: string, data: unknown): void;
   readonly settings: Settings;
   readonly limits: Limits;
-  readonly shelf: Shelf;
+  readonly resultStore: ResultShortener;
 }
 
 interface RunOut {
@@ -157,8 +157,8 @@ export class ToolRunner {
   finished(id: number, outcome: ToolOutcome): void {
     const run = this.#byId.get(id);
     if (run === undefined) return;
-    const { settings, limits, shelf } = this.#host;
-    const content = shelf.shorten(outcome.content, {
+    const { settings, limits, resultStore } = this.#host;
+    const content = resultStore.shorten(outcome.content, {
       charactersMax: run.truncate ? settings.tools.maxToolResponseChars : Number.POSITIVE_INFINITY,
       bytesMax: limits.toolResultBytes,
       reason: toolTruncationReason(run.toolName),

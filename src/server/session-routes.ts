@@ -17,7 +17,7 @@ import {
   viewMode,
   wholeNumber,
 } from './query-parts.ts';
-import { given, json, jsonInTurn, type Route, type RouteAnswer, route } from './route.ts';
+import { given, json, jsonInTick, type Route, type RouteAnswer, route } from './route.ts';
 
 const place = wholeNumber.describe('The next of the page before');
 const UNKNOWN: RouteAnswer = problemAnswer(404, 'There is no such session');
@@ -212,7 +212,7 @@ const viewport = route({
     const session = runtime.session(await known(runtime, part('id')));
     return pages.run(async () => {
       const { items: messages, next } = await session.page('viewport', pageOf(query));
-      return jsonInTurn({ messages, ...given({ next: numberOf(next) }) });
+      return jsonInTick({ messages, ...given({ next: numberOf(next) }) });
     });
   },
 });
@@ -235,7 +235,7 @@ const request = route({
       const asked = { ...pageOf(query), limit: query.limit === undefined ? SERVER_PAGE_MAX : sizeOf(query.limit) };
       const { items: messages, next, head, violations = [] } = await session.page('request', asked);
       const context = query.mode === 'debug' && head !== undefined ? debugContext(head) : undefined;
-      return jsonInTurn({ ...head, messages, violations, ...given({ context, next: numberOf(next) }) });
+      return jsonInTick({ ...head, messages, violations, ...given({ context, next: numberOf(next) }) });
     });
   },
 });

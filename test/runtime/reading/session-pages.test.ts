@@ -8,7 +8,7 @@ import type { PageKind, Session } from '../../../src/index.ts';
 import type { Journal } from '../../../src/journal/journal.ts';
 import { openMemoryJournal } from '../../../src/journal/memory-journal.ts';
 import { messagePage, pendingPage } from '../../../src/runtime/reading/session-pages.ts';
-import { encodeTurn } from '../../../src/session/state/records.ts';
+import { encodeTransition } from '../../../src/session/state/records.ts';
 import { emptyState } from '../../../src/session/state/state.ts';
 import { scripted } from '../../../src/testing/scripted.ts';
 import { heapBytes } from '../../support/heap.ts';
@@ -94,7 +94,7 @@ test('a page of old messages holds what fits into it while the log is read, howe
   for (let index = 0; index < messages; index += 1) {
     machine.send(`${index} ${'x'.repeat(MEGABYTE)}`);
     machine.answer('done');
-    for (const turn of machine.turns.splice(0)) written.append([{ key, data: encodeTurn(turn) }]);
+    for (const turn of machine.turns.splice(0)) written.append([{ key, data: encodeTransition(turn) }]);
   }
   // All of them have left the window.
   const state = { ...emptyState('s'), floor: 2 * messages + 1 };

@@ -7,7 +7,7 @@ import { STORED_CONTENT_BYTES_MIN } from '../../../src/base/bounds.ts';
 import { openMemoryJournal } from '../../../src/journal/memory-journal.ts';
 import { foldLog, readActor } from '../../../src/runtime/reading/session-reader.ts';
 import { isStored } from '../../../src/session/rules/waiting-content.ts';
-import { encodeTurn } from '../../../src/session/state/records.ts';
+import { encodeTransition } from '../../../src/session/state/records.ts';
 import { emptyState } from '../../../src/session/state/state.ts';
 import { Machine, makeWorld } from '../../support/session-kit.ts';
 
@@ -20,7 +20,7 @@ function waitingLog() {
   for (let n = 0; n < MESSAGES; n += 1) machine.send(`${n} ${'x'.repeat(STORED_CONTENT_BYTES_MIN)}`);
   const journal = openMemoryJournal();
   const key = journal.intern('s');
-  for (const turn of machine.turns) journal.append([{ key, data: encodeTurn(turn) }]);
+  for (const turn of machine.turns) journal.append([{ key, data: encodeTransition(turn) }]);
   return { journal, key };
 }
 

@@ -2,13 +2,13 @@
 import { expect, test } from 'vitest';
 import { SessionActor } from '../../../actors/session-actor.ts';
 import { BYTES_PER_TOKEN } from '../../../src/base/bounds.ts';
-import { LiveSessions } from '../../../src/runtime/shard/live-sessions.ts';
+import { Admission } from '../../../src/runtime/shard/admission.ts';
 import { emptyState } from '../../../src/session/state/state.ts';
 
 /** Room for ten tokens. */
 function admission() {
   const started: string[] = [];
-  const live = new LiveSessions({ liveSessions: 100, liveBytes: 10 * BYTES_PER_TOKEN }, (id) => void started.push(id));
+  const live = new Admission({ liveSessions: 100, liveBytes: 10 * BYTES_PER_TOKEN }, (id) => void started.push(id));
   return { live, started };
 }
 
@@ -21,18 +21,18 @@ test('L3: a conversation counts with the size it has grown to, and only while it
   const { live } = admission();
   const actor = working('a', 4);
   live.note(actor, true, false);
-  expect(live.hasPlace).toBe(true);
+  expect(live.hasRoom).toBe(true);
   actor.state.tokens = 10;
   live.note(actor, true, false);
-  expect(live.hasPlace).toBe(false);
+  expect(live.hasRoom).toBe(false);
   actor.state.tokens = 9;
   live.note(actor, true, false);
-  expect(live.hasPlace).toBe(true);
+  expect(live.hasRoom).toBe(true);
   live.note(working('b', 1), true, false);
-  expect(live.hasPlace).toBe(false);
+  expect(live.hasRoom).toBe(false);
   actor.state.state = 'idle';
   live.note(actor, true, false);
-  expect(live.hasPlace).toBe(true);
+  expect(live.hasRoom).toBe(true);
   expect(live.size).toBe(1);
 });
 

@@ -6,7 +6,7 @@ import { afterEach, expect, test } from 'vitest';
 import { agent } from '../../../src/index.ts';
 import { MemoryStore } from '../../../src/journal/memory-journal.ts';
 import type { ModelProvider } from '../../../src/models/provider.ts';
-import { SessionInHand } from '../../../src/runtime/shard/session-in-hand.ts';
+import { SessionAtWork } from '../../../src/runtime/shard/session-at-work.ts';
 import { scripted } from '../../../src/testing/scripted.ts';
 import { openShard, type TestShard } from '../../support/shard-kit.ts';
 
@@ -16,15 +16,15 @@ afterEach(async () => {
 });
 
 test('a session is in hand during its transitions, and none is afterwards', async () => {
-  const inHand = new SessionInHand();
+  const sessionAtWork = new SessionAtWork();
   const store = new MemoryStore();
   const inTransitions = new Set<number>();
   shard = openShard({
     store,
-    inHand,
+    sessionAtWork,
     agents: [agent({ name: 'a' })],
     random: () => {
-      inTransitions.add(inHand.key);
+      inTransitions.add(sessionAtWork.key);
       return 0;
     },
     provider: scripted(() => 'Done.') as ModelProvider,
@@ -35,16 +35,16 @@ test('a session is in hand during its transitions, and none is afterwards', asyn
   }
   const keys = ['s', 't'].map((session) => store.keys.get(session));
   expect([...inTransitions]).toEqual(keys);
-  expect(inHand.key).toBe(0);
+  expect(sessionAtWork.key).toBe(0);
 });
 
 test('work within work names its own session, and the outer one is named again, also after a throw', () => {
-  const inHand = new SessionInHand();
-  const host = new SessionInHand(inHand.memory);
+  const sessionAtWork = new SessionAtWork();
+  const host = new SessionAtWork(sessionAtWork.memory);
   const seen: number[] = [];
-  inHand.during(1, () => {
+  sessionAtWork.during(1, () => {
     expect(() =>
-      inHand.during(2, () => {
+      sessionAtWork.during(2, () => {
         seen.push(host.key);
         throw new Error('failed');
       }),
