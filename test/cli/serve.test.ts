@@ -1,6 +1,7 @@
 /** Goal: `troupe serve` serves a directory until it is stopped, and refuses invalid options. Run in place. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { expect, test } from 'vitest';
 import { runCommandLine } from '../../src/cli/command-line.ts';
 import { eventually } from '../support/runtime-kit.ts';
@@ -28,6 +29,52 @@ test('serves, prints its address, and stops at a signal', async () => {
   expect(await ended).toBe(0);
   expect(surroundings.handlers()).toBe(0);
   await expect(fetch(`${url}/healthz`)).rejects.toThrow();
+});
+
+test('SIGTERM drains: nothing new is taken, reads are answered, and what was taken before is answered before the end', async () => {
+  const directory = await emptyDirectory();
+  const agents = new URL('../../src/index.ts', import.meta.url).href;
+  const testing = new URL('../../src/testing/scripted.ts', import.meta.url).href;
+  const path = join(directory, 'agents.mjs');
+  await writeFile(
+    path,
+    `import { agent } from ${JSON.stringify(agents)};
+     import { scripted } from ${JSON.stringify(testing)};
+     let isAsked;
+     let answer;
+     export const asked = new Promise((resolve) => { isAsked = resolve; });
+     const first = new Promise((resolve) => { answer = resolve; });
+     export const answerFirst = () => answer('First.');
+     const provider = scripted((_request, { call }) => {
+       isAsked();
+       return call === 0 ? first : 'Second.';
+     });
+     export default { agents: [agent({ name: 'clerk' })], provider };`,
+  );
+  const { asked, answerFirst } = (await import(pathToFileURL(path).href)) as {
+    readonly asked: Promise<void>;
+    readonly answerFirst: () => void;
+  };
+  const surroundings = testSurroundings(directory);
+  const ended = runCommandLine(['serve', 'data', '--port', '0', '--json', '--agents', path], surroundings);
+  await eventually(() => surroundings.stdout.text().includes('\n'));
+  const { url } = JSON.parse(surroundings.stdout.text()) as { readonly url: string };
+  const post = (content: string): Promise<Response> =>
+    fetch(`${url}/sessions/s/messages`, {
+      method: 'POST',
+      body: JSON.stringify({ content, deliver: 'turn' }),
+      headers: { 'content-type': 'application/json' },
+    });
+  for (const content of ['one', 'two']) expect((await post(content)).status).toBe(202);
+  await asked;
+  const waiting = fetch(`${url}/sessions/s/receipts/2?wait=answer`);
+  surroundings.signal('SIGTERM');
+  expect((await fetch(`${url}/readyz`)).status).toBe(503);
+  expect((await post('three')).status).toBe(503);
+  expect((await fetch(`${url}/sessions/s/messages`)).status).toBe(200);
+  answerFirst();
+  expect(await (await waiting).json()).toMatchObject({ status: 'answered', answer: 'Second.' });
+  expect(await ended).toBe(0);
 });
 
 test('the agents of a module; a token from the environment, which is not shown', async () => {

@@ -6,8 +6,6 @@
  *
  * `TROUPE_ENDLESS_TURNS` (default 400) sets its length; `TROUPE_ENDLESS_REPORT=1` prints the measurements.
  */
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
 import { BYTES_PER_TOKEN, PHANTOM_CALL_TOKENS } from '../../src/base/bounds.ts';
 import type { ContentBlock } from '../../src/base/messages.ts';
@@ -17,6 +15,7 @@ import type { ModelRequest } from '../../src/models/provider.ts';
 import type { Reply, ScriptedToolUse } from '../../src/models/script/script.ts';
 import { scripted } from '../../src/testing/index.ts';
 import { tool } from '../../src/tools/tool.ts';
+import { heapBytes } from '../support/heap.ts';
 import { history, runtimeKit } from '../support/runtime-kit.ts';
 
 const kit = runtimeKit();
@@ -157,13 +156,6 @@ function summariesFor(turns: number): number {
     leave(0);
   }
   return summaries;
-}
-
-function heapBytes(): number {
-  setFlagsFromString('--expose-gc');
-  const collect: unknown = runInNewContext('gc');
-  if (typeof collect === 'function') for (let round = 0; round < 3; round += 1) collect();
-  return process.memoryUsage().heapUsed;
 }
 
 test(

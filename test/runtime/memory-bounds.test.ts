@@ -111,6 +111,8 @@ describe('working conversations', () => {
     // Lists are right although four of them are not in memory.
     expect((await again.sessions.list({ state: 'awaiting' })).map(({ id }) => id)).toEqual(ids);
     expect(again.metrics().sessionsLive).toBe(2);
+    // The others were read to learn their size, and are not held.
+    expect(again.metrics().sessionsHot).toBe(2);
     expect(second.calls).toHaveLength(2);
     call.answer('one');
     other.answer('two');

@@ -3,10 +3,12 @@
  * off by name. A draining server says that it drains. Method: sockets of many loopback addresses, each of which may
  * hold few connections.
  */
-import { Agent, type IncomingMessage, request } from 'node:http';
+import { channel } from 'node:diagnostics_channel';
+import { Agent, type IncomingMessage, request, type Server } from 'node:http';
 import { connect, type Socket } from 'node:net';
-import { afterEach, describe, expect, test } from 'vitest';
-import { SERVER_HEALTH_CONNECTIONS_MAX } from '../../src/base/bounds.ts';
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import { SERVER_HEALTH_CONNECTIONS_MAX, SERVER_REQUEST_MS_MAX } from '../../src/base/bounds.ts';
+import { ANSWERS, BODIES } from '../../src/server/loop-budget.ts';
 import { readEvents } from '../support/event-reader.ts';
 import { eventually, gatedModel } from '../support/runtime-kit.ts';
 import { serverKit } from './support.ts';
@@ -15,6 +17,7 @@ const kit = serverKit();
 const sockets: Socket[] = [];
 afterEach(() => {
   for (const socket of sockets.splice(0)) socket.destroy();
+  vi.restoreAllMocks();
 });
 
 async function hold(url: string, localAddress = '127.0.0.1'): Promise<Socket> {
@@ -58,6 +61,20 @@ function saidBy(socket: Socket): Promise<string> {
     });
     socket.once('close', () => resolve(text));
   });
+}
+
+/** The `node:http` server behind an address. */
+async function serverAt(url: string): Promise<Server> {
+  const started = channel('http.server.request.start');
+  let found: Server | undefined;
+  const listener = (message: unknown): void => {
+    found = (message as { readonly server: Server }).server;
+  };
+  started.subscribe(listener);
+  await ask(`${url}/healthz`);
+  started.unsubscribe(listener);
+  if (found === undefined) throw new Error('the request reached no server');
+  return found;
 }
 
 describe('connections', () => {
@@ -104,6 +121,26 @@ describe('connections', () => {
     const late = await hold(url);
     late.write('GET /info HTTP/1.1\r\n');
     expect(await saidBy(late)).toMatch(/^HTTP\/1.1 408 .*"code":"request_timeout"/s);
+  });
+
+  test('a body that does not come is cut off by name, after seconds', async () => {
+    const { url } = await kit.serve();
+    const server = await serverAt(url);
+    expect(server.requestTimeout).toBe(SERVER_REQUEST_MS_MAX);
+    expect(SERVER_REQUEST_MS_MAX).toBeLessThanOrEqual(30_000);
+    // The check for late requests reads it each second.
+    server.requestTimeout = 1;
+    const late = await hold(url);
+    late.write('POST /sessions/s/messages HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n');
+    late.write('content-length: 100\r\n\r\n{"content":');
+    expect(await saidBy(late)).toMatch(/^HTTP\/1.1 408 .*"code":"request_timeout"/s);
+  });
+
+  test('B4 of the loop budget: each accepted connection takes its tick, from answers and from bodies', async () => {
+    const yields = [ANSWERS, BODIES].map((budget) => vi.spyOn(budget, 'yieldTick'));
+    const { url } = await kit.serve();
+    for (let index = 0; index < 3; index += 1) expect((await ask(`${url}/healthz`)).status).toBe(200);
+    expect(yields.map(({ mock }) => mock.calls.length)).toEqual([3, 3]);
   });
 });
 

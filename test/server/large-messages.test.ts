@@ -6,8 +6,9 @@
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { z } from 'zod';
 import { LOOP_PIECE_BYTES_MIN, SERVER_BODIES_BYTES_MAX, SERVER_BODY_BYTES_MAX } from '../../src/base/bounds.ts';
+import { BODIES } from '../../src/server/loop-budget.ts';
 import { withBody } from '../../src/server/request-body.ts';
-import { deferred, failure } from '../support/runtime-kit.ts';
+import { deferred, eventually, failure } from '../support/runtime-kit.ts';
 import { serverKit } from './support.ts';
 
 const kit = serverKit();
@@ -72,16 +73,58 @@ describe('large messages', () => {
 
 test('F63: bodies count until they were used; one beyond the bound is read to its end, refused, and taken when there is room', async () => {
   const held = deferred<Response>();
+  const count = SERVER_BODIES_BYTES_MAX / SERVER_BODY_BYTES_MAX;
+  let uses = 0;
+  const useLarge = (): Promise<Response> => {
+    uses += 1;
+    return uses > count ? Promise.resolve(new Response()) : held.promise;
+  };
   const large = (bytes: number): Promise<Response> => {
     const request = new Request('http://localhost/', { method: 'POST', body: new Uint8Array(bytes), ...json });
-    return withBody(request, { schema: z.unknown(), use: () => new Response(), useLarge: () => held.promise });
+    return withBody(request, { schema: z.unknown(), use: () => new Response(), useLarge });
   };
-  const used = Array.from({ length: SERVER_BODIES_BYTES_MAX / SERVER_BODY_BYTES_MAX }, () =>
-    large(SERVER_BODY_BYTES_MAX),
-  );
+  const used = Array.from({ length: count }, () => large(SERVER_BODY_BYTES_MAX));
+  // None is being read any more, and all of them are held.
+  await eventually(() => uses === count);
   const refused = await failure(large(SERVER_BODY_BYTES_MAX));
   expect(refused).toMatchObject({ code: 'limit', retryable: true, data: { limit: 'bodies' } });
   held.resolve(new Response());
   await Promise.all(used);
   expect((await large(SERVER_BODY_BYTES_MAX)).status).toBe(200);
+});
+
+test('a large piece of a body is followed by the next one, and a large body by its use, in a tick that has room', async () => {
+  const [piece, whole] = [deferred(), deferred()];
+  const take = vi.spyOn(BODIES, 'take').mockReturnValueOnce(piece.promise).mockReturnValueOnce(whole.promise);
+  let pulls = 0;
+  let uses = 0;
+  const pieces = [new Uint8Array(LOOP_PIECE_BYTES_MIN), new Uint8Array(100)];
+  const body = new ReadableStream<Uint8Array>(
+    {
+      pull(controller) {
+        const next = pieces[pulls];
+        pulls += 1;
+        if (next === undefined) controller.close();
+        else controller.enqueue(next);
+      },
+    },
+    { highWaterMark: 0 },
+  );
+  const request = new Request('http://localhost/', { method: 'POST', body, duplex: 'half', ...json });
+  const answer = withBody(request, {
+    schema: z.unknown(),
+    use: () => new Response(),
+    useLarge: async () => {
+      uses += 1;
+      return new Response();
+    },
+  });
+  await eventually(() => pulls > 0);
+  expect([pulls, uses, take.mock.calls]).toEqual([1, 0, [[LOOP_PIECE_BYTES_MIN]]]);
+  piece.resolve();
+  await eventually(() => pulls > 1);
+  expect([pulls, uses, take.mock.calls.slice(1)]).toEqual([3, 0, [[LOOP_PIECE_BYTES_MIN + 100]]]);
+  whole.resolve();
+  expect((await answer).status).toBe(200);
+  expect([uses, take.mock.calls.length]).toEqual([1, 2]);
 });

@@ -132,6 +132,38 @@ describe('conversation', () => {
     expect(pages).toBe(7);
   });
 
+  test('pages of log, viewport, request and mailbox end where their bytes do, and all of them are the whole', async () => {
+    const provider = scripted(['.', '.', '.', '.']);
+    const { get, runtime } = await kit.serve({ provider, settings: { llm: { tokenBudget: 2_000_000 } } });
+    const session = runtime.session('s');
+    const text = 'x'.repeat(600_000);
+    for (let index = 0; index < 4; index += 1) await session.ask(`${index}${text}`);
+    await session.pause();
+    for (let index = 0; index < 4; index += 1) await session.send(`${index}${text}`);
+    const pagesOf = async (path: string, member: string): Promise<readonly (readonly unknown[])[]> => {
+      const pages: (readonly unknown[])[] = [];
+      for (let after: string | undefined; pages.length < 10; ) {
+        const asked = after === undefined ? '' : `&after=${after}`;
+        const page = (await get(`/sessions/s/${path}?limit=1000${asked}`)).body as Record<string, unknown>;
+        pages.push(page[member] as readonly unknown[]);
+        if (page['next'] === undefined) break;
+        after = String(page['next']);
+      }
+      return pages;
+    };
+    const lists = [
+      { path: 'messages', member: 'messages', whole: await session.messages(), size: 2 },
+      { path: 'viewport', member: 'messages', whole: await session.viewport(), size: 2 },
+      { path: 'request', member: 'messages', whole: (await session.request()).messages, size: 2 },
+      { path: 'pending', member: 'pending', whole: await session.pending(), size: 1 },
+    ];
+    for (const { path, member, whole, size } of lists) {
+      const pages = await pagesOf(path, member);
+      expect(pages.map((page) => page.length)).toEqual([size, size, size, size]);
+      expect(pages.flat()).toEqual(JSON.parse(JSON.stringify(whole)));
+    }
+  });
+
   test('a receipt: by number or by its whole id; it waits for the answer, and reports a turn that failed', async () => {
     const provider = scripted(['Hello.', { error: { status: 400, message: 'no' } }]);
     const { post, get } = await kit.serve({ provider });

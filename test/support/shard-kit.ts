@@ -7,11 +7,12 @@ import { tmpdir } from 'node:os';
 import { AgentCatalog } from '../../actors/agent-catalog.ts';
 import { ResultStore } from '../../actors/result-store.ts';
 import { LIMIT_DEFAULTS, type Limits, SHARD_BOUNDS } from '../../src/base/bounds.ts';
-import { type Clock, soon } from '../../src/base/clock.ts';
+import { type Clock, type Random, soon } from '../../src/base/clock.ts';
 import type { TroupeError } from '../../src/base/errors.ts';
 import { parseSettings, type SettingsInput } from '../../src/base/settings.ts';
 import type { SessionEvent } from '../../src/events/event.ts';
 import { type MemoryJournalOptions, MemoryStore, openMemoryJournal } from '../../src/journal/memory-journal.ts';
+import type { SessionKey } from '../../src/journal/position.ts';
 import { createInPlacePool } from '../../src/models/pools/in-place-pool.ts';
 import type { ModelProvider } from '../../src/models/provider.ts';
 import { hostCalls } from '../../src/runtime/door/host-calls.ts';
@@ -24,6 +25,7 @@ import { IsolatedSessions } from '../../src/runtime/shard/isolated-sessions.ts';
 import { SessionAtWork } from '../../src/runtime/shard/session-at-work.ts';
 import { Shard } from '../../src/runtime/shard/shard.ts';
 import type { EnricherFacts } from '../../src/session/state/inputs.ts';
+import type { SessionState } from '../../src/session/state/state.ts';
 import { manualClock } from '../../src/testing/manual-clock.ts';
 import { createLocalEndpoints } from '../../src/threads/batched-endpoint.ts';
 import type { ToolPool, ToolPoolListener } from '../../src/tools/pool.ts';
@@ -44,6 +46,12 @@ export interface ShardOptions {
   readonly makeToolPool?: (listener: ToolPoolListener) => ToolPool;
   /** The store's device; see `MemoryJournalOptions.device`. */
   readonly device?: NonNullable<MemoryJournalOptions['device']>;
+  /** Sessions that earlier threads ran out of memory on. */
+  readonly isolated?: readonly SessionKey[];
+  /** Missing: a new one, which nobody looks at. */
+  readonly sessionAtWork?: SessionAtWork;
+  /** Missing: always 0. */
+  readonly random?: Random;
 }
 
 /** A shard behind its endpoint, and the messages it sent. */
@@ -57,6 +65,8 @@ export interface TestShard {
   readonly introduced: (SessionIntroduction & { readonly behind: number })[];
   readonly degraded: (TroupeError | undefined)[];
   counters(): ReturnType<typeof readCounters>;
+  /** The state of a session that is in memory. */
+  stateOf(session: string): SessionState | undefined;
   close(): Promise<void>;
 }
 
@@ -96,12 +106,12 @@ export function openShard(options: ShardOptions): TestShard {
     limits,
     durability: 'flush',
     clock,
-    random: () => 0,
+    random: options.random ?? (() => 0),
     soon,
     bounds: SHARD_BOUNDS,
     resultStore: new ResultStore(tmpdir()),
-    sessionAtWork: new SessionAtWork(),
-    isolated: new IsolatedSessions(),
+    sessionAtWork: options.sessionAtWork ?? new SessionAtWork(),
+    isolated: new IsolatedSessions(options.isolated),
     counters: new Counters(counters),
     host: {
       settled: () => undefined,
@@ -125,6 +135,7 @@ export function openShard(options: ShardOptions): TestShard {
     introduced,
     degraded,
     counters: () => readCounters([counters]),
+    stateOf: (session) => shard.residency.inMemory(session)?.state,
     async close() {
       await shard.life.close(0);
       services.abandon();

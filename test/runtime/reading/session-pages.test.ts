@@ -3,9 +3,17 @@
  * repetition, and make progress. Method: a runtime in memory, with messages that are large compared to the bound.
  */
 import { expect, test } from 'vitest';
+import { SessionActor } from '../../../actors/session-actor.ts';
 import type { PageKind, Session } from '../../../src/index.ts';
+import type { Journal } from '../../../src/journal/journal.ts';
+import { openMemoryJournal } from '../../../src/journal/memory-journal.ts';
+import { messagePage, pendingPage } from '../../../src/runtime/reading/session-pages.ts';
+import { encodeTransition } from '../../../src/session/state/records.ts';
+import { emptyState } from '../../../src/session/state/state.ts';
 import { scripted } from '../../../src/testing/scripted.ts';
+import { heapBytes } from '../../support/heap.ts';
 import { runtimeKit } from '../../support/runtime-kit.ts';
+import { Machine, makeWorld, startedSession } from '../../support/session-kit.ts';
 
 const kit = runtimeKit();
 const provider = scripted({ rules: [], otherwise: 'done' });
@@ -61,6 +69,48 @@ test('pages of a mailbox continue after the last entry, also when entries have l
   await session.send('steered', { deliver: 'steer' });
   const next = await session.page('pending', { after: first.next ?? '', limit: 1 });
   expect(next.items.map(({ id }) => id)).toEqual([3]);
+});
+
+test('a page of a mailbox reads the contents of its own entries, and of no others', () => {
+  const machine = new Machine(makeWorld({ storedContentBytes: 0 }));
+  machine.input({ type: 'create', agent: 'main' });
+  machine.input({ type: 'pause' });
+  for (let index = 0; index < 6; index += 1) machine.send(large(index));
+  const read: number[] = [];
+  const page = pendingPage(machine.state, { limit: 1_000, bytesMax: 45_000 }, (entry) => {
+    read.push(entry.id);
+    return machine.readContent(entry);
+  });
+  expect(page.items.map(({ content }) => content)).toEqual([large(0), large(1)]);
+  expect(read).toEqual([1, 2]);
+});
+
+test('a page of old messages holds what fits into it while the log is read, however much the log has', () => {
+  const MEGABYTE = 1024 * 1024;
+  const messages = 32;
+  const machine = startedSession({ tokenBudget: 1_000_000_000 });
+  const written = openMemoryJournal();
+  const key = written.intern('s');
+  for (let index = 0; index < messages; index += 1) {
+    machine.send(`${index} ${'x'.repeat(MEGABYTE)}`);
+    machine.answer('done');
+    for (const turn of machine.turns.splice(0)) written.append([{ key, data: encodeTransition(turn) }]);
+  }
+  // All of them have left the window.
+  const state = { ...emptyState('s'), floor: 2 * messages + 1 };
+  const actor = new SessionActor('s', key, state, { turns: 1, position: 1 });
+  const before = heapBytes();
+  let held = 0;
+  const journal: Journal = Object.assign(Object.create(written) as Journal, {
+    *read(...place: Parameters<Journal['read']>) {
+      yield* written.read(...place);
+      held = heapBytes() - before;
+    },
+  });
+  const page = messagePage(journal, actor, { limit: 1_000, bytesMax: 2.5 * MEGABYTE });
+  expect(page.items).toHaveLength(4);
+  expect(held).toBeGreaterThan(MEGABYTE);
+  expect(held).toBeLessThan(8 * MEGABYTE);
 });
 
 test('the first page of a request has all but its messages, and the rules that the request breaks', async () => {

@@ -128,3 +128,17 @@ test('runtime.resume() finds blocked sessions that have left memory', async () =
   await runtime.drain();
   for (const id of ['b1', 'b2']) expect((await log(runtime.session(id))).at(-1)).toBe('agent_message:fine');
 });
+
+test('limits.waitingBytes: a mailbox counts while its session is in memory, and again when it is read back', async () => {
+  const clock = manualClock();
+  const runtime = await kit.open({ provider: echo, clock, limits: { waitingBytes: 3_000 } });
+  const [a, b] = [runtime.session('a'), runtime.session('b')];
+  for (const session of [a, b]) await session.pause();
+  await a.send('x'.repeat(2_000));
+  await clock.advance(LONG_MS);
+  expect(runtime.metrics().sessionsHot).toBe(0);
+  await b.send('x'.repeat(900));
+  await b.send('x'.repeat(600));
+  expect((await a.pending()).map(({ content }) => content)).toEqual(['x'.repeat(2_000)]);
+  expect(await failure(b.send('x'))).toMatchObject({ code: 'mailbox_full', data: { limit: 'waitingBytes' } });
+});
