@@ -7,10 +7,11 @@ import { IMPORT_CHARACTERS_MAX, STOP_DEADLINE_MS } from '../base/bounds.ts';
 import { ConfigError, InvalidNameError } from '../base/errors.ts';
 import type { HistoryDraft } from '../base/history-message.ts';
 import { checkSessionId } from '../base/ids.ts';
-import { type Agent, agent, type ModelProvider, open } from '../index.ts';
+import { type Agent, agent, type Logger, type ModelProvider, open } from '../index.ts';
 import { readManifest } from '../journal/store/manifest.ts';
 import { readHistoryLines } from '../runtime/handles/history-lines.ts';
 import { type Arguments, type Command, EXIT, UsageError } from './command.ts';
+import { commandLogger } from './command-logger.ts';
 import { DATA_OPTION, dataDirectory, JSON_OPTION, prepareDataDirectory, shownPath } from './store-directory.ts';
 import { readStore, type StoredSessions } from './stored-sessions.ts';
 import type { Surroundings } from './surroundings.ts';
@@ -50,7 +51,7 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
   const wanted = { id, agent: given.text('agent'), replace: given.flag('replace') };
   const name = isStore ? await readStore(data, (sessions) => agentFor(sessions, wanted)) : wanted.agent;
   const definition = checked(() => agent({ name: name ?? DEFAULT_AGENT }), '--agent');
-  const messages = await seed(data, { id, agent: definition, drafts });
+  const messages = await seed(data, { id, agent: definition, drafts }, commandLogger(surroundings));
   surroundings.stdout.write(
     given.flag('json')
       ? `${printableJson({ session: id, agent: definition.name, lines: drafts.length, messages })}\n`
@@ -67,9 +68,10 @@ function leftOut(messages: number): string {
 async function seed(
   data: string,
   { id, agent, drafts }: { readonly id: string; readonly agent: Agent; readonly drafts: readonly HistoryDraft[] },
+  logger: Logger,
 ): Promise<number> {
   const threads = { sessions: 0, models: 0, tools: 1 };
-  const runtime = await open(data, { agents: [agent], provider: NO_MODEL, threads });
+  const runtime = await open(data, { agents: [agent], provider: NO_MODEL, threads, logger });
   try {
     const { history } = runtime.session(id, agent.name);
     await history.seed(drafts);

@@ -5,6 +5,7 @@ import { checkSessionId } from '../base/ids.ts';
 import { anthropic, type OpenOptions, open } from '../index.ts';
 import { readManifest } from '../journal/store/manifest.ts';
 import { type Arguments, type Command, EXIT, UsageError } from './command.ts';
+import { commandLogger } from './command-logger.ts';
 import { hasCredentials, reviewOptions } from './review/agents.ts';
 import { isReviewId, planOf, reviewAgents } from './review/plan.ts';
 import { DATA_OPTION, dataDirectory, prepareDataDirectory } from './store-directory.ts';
@@ -50,7 +51,7 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
     );
   }
   const { stdout, stderr } = surroundings;
-  const runtime = await open(data, options);
+  const runtime = await open(data, { ...options, logger: commandLogger(surroundings) });
   let stopped: StopSignal | undefined;
   const forget = surroundings.onStop((signal) => {
     stopped = signal;

@@ -6,6 +6,7 @@ import { asError, describeValue } from '../base/errors.ts';
 import { type Agent, anthropic, CancelledError, ConfigError, type OpenOptions, open, type Runtime } from '../index.ts';
 import { type RunningServer, serve } from '../server/index.ts';
 import { type Arguments, type Command, EXIT, UsageError } from './command.ts';
+import { commandLogger } from './command-logger.ts';
 import { hasCredentials } from './review/agents.ts';
 import { DEFAULT_DATA, prepareDataDirectory, shownPath } from './store-directory.ts';
 import type { StopSignal, Surroundings } from './surroundings.ts';
@@ -69,7 +70,8 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
     forget();
     stop(signal);
   });
-  const runtime = await open(data, options);
+  const logger = options.logger ?? commandLogger(surroundings);
+  const runtime = await open(data, { ...options, logger });
   let server: RunningServer | undefined;
   try {
     const token = given.text('token') ?? environment[TOKEN_VARIABLE];
@@ -77,7 +79,9 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
     const connectionsPerAddress = given.count('connections-per-address');
     server = await serve(runtime, {
       port: given.count('port') ?? SERVE_PORT_DEFAULT,
-      onError: (error) => stderr.write(`${printable(asError(error).stack ?? '')}\n`),
+      onError: (error) => {
+        if (logger !== false) logger.error({ err: asError(error) }, 'a request failed');
+      },
       ...(host === undefined ? {} : { host }),
       ...(connectionsPerAddress === undefined ? {} : { connectionsPerAddress }),
       ...(token === undefined || token === '' ? {} : { token }),

@@ -237,7 +237,8 @@ export function failureDecision(state: SessionState, error: ErrorShape, environm
     ...(blocks ? { blocks: true } : {}),
   });
   const told = tellFailure(state, error, environment);
-  return { records: [...records, ...told.records], effects: told.effects };
+  const effects: readonly Effect[] = blocks ? [...told.effects, { type: 'reportBlocked', error }] : told.effects;
+  return { records: [...records, ...told.records], effects };
 }
 
 /**

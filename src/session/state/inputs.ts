@@ -311,6 +311,8 @@ export type Effect =
       /** Why the call is repeated; only on the first repetition. */
       readonly firstError?: ErrorShape;
     }
+  /** The session is blocked from now on: the logger is notified. */
+  | { readonly type: 'reportBlocked'; readonly error: ErrorShape }
   | { readonly type: 'evaluateSystem'; readonly epoch: number }
   /** A separate model looks at the session. */
   | { readonly type: 'startMuse'; readonly muse: 'mneme'; readonly run: number }
