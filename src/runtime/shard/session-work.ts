@@ -23,8 +23,8 @@ import { NO_USAGE } from '../../base/messages.ts';
 import type { EventBody } from '../../events/event.ts';
 import type { CallWait, ModelPool } from '../../models/pool.ts';
 import { turnName } from '../../session/apply/turn.ts';
-import { isMuseDue } from '../../session/rules/enrichment.ts';
 import type { Input, MuseName } from '../../session/state/inputs.ts';
+import type { SessionState } from '../../session/state/state.ts';
 import type { ToolPool } from '../../tools/pool.ts';
 import { type Asking, answerOf, failureOf, isAsking, questionOf } from '../protocol/host-asking.ts';
 import type { LogLine } from '../protocol/protocol.ts';
@@ -318,4 +318,10 @@ export class SessionWork {
     );
     this.#place.submit(actor.id, [input]);
   }
+}
+
+/** The session waits for the run with this number. */
+function isMuseDue(state: SessionState, run: number): boolean {
+  const summary = state.memory?.summarising;
+  return state.enrichment?.run === run || (summary?.run === run && summary.ended === undefined);
 }
