@@ -9,6 +9,7 @@
  *     learns of it.
  */
 
+import { defined } from '../../src/base/defined.ts';
 import type { ErrorShape } from '../../src/base/errors.ts';
 import { errorShape } from '../../src/base/errors.ts';
 import { NO_USAGE } from '../../src/base/messages.ts';
@@ -122,7 +123,7 @@ export class Muses {
   #prepare({ actor }: MuseStage, run: number, makeTask: () => Promise<MuseTask>, failure: string): void {
     void this.#run(actor.id, run, makeTask, ({ usage, error }) => {
       if (error !== undefined) this.#host.failed(actor.id, failure, error);
-      this.#host.submit(actor.id, { type: 'enriched', run, usage, ...(error === undefined ? {} : { error }) });
+      this.#host.submit(actor.id, { type: 'enriched', run, usage, ...defined({ error }) });
     });
   }
 

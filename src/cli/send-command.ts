@@ -1,5 +1,6 @@
 /** `troupe send`: sends a message to a session and prints its answer. */
 import { STOP_DEADLINE_MS } from '../base/bounds.ts';
+import { defined } from '../base/defined.ts';
 import { ConfigError, InvalidNameError, ModelAuthenticationError } from '../base/errors.ts';
 import { checkSessionId } from '../base/ids.ts';
 import { anthropic, type OpenOptions, open } from '../index.ts';
@@ -59,7 +60,7 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
     void runtime.close({ deadlineMs: STOP_DEADLINE_MS });
   });
   try {
-    const receipt = await runtime.session(id, agent).send(text, key === undefined ? {} : { key });
+    const receipt = await runtime.session(id, agent).send(text, defined({ key }));
     const answer = await receipt.answer();
     stdout.write(
       given.flag('json')

@@ -2,6 +2,7 @@
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { SERVE_DRAIN_MS, SERVE_PORT_DEFAULT, SERVER_CONNECTIONS_MAX, STOP_DEADLINE_MS } from '../base/bounds.ts';
+import { defined } from '../base/defined.ts';
 import { asError, describeValue } from '../base/errors.ts';
 import { type Agent, anthropic, CancelledError, ConfigError, type OpenOptions, open, type Runtime } from '../index.ts';
 import { type RunningServer, serve } from '../server/index.ts';
@@ -82,8 +83,7 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
       onError: (error) => {
         if (logger !== false) logger.error({ err: asError(error) }, 'a request failed');
       },
-      ...(host === undefined ? {} : { host }),
-      ...(connectionsPerAddress === undefined ? {} : { connectionsPerAddress }),
+      ...defined({ host, connectionsPerAddress }),
       ...(token === undefined || token === '' ? {} : { token }),
     });
     stdout.write(

@@ -3,6 +3,7 @@ import { availableParallelism } from 'node:os';
 import { z } from 'zod';
 import { DEFINITION_DIRECTORIES_MAX, LIMIT_DEFAULTS, type Limits, SHARDS_MAX } from '../../base/bounds.ts';
 import { type Clock, type Random, randomNumber, systemClock } from '../../base/clock.ts';
+import { defined } from '../../base/defined.ts';
 import { parseOption, parseSettings, type Settings, type SettingsInput } from '../../base/settings.ts';
 import type { Durability } from '../../journal/journal.ts';
 import { anthropic } from '../../models/anthropic/anthropic.ts';
@@ -222,8 +223,8 @@ export function checkOptions(options: unknown, defaultLogger?: Logger): CheckedO
     },
     durability: given.durability ?? 'flush',
     settings: parseSettings(given.settings),
-    limits: { ...LIMIT_DEFAULTS, ...definedMembers(given.limits ?? {}) },
-    governor: given.governor === undefined ? undefined : definedMembers(given.governor),
+    limits: { ...LIMIT_DEFAULTS, ...defined(given.limits ?? {}) },
+    governor: given.governor === undefined ? undefined : defined(given.governor),
     definitions: directoriesOf(given),
     enrichers: enrichersOf(given.enrichers),
     searchScope: given.search?.scope ?? 'tree',
@@ -239,7 +240,7 @@ function enrichersOf(
   } = {},
 ): EnricherOptions | undefined {
   const { melete, mneme } = given;
-  const enrichers = { ...(melete === undefined ? {} : { melete }), ...(mneme === undefined ? {} : { mneme }) };
+  const enrichers = defined({ melete, mneme });
   return enrichers.melete === undefined && enrichers.mneme === undefined ? undefined : enrichers;
 }
 
@@ -283,10 +284,4 @@ function guarded(logger: Logger): GuardedLogger {
     }
   };
   return { debug: tell('debug'), info: tell('info'), warn: tell('warn'), error: tell('error'), child };
-}
-
-/** The members that have a value: a member given as `undefined` keeps its default. */
-function definedMembers<T extends object>(given: T): { readonly [Key in keyof T]?: Exclude<T[Key], undefined> } {
-  const members = Object.entries(given).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(members) as { readonly [Key in keyof T]?: Exclude<T[Key], undefined> };
 }

@@ -13,6 +13,7 @@ import {
   SHELL_TIMEOUT_MS,
 } from '../../base/bounds.ts';
 import { systemClock } from '../../base/clock.ts';
+import { defined } from '../../base/defined.ts';
 import { asError, TimeoutError } from '../../base/errors.ts';
 import { secretNamesSchema, withoutSecrets } from '../../base/secret-environment.ts';
 import { parseOption } from '../../base/settings.ts';
@@ -89,7 +90,7 @@ export function bashTool(options: BashOptions = {}): BashTool {
     cwd: cwd ?? process.cwd(),
     environment: () => shellEnvironment(env ?? {}, secretEnv ?? []),
     programs: shell === undefined ? ['bash', 'sh'] : [shell],
-    ...(idleMs === undefined ? {} : { idleMs }),
+    ...defined({ idleMs }),
   });
   const made = tool({
     name: 'bash',
