@@ -5,5 +5,5 @@ export { SessionActor } from './session-actor.ts';
 export { type ChildSpec, childSpec, SUPERVISOR_DEFAULTS, type SupervisorOptions } from './supervision/child-spec.ts';
 export { FamilySupervisor } from './supervision/family-supervisor.ts';
 export { decideSupervision, type SupervisionDecision, supervisorState } from './supervision/supervisor.ts';
-export { runTreeTurn } from './supervision/tree-turn.ts';
+export { runTreeTransition } from './supervision/tree-transition.ts';
 export { ToolRunner } from './tool-runner.ts';

@@ -33,8 +33,8 @@ export class SessionActor {
   /** The facts of its agent that its half-steps need, once the session has one. */
   agent: SessionAgent | undefined;
   /** The state last published to watchers of its parent. */
-  toldState: string | undefined;
-  /** The introduction in which the host last learned of it; see `Audience`. */
+  publishedState: string | undefined;
+  /** The introduction in which the host last learned of it; see `Subscribers`. */
   introducedIn = 0;
   /** A retry of the model call is due. */
   retryTimer: unknown;
@@ -45,9 +45,9 @@ export class SessionActor {
   approvalsDueAt: number | undefined;
   /** When its open tool calls are checked. */
   callsDeadline: Deadline<SessionActor> | undefined;
-  /** Idle, and listed to leave memory; see `QuietSessions`. */
+  /** Idle, and listed to leave memory; see `IdleSessions`. */
   isResting = false;
-  /** The last batch of `runTreeTurn` that reached it. */
+  /** The last batch of `runTreeTransition` that reached it. */
   touchedIn = 0;
   /**
    * Messages that are shown and never stored. Undefined: there never were any, so the request is rendered

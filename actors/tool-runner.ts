@@ -17,7 +17,7 @@ import type { ToolPool } from '../src/tools/pool.ts';
 import type { ToolOutcome } from '../src/tools/tool.ts';
 import { toolTruncationReason } from '../src/tools/truncation.ts';
 import type { SessionAgent } from './agent-catalog.ts';
-import type { Shelf } from './result-shelf.ts';
+import type { ResultShortener } from './result-store.ts';
 import { runtimeToolInput } from './runtime-tools.ts';
 
 /** A call to start. */
@@ -31,7 +31,7 @@ export interface ToolRunnerHost {
   threw(sessionId: string, toolName: string, stack: string): void;
   readonly settings: Settings;
   readonly limits: Limits;
-  readonly shelf: Shelf;
+  readonly resultStore: ResultShortener;
 }
 
 interface RunOut {
@@ -160,8 +160,8 @@ export class ToolRunner {
     const run = this.#byId.get(id);
     if (run === undefined) return;
     if (outcome.stack !== undefined) this.#host.threw(run.session, run.toolName, outcome.stack);
-    const { settings, limits, shelf } = this.#host;
-    const content = shelf.shorten(outcome.content, {
+    const { settings, limits, resultStore } = this.#host;
+    const content = resultStore.shorten(outcome.content, {
       charactersMax: run.truncate ? settings.tools.maxToolResponseChars : Number.POSITIVE_INFINITY,
       bytesMax: limits.toolResultBytes,
       reason: toolTruncationReason(run.toolName),

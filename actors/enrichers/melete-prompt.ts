@@ -1,6 +1,6 @@
 /** Melete's prompts: its identity, its tools, the state of its session, and the material to prepare. Texts only. */
 import type { Goal } from '../../src/base/goals.ts';
-import type { DefinitionLine, DefinitionList } from './muse-sources.ts';
+import type { DefinitionLine, DefinitionList } from './enricher-sources.ts';
 
 /** The state of a session when its turn is prepared. */
 export interface MeleteView {

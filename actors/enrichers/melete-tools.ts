@@ -3,18 +3,18 @@ import { z } from 'zod';
 import { defined } from '../../src/base/defined.ts';
 import { ConfigError, ContentError } from '../../src/base/errors.ts';
 import type { Definition } from '../../src/definitions/definition.ts';
-import { type MuseTool, museTool } from './muse-loop.ts';
-import { askHost } from './muse-sources.ts';
-import type { MuseStage } from './muse-stage.ts';
+import { type EnricherTool, enricherTool } from './enricher-loop.ts';
+import { askHost } from './enricher-sources.ts';
+import type { EnricherStage } from './enricher-stage.ts';
 
 /** The part of the stage that a tool acts through. */
-export type ToolStage = Pick<MuseStage, 'act' | 'lookUp'>;
+export type ToolStage = Pick<EnricherStage, 'act' | 'lookUp'>;
 
 /** The changed goal, as a goal tool receives it. */
 const goalResult = z.object({ id: z.number(), description: z.string() });
 
 /** The tools for a main session. */
-export function meleteTools(stage: ToolStage): readonly MuseTool[] {
+export function meleteTools(stage: ToolStage): readonly EnricherTool[] {
   return [
     renameSession(stage),
     activateSkill(stage),
@@ -27,15 +27,15 @@ export function meleteTools(stage: ToolStage): readonly MuseTool[] {
 }
 
 /** Says that all is prepared. */
-export const EVERYTHING_IS_READY: MuseTool = museTool({
+export const EVERYTHING_IS_READY: EnricherTool = enricherTool({
   name: 'everything_is_ready',
   description: 'Say that everything is prepared. The last thing you do.',
   input: z.object({}),
   run: () => 'The turn begins.',
 });
 
-function renameSession({ act }: ToolStage): MuseTool {
-  return museTool({
+function renameSession({ act }: ToolStage): EnricherTool {
+  return enricherTool({
     name: 'rename_session',
     description: 'Give the session a name: an emoji and one to three words.',
     input: z.object({ emoji: z.string().describe('One emoji'), name: z.string().describe('One to three words') }),
@@ -50,8 +50,8 @@ function renameSession({ act }: ToolStage): MuseTool {
 }
 
 /** Puts a skill before the model. */
-export function activateSkill({ act, lookUp }: ToolStage): MuseTool {
-  return museTool({
+export function activateSkill({ act, lookUp }: ToolStage): EnricherTool {
+  return enricherTool({
     name: 'activate_skill',
     description: 'Put a skill before the model with its next call.',
     input: z.object({ skill_name: z.string().describe('The name as it is listed') }),
@@ -65,8 +65,8 @@ export function activateSkill({ act, lookUp }: ToolStage): MuseTool {
   });
 }
 
-function readWorkflow({ act, lookUp }: ToolStage): MuseTool {
-  return museTool({
+function readWorkflow({ act, lookUp }: ToolStage): EnricherTool {
+  return enricherTool({
     name: 'read_workflow',
     description: 'Make a workflow the active one, and read it.',
     input: z.object({ workflow_name: z.string().describe('The name as it is listed') }),
@@ -84,8 +84,8 @@ function told({ name, description }: Definition, what: string): string {
   return `${what}: ${name} (${description})`;
 }
 
-function setGoal({ act }: ToolStage): MuseTool {
-  return museTool({
+function setGoal({ act }: ToolStage): EnricherTool {
+  return enricherTool({
     name: 'set_goal',
     description: 'Add a goal, or a part of one: goals have two levels.',
     input: z.object({
@@ -105,8 +105,8 @@ function setGoal({ act }: ToolStage): MuseTool {
   });
 }
 
-function updateGoal({ act }: ToolStage): MuseTool {
-  return museTool({
+function updateGoal({ act }: ToolStage): EnricherTool {
+  return enricherTool({
     name: 'update_goal',
     description: 'Word an open goal anew.',
     input: z.object({ goal_id: z.number().int(), description: z.string().describe('What is to be reached') }),
@@ -119,8 +119,8 @@ function updateGoal({ act }: ToolStage): MuseTool {
   });
 }
 
-function finishGoal({ act }: ToolStage): MuseTool {
-  return museTool({
+function finishGoal({ act }: ToolStage): EnricherTool {
+  return enricherTool({
     name: 'finish_goal',
     description: 'Mark an open goal as reached, with all its parts.',
     input: z.object({ goal_id: z.number().int() }),

@@ -1,5 +1,5 @@
 /**
- * Melete: prepares the turn of a user's message (contract §8). It is a task for the `MuseLoop`; each of its actions is
+ * Melete: prepares the turn of a user's message (contract §8). It is a task for the `EnricherLoop`; each of its actions is
  * an input.
  */
 
@@ -11,11 +11,11 @@ import { activeDefinitions } from '../../src/session/rules/activation.ts';
 import { goalsOf } from '../../src/session/rules/goals.ts';
 import { contentOf, isStored, withContent } from '../../src/session/rules/waiting-content.ts';
 import type { FilledEntry, MailboxEntry, ReadContent } from '../../src/session/state/messages.ts';
+import type { EnricherTask } from './enricher-loop.ts';
+import { askHost } from './enricher-sources.ts';
+import type { EnricherStage } from './enricher-stage.ts';
 import { meleteSystem, meleteText } from './melete-prompt.ts';
 import { meleteTools } from './melete-tools.ts';
-import type { MuseTask } from './muse-loop.ts';
-import { askHost } from './muse-sources.ts';
-import type { MuseStage } from './muse-stage.ts';
 
 const SECOND_MS = 1_000;
 
@@ -30,7 +30,7 @@ function shortEntry(entry: MailboxEntry, readContent: ReadContent): FilledEntry 
 }
 
 /** The preparation of a session's next turn. Rejects if the host cannot be asked for the definitions. */
-export async function meleteTask(stage: MuseStage): Promise<MuseTask> {
+export async function meleteTask(stage: EnricherStage): Promise<EnricherTask> {
   const { settings, actor, agent } = stage;
   const definitions = await askHost(stage.lookUp, { about: 'definitions' });
   const model = agent.facts.enrichers?.melete?.model;
@@ -41,7 +41,7 @@ export async function meleteTask(stage: MuseStage): Promise<MuseTask> {
   const lines = transcript(state.messages.slice(-messageWindow), waiting, 'melete');
   return {
     session: actor.id,
-    muse: 'melete',
+    enricher: 'melete',
     model,
     maxTokens,
     system: meleteSystem({

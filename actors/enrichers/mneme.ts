@@ -1,6 +1,6 @@
 /**
  * Mneme: summarises the messages about to leave a session's window, and later the older summaries (contract §6.5,
- * §6.5b). It is a task for the `MuseLoop`. Its summary reaches the session as one input at the end of the run; its pins
+ * §6.5b). It is a task for the `EnricherLoop`. Its summary reaches the session as one input at the end of the run; its pins
  * take effect at once.
  */
 import { z } from 'zod';
@@ -12,9 +12,9 @@ import { bookOf, goalsOf } from '../../src/session/rules/goals.ts';
 import { uncovered } from '../../src/session/rules/memory.ts';
 import type { Input } from '../../src/session/state/inputs.ts';
 import type { SummaryRun } from '../../src/session/state/memory.ts';
+import { type EnricherTask, type EnricherTool, enricherTool } from './enricher-loop.ts';
+import type { EnricherStage } from './enricher-stage.ts';
 import { SNAPSHOTS_SYSTEM, snapshotsText, ZONE_SYSTEM, zoneText } from './mneme-prompt.ts';
-import { type MuseTask, type MuseTool, museTool } from './muse-loop.ts';
-import type { MuseStage } from './muse-stage.ts';
 
 const SECOND_MS = 1_000;
 
@@ -23,25 +23,25 @@ export type SummaryInput = Extract<Input, { type: 'summarised' }>;
 
 /** The summary under way in a session, until the session receives its outcome. */
 export class SummaryWriter {
-  readonly #stage: MuseStage;
+  readonly #stage: EnricherStage;
   readonly #run: number;
   readonly #texts: string[] = [];
   #isOk = false;
 
-  constructor(stage: MuseStage, run: number) {
+  constructor(stage: EnricherStage, run: number) {
     this.#stage = stage;
     this.#run = run;
   }
 
   /** The task of the run. Throws an Error if the session no longer asks for this summary. */
-  task(): MuseTask {
+  task(): EnricherTask {
     const { actor, agent, settings } = this.#stage;
     const summary = actor.state.memory?.summarising;
     const model = agent.facts.enrichers?.mneme?.model;
     if (model === undefined || summary?.run !== this.#run) throw new Error(`no summary ${this.#run} is asked for`);
     return {
       session: actor.id,
-      muse: 'mneme',
+      enricher: 'mneme',
       model,
       maxTokens: settings.mneme.maxTokens,
       timeoutMs: settings.timeouts.api * SECOND_MS,
@@ -63,7 +63,7 @@ export class SummaryWriter {
     return { type: 'summarised', run, error: outcome.error ?? errorShape(silent), usage };
   }
 
-  #overMessages(summary: SummaryRun): Pick<MuseTask, 'system' | 'text' | 'tools'> {
+  #overMessages(summary: SummaryRun): Pick<EnricherTask, 'system' | 'text' | 'tools'> {
     const { state } = this.#stage.actor;
     const count = summary.leaving?.count ?? 0;
     const messages = state.messages.filter((message) => message.prompt !== true);
@@ -75,7 +75,7 @@ export class SummaryWriter {
     };
   }
 
-  #overSnapshots({ from, to }: SummaryRun): Pick<MuseTask, 'system' | 'text' | 'tools'> {
+  #overSnapshots({ from, to }: SummaryRun): Pick<EnricherTask, 'system' | 'text' | 'tools'> {
     const snapshots = uncovered(this.#stage.actor.state.memory?.snapshots ?? []);
     return {
       system: SNAPSHOTS_SYSTEM,
@@ -85,9 +85,9 @@ export class SummaryWriter {
   }
 
   /** Several calls add up to one snapshot. */
-  #saveSnapshot(): MuseTool {
+  #saveSnapshot(): EnricherTool {
     const charactersMax = Math.min(this.#stage.settings.mneme.maxTokens * BYTES_PER_TOKEN, SNAPSHOT_CHARACTERS_MAX);
-    return museTool({
+    return enricherTool({
       name: 'save_snapshot',
       description: 'Save a summary. Called again, it is added to.',
       input: z.object({ text: z.string().max(charactersMax).describe('The summary.') }),
@@ -105,9 +105,9 @@ export class SummaryWriter {
     });
   }
 
-  #attachMessages(): MuseTool {
+  #attachMessages(): EnricherTool {
     const ids = z.array(z.number().int().positive());
-    return museTool({
+    return enricherTool({
       name: 'attach_messages_to_goals',
       description:
         'Pin messages, by their numbers, to active goals, by their ids: shown word for word while a goal is active.',
@@ -120,8 +120,8 @@ export class SummaryWriter {
     });
   }
 
-  #everythingOk(): MuseTool {
-    return museTool({
+  #everythingOk(): EnricherTool {
+    return enricherTool({
       name: 'everything_ok',
       description: 'Say that there is nothing to remember.',
       input: z.object({}),

@@ -1,6 +1,7 @@
 /** Melete's prompts for a new sub-agent. Texts only. */
+
+import type { DefinitionLine } from './enricher-sources.ts';
 import { ACTS_BY_TOOLS, fenced, listed, section, skillsLine } from './melete-prompt.ts';
-import type { DefinitionLine } from './muse-sources.ts';
 
 /** The state of a sub-agent before its first half-step. */
 export interface NamerView {

@@ -4,16 +4,16 @@ import { ContentError } from '../../src/base/errors.ts';
 import { NICKNAME_CHARACTERS_MAX } from '../../src/base/ids.ts';
 import { transcript } from '../../src/events/transcript.ts';
 import { activeDefinitions } from '../../src/session/rules/activation.ts';
+import { type EnricherTask, type EnricherTool, enricherTool } from './enricher-loop.ts';
+import { askHost } from './enricher-sources.ts';
+import type { EnricherStage } from './enricher-stage.ts';
 import { activateSkill, EVERYTHING_IS_READY } from './melete-tools.ts';
-import { type MuseTask, type MuseTool, museTool } from './muse-loop.ts';
-import { askHost } from './muse-sources.ts';
-import type { MuseStage } from './muse-stage.ts';
 import { namerSystem, namerText } from './namer-prompt.ts';
 
 const SECOND_MS = 1_000;
 
 /** The naming of a sub-agent. `siblings`: names that are taken. Rejects if the host cannot be asked. */
-export async function namerTask(stage: MuseStage, siblings: readonly string[]): Promise<MuseTask> {
+export async function namerTask(stage: EnricherStage, siblings: readonly string[]): Promise<EnricherTask> {
   const { settings, actor, agent } = stage;
   const { skills: offered } = await askHost(stage.lookUp, { about: 'definitions' });
   const model = agent.facts.enrichers?.namer?.model;
@@ -23,7 +23,7 @@ export async function namerTask(stage: MuseStage, siblings: readonly string[]): 
   const { skills } = state.active ?? activeDefinitions(state);
   return {
     session: actor.id,
-    muse: 'melete',
+    enricher: 'melete',
     model,
     maxTokens,
     system: namerSystem({ siblings, skills, offered }),
@@ -33,8 +33,8 @@ export async function namerTask(stage: MuseStage, siblings: readonly string[]): 
   };
 }
 
-function assignNickname({ act }: MuseStage): MuseTool {
-  return museTool({
+function assignNickname({ act }: EnricherStage): EnricherTool {
+  return enricherTool({
     name: 'assign_nickname',
     description: `Name the sub-agent: lower-case words joined by hyphens, at most ${NICKNAME_CHARACTERS_MAX} characters, one that no sibling has.`,
     input: z.object({ nickname: z.string().describe('For instance proof-reader') }),

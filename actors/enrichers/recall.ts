@@ -1,27 +1,27 @@
-/** Mneme's recall before a turn whose goals changed (contract §6.9): its prompts, and a task for the `MuseLoop`. */
+/** Mneme's recall before a turn whose goals changed (contract §6.9): its prompts, and a task for the `EnricherLoop`. */
 import { z } from 'zod';
 import { BYTES_PER_TOKEN } from '../../src/base/bounds.ts';
 import { ConfigError, ContentError } from '../../src/base/errors.ts';
 import type { Goal } from '../../src/base/goals.ts';
 import { cutText } from '../../src/base/json.ts';
-import { surfacedIds } from '../../src/session/decide/muse-tools.ts';
+import { surfacedIds } from '../../src/session/decide/enricher-tools.ts';
 import { goalsOf } from '../../src/session/rules/goals.ts';
+import { type EnricherTask, type EnricherTool, enricherTool } from './enricher-loop.ts';
+import { askHost } from './enricher-sources.ts';
+import type { EnricherStage } from './enricher-stage.ts';
 import { ACTS_BY_TOOLS, goalLines, section } from './melete-prompt.ts';
-import { type MuseTask, type MuseTool, museTool } from './muse-loop.ts';
-import { askHost } from './muse-sources.ts';
-import type { MuseStage } from './muse-stage.ts';
 
 const SECOND_MS = 1_000;
 
 /** The recall for a session's goals. */
-export async function recallTask(stage: MuseStage): Promise<MuseTask> {
+export async function recallTask(stage: EnricherStage): Promise<EnricherTask> {
   const { settings, actor, agent } = stage;
   const model = agent.facts.enrichers?.mneme?.model;
   if (model === undefined) throw new Error('a recall without an enricher');
   const goals = goalsOf(actor.state);
   return {
     session: actor.id,
-    muse: 'recall',
+    enricher: 'recall',
     model,
     maxTokens: settings.mneme.maxTokens,
     system: recallSystem(goals, surfacedIds(actor.state)),
@@ -31,15 +31,15 @@ export async function recallTask(stage: MuseStage): Promise<MuseTask> {
   };
 }
 
-const NOTHING_TO_SURFACE: MuseTool = museTool({
+const NOTHING_TO_SURFACE: EnricherTool = enricherTool({
   name: 'nothing_to_surface',
   description: 'Say that nothing said before is worth bringing back.',
   input: z.object({}),
   run: () => 'Nothing is surfaced.',
 });
 
-function searchMessages({ lookUp, actor }: MuseStage): MuseTool {
-  return museTool({
+function searchMessages({ lookUp, actor }: EnricherStage): EnricherTool {
+  return enricherTool({
     name: 'search_messages',
     description:
       'Search what was said in earlier conversations. Words are found in any form; "quoted words" are found in a row; AND, OR, NOT and NEAR join.',
@@ -51,8 +51,8 @@ function searchMessages({ lookUp, actor }: MuseStage): MuseTool {
   });
 }
 
-function viewMessages({ lookUp, actor }: MuseStage): MuseTool {
-  return museTool({
+function viewMessages({ lookUp, actor }: EnricherStage): EnricherTool {
+  return enricherTool({
     name: 'view_messages',
     description: 'Show a message found by search_messages with those before and after it.',
     input: z.object({ message_id: z.string().describe('The id, as search_messages gives it: <session>#<number>') }),
@@ -60,8 +60,8 @@ function viewMessages({ lookUp, actor }: MuseStage): MuseTool {
   });
 }
 
-function surfaceMemory({ lookUp, act, actor, settings }: MuseStage): MuseTool {
-  return museTool({
+function surfaceMemory({ lookUp, act, actor, settings }: EnricherStage): EnricherTool {
+  return enricherTool({
     name: 'surface_memory',
     description: 'Put a message of an earlier conversation before the model with its next call.',
     input: z.object({

@@ -43,7 +43,7 @@ export class FamilySupervisor {
     options: SupervisorOptionsInput,
   ): readonly FamilyOrder[] {
     const policy = options.onChildFailure ?? SUPERVISOR_DEFAULTS.onChildFailure;
-    const fail = (tell: boolean): FamilyOrder => ({ session: child, input: { type: 'fail', error, tell } });
+    const fail = (reports: boolean): FamilyOrder => ({ session: child, input: { type: 'fail', error, reports } });
     if (policy === 'report' || policy === 'ignore') return [fail(policy === 'report')];
     const outcome = this.#drive(parent, options, (state) => {
       const run = rowOf(state.children, child)?.run ?? 0;

@@ -7,7 +7,7 @@ import { openLmdbJournal } from '../../src/journal/lmdb/journal.ts';
 import { openManifest } from '../../src/journal/store/birth.ts';
 import { shardDirectory } from '../../src/journal/store/manifest.ts';
 import { encodeHead } from '../../src/runtime/reading/head.ts';
-import { encodeTurn, type SessionRecord } from '../../src/session/state/records.ts';
+import { encodeTransition, type SessionRecord } from '../../src/session/state/records.ts';
 import { randomNumbers } from '../random.ts';
 import { numbers } from '../report/figures.ts';
 
@@ -79,10 +79,10 @@ export async function buildSearchStore(directory: string, plan: SearchStorePlan)
       const at = begin + Math.floor((365 * DAY_MS * first) / Math.max(1, sessions));
       for (let round = 0; round < messages / 2; round += 1) {
         for (const key of keys) {
-          journal.append([{ key, data: encodeTurn({ at: at + round, records: question(round, text()) }) }]);
+          journal.append([{ key, data: encodeTransition({ at: at + round, records: question(round, text()) }) }]);
           positions.set(
             key,
-            journal.append([{ key, data: encodeTurn({ at: at + round, records: answer(round, text()) }) }]),
+            journal.append([{ key, data: encodeTransition({ at: at + round, records: answer(round, text()) }) }]),
           );
         }
         await journal.flushed();

@@ -14,9 +14,9 @@ import {
   followTurn,
   problemsOf,
   STREAM_HEADERS,
-  type Teller,
   type TurnSource,
   TurnStream,
+  type Writer,
 } from './turn-stream.ts';
 
 export type { TurnSource, TurnStream } from './turn-stream.ts';
@@ -94,11 +94,11 @@ export async function agUiEvents(
   const reading = await followTurn(session, source, signal);
   const run = { threadId: options.threadId ?? session.id, runId: options.runId ?? reading.receipt.id };
   const first = { type: 'RUN_STARTED', ...run };
-  return new TurnStream<AgUiEvent>(reading, { first, teller: new RunTeller(run), signal });
+  return new TurnStream<AgUiEvent>(reading, { first, writer: new RunWriter(run), signal });
 }
 
 /** Opens and closes messages and steps as the protocol requires. */
-class RunTeller implements Teller<AgUiEvent> {
+class RunWriter implements Writer<AgUiEvent> {
   readonly #run: { readonly threadId: string; readonly runId: string };
   #open: { readonly kind: 'text' | 'thinking'; readonly messageId: string } | undefined;
   #step: string | undefined;

@@ -16,9 +16,9 @@ import {
   followTurn,
   problemsOf,
   STREAM_HEADERS,
-  type Teller,
   type TurnSource,
   TurnStream,
+  type Writer,
 } from './turn-stream.ts';
 
 export type { TurnSource, TurnStream } from './turn-stream.ts';
@@ -102,11 +102,11 @@ export async function uiMessageChunks(
   const { signal } = options;
   const reading = await followTurn(session, source, signal);
   const first = { type: 'start', messageId: options.messageId ?? reading.receipt.id };
-  return new TurnStream<UiMessageChunk>(reading, { first, teller: new ChunkTeller(), signal });
+  return new TurnStream<UiMessageChunk>(reading, { first, writer: new ChunkWriter(), signal });
 }
 
 /** Opens and closes parts as the protocol requires. */
-class ChunkTeller implements Teller<UiMessageChunk> {
+class ChunkWriter implements Writer<UiMessageChunk> {
   #open: { readonly kind: 'text' | 'reasoning'; readonly id: string } | undefined;
   #isStepOpen = false;
   #parts = 0;

@@ -60,7 +60,7 @@ export function mcpServer(runtime: Runtime, options: McpOptions = {}): McpServer
       },
     },
     (given, { signal }) =>
-      told(async () => {
+      toolResult(async () => {
         const receipt: Receipt = await open(given.session, given.agent).send(given.content, {
           ...defined({ key: given.key, deliver: given.deliver }),
         });
@@ -88,7 +88,7 @@ export function mcpServer(runtime: Runtime, options: McpOptions = {}): McpServer
       },
     },
     (given, { signal }) =>
-      told(async () => {
+      toolResult(async () => {
         const { session: parent, task, agent, name: nickname, key: itemKey } = given;
         const child = await open(parent).spawn(
           { task, ...defined({ agent, name: nickname }) },
@@ -117,7 +117,7 @@ export function mcpServer(runtime: Runtime, options: McpOptions = {}): McpServer
       annotations: { readOnlyHint: true },
     },
     (given) =>
-      told(async () => {
+      toolResult(async () => {
         const { after = 0, limit = MCP_MESSAGES_MAX } = given;
         const found = open(given.session);
         const { items: messages } = await found.page('messages', { after: String(after), limit });
@@ -150,7 +150,7 @@ async function withinTime(
 }
 
 /** Turns a failure into the form that the protocol requires: a result the model can read. */
-async function told(run: () => Promise<CallToolResult>): Promise<CallToolResult> {
+async function toolResult(run: () => Promise<CallToolResult>): Promise<CallToolResult> {
   try {
     return await run();
   } catch (thrown) {

@@ -49,7 +49,7 @@ export class TurnStory {
   #isPromoted = false;
   #isOver = false;
   /** The emitted text of the current answer. */
-  #told = '';
+  #written = '';
   readonly #calls = new Map<string, string>();
   readonly #answered = new Set<string>();
 
@@ -73,7 +73,7 @@ export class TurnStory {
         return event.state === 'awaiting' && event.phase === undefined ? this.#step(event) : [];
       case 'text.delta':
         if (!this.#isWhole || event.text === '') return [];
-        this.#told += event.text;
+        this.#written += event.text;
         return [{ type: 'text', delta: event.text }];
       case 'thinking.delta':
         return !this.#isWhole || event.text === '' ? [] : [{ type: 'thinking', delta: event.text }];
@@ -82,7 +82,7 @@ export class TurnStory {
       case 'pending.created':
         return this.#result(event.pending);
       case 'llm.retry': {
-        this.#told = '';
+        this.#written = '';
         this.#began(event);
         const { attempt, waitMs, status } = event;
         return [{ type: 'break' }, note('retry', { attempt, waitMs, ...defined({ status }) })];
@@ -129,7 +129,7 @@ export class TurnStory {
   }
 
   #step(event: SessionEvent): readonly Piece[] {
-    this.#told = '';
+    this.#written = '';
     this.#began(event);
     return [{ type: 'break' }, { type: 'step' }];
   }
@@ -152,10 +152,10 @@ export class TurnStory {
 
   /** The rest of an answer's text that its deltas did not supply (C2). */
   #rest(text: string): readonly Piece[] {
-    const told = this.#told;
-    this.#told = '';
-    if (text.startsWith(told)) {
-      const delta = text.slice(told.length);
+    const written = this.#written;
+    this.#written = '';
+    if (text.startsWith(written)) {
+      const delta = text.slice(written.length);
       return delta === '' ? [{ type: 'break' }] : [{ type: 'text', delta }, { type: 'break' }];
     }
     // A part in the middle was missed: the whole text follows as a separate one.

@@ -19,7 +19,7 @@ import { type Piece, TurnStory } from './turn-story.ts';
 export type TurnSource = Receipt | UserContent | ({ readonly content: UserContent } & SendOptions);
 
 /** Translates the story of a turn to the messages of a protocol. */
-export interface Teller<T> {
+export interface Writer<T> {
   take(piece: Piece): readonly T[];
 }
 
@@ -36,19 +36,19 @@ export class TurnStream<T> implements AsyncIterableIterator<T, undefined> {
   readonly receipt: Receipt;
   readonly #events: AsyncIterableIterator<SessionEvent>;
   readonly #story: TurnStory;
-  readonly #teller: Teller<T>;
+  readonly #writer: Writer<T>;
   readonly #signal: AbortSignal | undefined;
   #waiting: T[];
   #isOver = false;
 
   constructor(
     { receipt, events, readFrom }: Reading,
-    parts: { readonly first: T; readonly teller: Teller<T>; readonly signal: AbortSignal | undefined },
+    parts: { readonly first: T; readonly writer: Writer<T>; readonly signal: AbortSignal | undefined },
   ) {
     this.receipt = receipt;
     this.#events = events;
     this.#story = new TurnStory(receipt.pendingId, readFrom);
-    this.#teller = parts.teller;
+    this.#writer = parts.writer;
     this.#signal = parts.signal;
     this.#waiting = [parts.first];
   }
@@ -84,7 +84,7 @@ export class TurnStream<T> implements AsyncIterableIterator<T, undefined> {
         return;
       }
       const pieces = isEnd ? this.#story.finish() : this.#story.take(value);
-      for (const piece of pieces) this.#waiting.push(...this.#teller.take(piece));
+      for (const piece of pieces) this.#waiting.push(...this.#writer.take(piece));
       if (!this.#story.isOver) return;
       this.#isOver = true;
       await this.#events.return?.();

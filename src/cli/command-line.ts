@@ -52,7 +52,7 @@ export async function runCommandLine(line: readonly string[], surroundings: Surr
     surroundings.stdout.write(commandHelp(command));
     return EXIT.ok;
   } catch (error) {
-    return tell(error, line, surroundings);
+    return report(error, line, surroundings);
   }
 }
 
@@ -68,7 +68,7 @@ function commandNamed(name: string): Command {
 }
 
 /** Reports a failure: for people on stderr, and with `--json` also as JSON on stdout. */
-function tell(error: unknown, line: readonly string[], { stdout, stderr, environment }: Surroundings): number {
+function report(error: unknown, line: readonly string[], { stdout, stderr, environment }: Surroundings): number {
   const isUsage = error instanceof UsageError;
   const message = printable(error instanceof Error ? error.message : String(error));
   const known = COMMANDS.some((each) => each.name === line[0]) ? ` ${line[0]}` : '';

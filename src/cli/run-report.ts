@@ -1,7 +1,7 @@
 /** The end of the output of `troupe run`: the index, a table of figures, and suggested commands. Pure. */
 import type { RunFigures } from './figures.ts';
+import type { ReviewResult } from './review/command.ts';
 import type { ReviewOrder } from './review/plan.ts';
-import type { ReviewResult } from './review/review.ts';
 import { dataArgument, shownPath } from './store-directory.ts';
 import type { Paint, Surroundings } from './surroundings.ts';
 import { counted, left, number, printable } from './text-layout.ts';

@@ -1,8 +1,8 @@
 /** The texts of `troupe run` before and beside its result. Pure. */
 
 import type { Arguments } from './command.ts';
+import type { ReviewStanding } from './review/command.ts';
 import type { ReviewOrder, ReviewPlan } from './review/plan.ts';
-import type { ReviewStanding } from './review/review.ts';
 import { dataArgument, quoted, shownPath } from './store-directory.ts';
 import type { Paint, StopSignal, Surroundings } from './surroundings.ts';
 import { counted, number, oneLine } from './text-layout.ts';

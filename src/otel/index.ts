@@ -16,8 +16,8 @@ import type { Runtime } from '../index.ts';
 import { publishDiagnosticsOf } from '../runtime/handles/runtime.ts';
 import { VERSION } from '../runtime/protocol/version.ts';
 import { SCOPE, STABILITY_VARIABLE, wantsFormerNames } from './conventions.ts';
-import { MeterTeller } from './meters.ts';
-import { SpanTeller } from './spans.ts';
+import { MeterRecorder } from './meters.ts';
+import { SpanRecorder } from './spans.ts';
 
 export { CONVENTIONS_COMMIT } from './conventions.ts';
 
@@ -50,13 +50,13 @@ export interface Instrumentation {
  */
 export function instrument(runtime: Runtime, options: InstrumentOptions = {}): Instrumentation {
   const { tracerProvider = trace.getTracerProvider(), meterProvider = metrics.getMeterProvider() } = options;
-  const spans = new SpanTeller({
+  const spans = new SpanRecorder({
     tracer: tracerProvider.getTracer(SCOPE, VERSION),
     hasContent: options.captureContent === true,
     hasFormerNames: wantsFormerNames(process.env[STABILITY_VARIABLE]),
   });
   const meter = meterProvider.getMeter(SCOPE, VERSION);
-  const meters = isHeard(meter) ? new MeterTeller(meter, () => runtime.metrics()) : undefined;
+  const meters = isHeard(meter) ? new MeterRecorder(meter, () => runtime.metrics()) : undefined;
   const stops: (() => void)[] = [];
   const listen = <N extends DiagnosticsName>(name: N, take: (message: DiagnosticsMessages[N]) => void): void => {
     const listener = (published: unknown): void => {

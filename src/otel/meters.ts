@@ -31,7 +31,7 @@ type Histograms = Readonly<Record<HistogramKey, Histogram>>;
 const MS_PER_SECOND = 1_000;
 
 /** See the head of the file. */
-export class MeterTeller {
+export class MeterRecorder {
   readonly #histograms: Histograms;
   readonly #depth: UpDownCounter;
   readonly #flushes: Counter;

@@ -54,7 +54,7 @@ interface OpenSpans {
 }
 
 /** See the head of the file. */
-export class SpanTeller {
+export class SpanRecorder {
   readonly #options: SpanOptions;
   /** By session; a session without open spans is not held. */
   readonly #open = new Map<string, OpenSpans>();

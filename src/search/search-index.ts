@@ -1,6 +1,6 @@
 /**
  * A full-text index of messages: it finds the messages that fit a query best, and returns their place and text. New
- * documents are in memory. From some ten thousand documents on they become a segment on a `SegmentShelf`, which has
+ * documents are in memory. From some ten thousand documents on they become a segment on a `SegmentStore`, which has
  * only columns and a part of the terms in memory.
  *
  * Owns: the segments, the numbers of sessions. Does not own: the source of the messages, the time of a save.
@@ -26,7 +26,7 @@ import { type Alternative, type Query, termsNeeded } from './query.ts';
 import type { SearchableText } from './searchable.ts';
 import { MergedSegment, type Segment, type SegmentText } from './segment.ts';
 import { encodeSegment, StoredSegment } from './segment-file.ts';
-import { MemoryShelf, type SegmentShelf } from './segment-shelf.ts';
+import { MemorySegmentStore, type SegmentStore } from './segment-store.ts';
 import { type SavedNumbers, SessionNumbers, savedNumbersSchema } from './session-numbers.ts';
 import { termsOf } from './terms.ts';
 
@@ -92,7 +92,7 @@ interface Shelved {
 export class SearchIndex {
   readonly #documentsMax: number;
   readonly #segmentDocuments: number;
-  readonly #shelf: SegmentShelf;
+  readonly #segments: SegmentStore;
   readonly #numbers: SessionNumbers;
   /** Oldest first. */
   #stored: readonly Shelved[];
@@ -104,15 +104,15 @@ export class SearchIndex {
   /** `saved`: the saved state. Throws for segments that are damaged or missing. */
   constructor(
     documentsMax: number = SEARCH_DOCUMENTS_MAX,
-    shelf: SegmentShelf = new MemoryShelf(),
+    segments: SegmentStore = new MemorySegmentStore(),
     saved?: SavedIndex,
   ) {
     this.#documentsMax = documentsMax;
     this.#segmentDocuments = Math.min(SEARCH_SEGMENT_DOCUMENTS, Math.ceil(documentsMax / 4));
-    this.#shelf = shelf;
+    this.#segments = segments;
     this.#numbers = new SessionNumbers(saved?.numbers);
-    this.#stored = (saved?.segments ?? []).map((name) => ({ name, segment: new StoredSegment(shelf.open(name)) }));
-    shelf.keepOnly(new Set(saved?.segments ?? []));
+    this.#stored = (saved?.segments ?? []).map((name) => ({ name, segment: new StoredSegment(segments.open(name)) }));
+    segments.keepOnly(new Set(saved?.segments ?? []));
   }
 
   /** Documents that can be found. */
@@ -186,7 +186,7 @@ export class SearchIndex {
 
   /** Called once the state from `save` is saved: removes the segments that only earlier states named. */
   saved(): void {
-    for (const name of this.#outdated.splice(0)) this.#shelf.remove(name);
+    for (const name of this.#outdated.splice(0)) this.#segments.remove(name);
   }
 
   /** Finds the messages that may match, best first. Throws `DamagedSegmentError`. */
@@ -287,7 +287,7 @@ export class SearchIndex {
   }
 
   #put(segment: Segment): Shelved {
-    const { name, bytes } = this.#shelf.put(encodeSegment(segment));
+    const { name, bytes } = this.#segments.put(encodeSegment(segment));
     return { name, segment: new StoredSegment(bytes) };
   }
 

@@ -16,7 +16,7 @@ import { loggedForm, ownSeq } from '../session/history/logged-form.ts';
 import { answerText } from '../session/rules/answer.ts';
 import { joinContents } from '../session/rules/promotion.ts';
 import { withContent } from '../session/rules/waiting-content.ts';
-import type { Entry, RecordTurn, SessionRecord } from '../session/state/records.ts';
+import type { Entry, SessionRecord, TransitionRecords } from '../session/state/records.ts';
 import type { SessionState } from '../session/state/state.ts';
 import { foundText, type SearchableText, searchableText } from './searchable.ts';
 
@@ -75,7 +75,7 @@ export function textFoldOf(state: SessionState): TextFold {
  * Folds the records of a transition. Returns the searchable messages it creates, or `undefined` when the session must
  * be read as a whole.
  */
-export function foldTexts(fold: TextFold, { at, records }: RecordTurn): readonly SearchableText[] | undefined {
+export function foldTexts(fold: TextFold, { at, records }: TransitionRecords): readonly SearchableText[] | undefined {
   const found: SearchableText[] = [];
   for (const record of records) {
     if (!foldRecord(fold, record, at, found)) return undefined;

@@ -16,7 +16,7 @@ import { postMessage } from '../runtime/handles/session.ts';
 import * as answers from './answers.ts';
 import { unreadable } from './problem.ts';
 import { key, noQuery, numberOf, pageOf, pageSize, token, viewMode, wholeNumber } from './query-parts.ts';
-import { json, jsonInTurn, type Route, type RouteAnswer, route } from './route.ts';
+import { json, jsonInTick, type Route, type RouteAnswer, route } from './route.ts';
 import { known, problemAnswer } from './session-routes.ts';
 
 const UNKNOWN: RouteAnswer = problemAnswer(404, 'There is no such session');
@@ -76,7 +76,7 @@ const messages = route({
     const session = runtime.session(await known(runtime, part('id')));
     return pages.run(async () => {
       const { items: messages, next } = await session.page('messages', pageOf(query));
-      return jsonInTurn({ messages, ...defined({ next: numberOf(next) }) });
+      return jsonInTick({ messages, ...defined({ next: numberOf(next) }) });
     });
   },
 });
@@ -95,7 +95,7 @@ const pending = route({
     const session = runtime.session(await known(runtime, part('id')));
     return pages.run(async () => {
       const { items, next } = await session.page('pending', pageOf(query));
-      return jsonInTurn({ pending: items, ...defined({ next }) });
+      return jsonInTick({ pending: items, ...defined({ next }) });
     });
   },
 });

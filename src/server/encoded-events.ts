@@ -43,7 +43,7 @@ export class EncodedEvents implements BudgetedReader {
   }
 
   /** `bytesOf` at once, or for a large event not encoded yet, in a tick that has room for it (K3). */
-  inTurn(event: SessionEvent, mode: ViewMode): Uint8Array | undefined | Promise<Uint8Array | undefined> {
+  inTick(event: SessionEvent, mode: ViewMode): Uint8Array | undefined | Promise<Uint8Array | undefined> {
     if (this.#kept.get(event)?.[mode] !== undefined) return this.bytesOf(event, mode);
     const bytes = textBytes(event);
     const turn = bytes < LOOP_PIECE_BYTES_MIN ? undefined : this.#loop.take(bytes);

@@ -13,7 +13,7 @@
  *     After `LOOP_YIELDS_MAX` such ticks in a row one grants again: a flood of connections cannot stop all answers.
  */
 import { LOOP_BYTES_MAX, LOOP_YIELDS_MAX } from '../base/bounds.ts';
-import { soon as nextTurn, type Soon } from '../base/clock.ts';
+import { soon as nextTick, type Soon } from '../base/clock.ts';
 
 interface Waiting {
   readonly bytes: number;
@@ -30,7 +30,7 @@ export class LoopBudget {
   #isYielding = false;
   #yieldsInARow = 0;
 
-  constructor(bytesMax: number = LOOP_BYTES_MAX, soon: Soon = nextTurn) {
+  constructor(bytesMax: number = LOOP_BYTES_MAX, soon: Soon = nextTick) {
     this.#bytesMax = bytesMax;
     this.#left = bytesMax;
     this.#soon = soon;
@@ -61,10 +61,10 @@ export class LoopBudget {
   #schedule(): void {
     if (this.#isScheduled) return;
     this.#isScheduled = true;
-    this.#soon(this.#nextTurn);
+    this.#soon(this.#nextTick);
   }
 
-  #nextTurn = (): void => {
+  #nextTick = (): void => {
     this.#isScheduled = false;
     const isYielding = this.#isYielding;
     this.#isYielding = false;

@@ -111,7 +111,7 @@ export function json(value: unknown, status = 200, headers: Readonly<Record<stri
 }
 
 /** An answer of JSON that may be large, made in a tick that has room for it. */
-export async function jsonInTurn(value: unknown): Promise<Response> {
+export async function jsonInTick(value: unknown): Promise<Response> {
   const bytes = textBytes(value);
   if (bytes >= LOOP_PIECE_BYTES_MIN) await ANSWERS.take(bytes);
   return json(value);

@@ -18,7 +18,7 @@ import {
   viewMode,
   wholeNumber,
 } from './query-parts.ts';
-import { json, jsonInTurn, type Route, type RouteAnswer, route } from './route.ts';
+import { json, jsonInTick, type Route, type RouteAnswer, route } from './route.ts';
 
 const place = wholeNumber.describe('The next of the page before');
 const UNKNOWN: RouteAnswer = problemAnswer(404, 'There is no such session');
@@ -213,7 +213,7 @@ const viewport = route({
     const session = runtime.session(await known(runtime, part('id')));
     return pages.run(async () => {
       const { items: messages, next } = await session.page('viewport', pageOf(query));
-      return jsonInTurn({ messages, ...defined({ next: numberOf(next) }) });
+      return jsonInTick({ messages, ...defined({ next: numberOf(next) }) });
     });
   },
 });
@@ -236,7 +236,7 @@ const request = route({
       const asked = { ...pageOf(query), limit: query.limit === undefined ? SERVER_PAGE_MAX : sizeOf(query.limit) };
       const { items: messages, next, head, violations = [] } = await session.page('request', asked);
       const context = query.mode === 'debug' && head !== undefined ? debugContext(head) : undefined;
-      return jsonInTurn({ ...head, messages, violations, ...defined({ context, next: numberOf(next) }) });
+      return jsonInTick({ ...head, messages, violations, ...defined({ context, next: numberOf(next) }) });
     });
   },
 });

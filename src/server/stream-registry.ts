@@ -44,7 +44,7 @@ export class StreamRegistry {
     const onClose = (): void => void this.#streams.delete(stream);
     const stream: EventStream = eventStream({
       events: read(),
-      encode: (event) => this.#encoded.inTurn(event, mode),
+      encode: (event) => this.#encoded.inTick(event, mode),
       clock,
       onClose,
       onError,

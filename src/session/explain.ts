@@ -111,9 +111,9 @@ function explainAwaiting(state: SessionState, { now, governorWait }: Surrounding
 }
 
 /** Background entries, such as a goal, begin no turn: they join the next message. */
-function atRest(toldAlong: number): string {
-  if (toldAlong === 0) return 'the mailbox is empty';
-  return `${toldAlong} ${toldAlong === 1 ? 'entry goes' : 'entries go'} along with the next message`;
+function atRest(accompanying: number): string {
+  if (accompanying === 0) return 'the mailbox is empty';
+  return `${accompanying} ${accompanying === 1 ? 'entry goes' : 'entries go'} along with the next message`;
 }
 
 /** The time at which undecided calls are denied, and the messages that wait for it. */

@@ -14,7 +14,7 @@
  *    work that the first of them started. Each slice is finished while it is still in the caches.
  */
 import { ENDPOINT_BATCH_MAX, ENDPOINT_CALLS_MAX, ENDPOINT_SLICE_MAX } from '../base/bounds.ts';
-import { soon as nextTurn, type Soon } from '../base/clock.ts';
+import { soon as nextTick, type Soon } from '../base/clock.ts';
 import { asError, CancelledError, LimitError, TroupeError } from '../base/errors.ts';
 import type { Endpoint } from './endpoint.ts';
 import { decodeError, type EncodedError, encodeError } from './error-codec.ts';
@@ -55,12 +55,12 @@ interface LateNote {
  * An endpoint over `port`, which it takes over. It listens at once, so set the handlers in the same tick. A handler of
  * a note that throws is a programmer's error: the error is thrown again outside, after the batch.
  */
-export function createEndpoint(port: MessagePortLike, soon: Soon = nextTurn): Endpoint {
+export function createEndpoint(port: MessagePortLike, soon: Soon = nextTick): Endpoint {
   return new BatchedEndpoint(port, soon);
 }
 
 /** Two endpoints joined in place: the same contract on one thread, with payloads passed uncloned. */
-export function createLocalEndpoints(soon: Soon = nextTurn): [Endpoint, Endpoint] {
+export function createLocalEndpoints(soon: Soon = nextTick): [Endpoint, Endpoint] {
   const left = new LocalPort(soon);
   const right = new LocalPort(soon);
   left.peer = right;

@@ -6,7 +6,7 @@
  * Invariants:
  * W1 `onExit` listeners run exactly once, however the thread ends: its own exit, an uncaught error, `exit`,
  *    `terminate`;
- * W2 a thread with a gate is never ended in the middle of work inside the gate (`end-gate.ts`).
+ * W2 a thread with a gate is never ended in the middle of work inside the gate (`exit-latch.ts`).
  */
 import {
   isMainThread,
@@ -20,8 +20,8 @@ import { THREAD_END_MS, THREAD_EXIT_MS } from '../base/bounds.ts';
 import { defined } from '../base/defined.ts';
 import { asError, TroupeError } from '../base/errors.ts';
 import { createEndpoint } from './batched-endpoint.ts';
-import { closeAtExit, type EndGate } from './end-gate.ts';
 import type { Endpoint } from './endpoint.ts';
+import { closeAtExit, type ExitLatch } from './exit-latch.ts';
 
 /** Memory bounds of a thread, in megabytes. */
 export interface ThreadLimits {
@@ -45,7 +45,7 @@ export interface ThreadOptions {
    * Closed before the thread is ended by force, and before the process exits. Pass its memory to the thread in
    * `workerData`.
    */
-  readonly gate?: EndGate;
+  readonly gate?: ExitLatch;
 }
 
 /** The way a thread ended. `error`: the error it did not catch, such as `ERR_WORKER_OUT_OF_MEMORY` in `code`. */

@@ -11,7 +11,7 @@ import { DeadlineQueue } from '../base/deadline-queue.ts';
 import { CancelledError } from '../base/errors.ts';
 import { LazyAbort } from '../base/lazy-abort.ts';
 import type { ToolRun } from './pool.ts';
-import { coalesceProgress, type ProgressTeller } from './progress.ts';
+import { coalesceProgress, type ProgressPublisher } from './progress.ts';
 import type { AnyTool, ToolOutcome } from './tool.ts';
 import { type Expiring, startTool } from './tool-execution.ts';
 
@@ -58,7 +58,7 @@ interface Running {
   readonly tool: AnyTool;
   readonly abort: LazyAbort;
   readonly resolve: (outcome: ToolOutcome) => void;
-  teller: ProgressTeller | undefined;
+  progress: ProgressPublisher | undefined;
 }
 
 class Runner implements OwnHostRunner {
@@ -80,7 +80,7 @@ class Runner implements OwnHostRunner {
     const tool = run.place.kind === 'host' ? this.#options.find(run.place.agent, run.toolName) : undefined;
     if (tool === undefined) return { content: `Unknown tool: ${run.toolName}`, success: false, ms: 0 };
     return new Promise((resolve) => {
-      const running: Running = { run, tool, abort: new LazyAbort(), resolve, teller: undefined };
+      const running: Running = { run, tool, abort: new LazyAbort(), resolve, progress: undefined };
       this.#running.set(run.id, running);
       // Not from within `run`: a tool may occupy the thread, and the caller must send its remaining calls first.
       if (this.#starting.push(running) === 1) queueMicrotask(this.#startAll);
@@ -122,7 +122,7 @@ class Runner implements OwnHostRunner {
       timeoutMs: run.timeoutMs,
       mode: run.mode,
       abort,
-      progress: (data: unknown) => this.#tellProgress(running, data),
+      progress: (data: unknown) => this.#publishProgress(running, data),
       clock: this.#clock,
       deadlines: this.#deadlines,
     };
@@ -133,14 +133,14 @@ class Runner implements OwnHostRunner {
     );
   }
 
-  #tellProgress(running: Running, data: unknown): void {
-    running.teller ??= coalesceProgress((newest) => this.#options.progress(running.run.id, newest), this.#clock);
-    running.teller.tell(data);
+  #publishProgress(running: Running, data: unknown): void {
+    running.progress ??= coalesceProgress((newest) => this.#options.progress(running.run.id, newest), this.#clock);
+    running.progress.publish(data);
   }
 
   #end(running: Running, outcome: ToolOutcome): void {
     this.#running.delete(running.run.id);
-    running.teller?.end();
+    running.progress?.end();
     running.resolve(outcome);
   }
 }

@@ -3,8 +3,8 @@ import { PROGRESS_COALESCE_MS } from '../base/bounds.ts';
 import type { Clock } from '../base/clock.ts';
 
 /** Takes progress updates and their end. */
-export interface ProgressTeller {
-  readonly tell: (data: unknown) => void;
+export interface ProgressPublisher {
+  readonly publish: (data: unknown) => void;
   /** Sends the held update and nothing more. */
   readonly end: () => void;
 }
@@ -13,7 +13,7 @@ export interface ProgressTeller {
  * The first update is sent at once. Then at most one is sent every `PROGRESS_COALESCE_MS`, the newest. The last update
  * is sent before the end.
  */
-export function coalesceProgress(send: (data: unknown) => void, clock: Clock): ProgressTeller {
+export function coalesceProgress(send: (data: unknown) => void, clock: Clock): ProgressPublisher {
   let timer: unknown;
   let held: { readonly data: unknown } | undefined;
   let open = true;
@@ -25,7 +25,7 @@ export function coalesceProgress(send: (data: unknown) => void, clock: Clock): P
     timer = clock.setTimer(flush, PROGRESS_COALESCE_MS);
   };
   return {
-    tell: (data) => {
+    publish: (data) => {
       if (!open) return;
       held = { data };
       if (timer === undefined) flush();

@@ -170,7 +170,7 @@ class Execution implements Expiring {
     const { context, timeoutMs } = this.given;
     const { session, callId, key } = context;
     const progress = (data: unknown): void => {
-      if (!this.isOver) tellProgress(data, this.given.progress);
+      if (!this.isOver) publishProgress(data, this.given.progress);
     };
     const plain = Number.isFinite(timeoutMs)
       ? { session, callId, key, progress, timeoutMs }
@@ -196,7 +196,7 @@ class Execution implements Expiring {
   }
 }
 
-function tellProgress(data: unknown, progress: ((data: unknown) => void) | undefined): void {
+function publishProgress(data: unknown, progress: ((data: unknown) => void) | undefined): void {
   if (progress === undefined) return;
   try {
     progress(toPlainJson(data));

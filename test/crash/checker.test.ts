@@ -10,7 +10,7 @@ import type { ContentBlock } from '../../src/base/messages.ts';
 import { openJournal } from '../../src/journal/open-journal.ts';
 import { shardDirectory, writeManifest } from '../../src/journal/store/manifest.ts';
 import type { RequestMessage } from '../../src/models/provider.ts';
-import { encodeTurn, type SessionRecord } from '../../src/session/state/records.ts';
+import { encodeTransition, type SessionRecord } from '../../src/session/state/records.ts';
 import { timeoutText } from '../../src/tools/tool-execution.ts';
 import { Checker } from './checks.ts';
 import provider from './fixtures/model.ts';
@@ -425,9 +425,13 @@ describe('F01: the store', () => {
   }
 
   test.each([
-    ['whole', WHOLE.map((records) => encodeTurn({ at: 1, records })), []],
-    ['cut off in the middle', [encodeTurn({ at: 1, records: ASK }).slice(0, 40)], ['torn']],
-    ['not following from what is before it', [ASK, ANSWER].map((records) => encodeTurn({ at: 1, records })), ['torn']],
+    ['whole', WHOLE.map((records) => encodeTransition({ at: 1, records })), []],
+    ['cut off in the middle', [encodeTransition({ at: 1, records: ASK }).slice(0, 40)], ['torn']],
+    [
+      'not following from what is before it',
+      [ASK, ANSWER].map((records) => encodeTransition({ at: 1, records })),
+      ['torn'],
+    ],
   ] as const)('F01: a turn that is %s', async (_what, turns, expected) => {
     const { directory, facts } = await storeOf(turns);
     try {

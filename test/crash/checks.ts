@@ -51,7 +51,7 @@ export class Checker {
     checkPresence(sessions, this.#seen, this.#ledger);
     for (const id of sessions.keys()) this.#seen.add(id);
     for (const id of this.#seen) if (this.#ledger.sessions.mayBeGone(id)) this.#seen.delete(id);
-    this.#checkTold(sessions);
+    this.#checkPublished(sessions);
     this.#runs.check(reading, life);
   }
 
@@ -162,7 +162,7 @@ export class Checker {
 
   // ---- what was told before is still true -----------------------------------------------------------------------------
 
-  #checkTold(sessions: Sessions): void {
+  #checkPublished(sessions: Sessions): void {
     for (const story of this.#ledger.messages.values()) this.#checkMessage(story, sessions);
     for (const what of this.#ledger.histories.contradictions(sessions)) this.#ledger.violate('lost', what);
     const mayBeGone = this.#mayBeGone;

@@ -160,7 +160,7 @@ class Generation {
     if (end.openMs !== undefined) this.#openMs[isInline ? 'inline' : 'threads'] = end.openMs;
     this.#count(end);
     await this.#check({ life: life.number, end, fate, mode });
-    this.#tellProgress(life.number, end);
+    this.#publishProgress(life.number, end);
   }
 
   #count({ how, told, signals }: LifeEnd): void {
@@ -260,7 +260,7 @@ class Generation {
       if (state.state !== 'idle' || state.mailbox.length > 0) this.#interrupted += 1;
   }
 
-  #tellProgress(life: number, { how, signals, told }: LifeEnd): void {
+  #publishProgress(life: number, { how, signals, told }: LifeEnd): void {
     const { number, durability, shards, isEnriched, progress } = this.#options;
     const where = told.has('recovered') ? 'at work' : 'opening';
     progress?.(

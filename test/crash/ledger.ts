@@ -178,7 +178,7 @@ export class Ledger {
       for (const text of line.illegal)
         this.violate('illegal', `request of ${line.session} in life ${line.life}: ${text}`);
       // Begun anew after a kill as often as it takes: nobody was told of it.
-      if (line.isMuse === true) {
+      if (line.isEnricher === true) {
         this.counts.museCalls += 1;
         continue;
       }

@@ -115,7 +115,7 @@ export interface CallLine {
   /** Fatal violations of the Messages API's rules. */
   readonly illegal: readonly string[];
   /** Made for an enricher, not for a half-step. */
-  readonly isMuse?: true;
+  readonly isEnricher?: true;
 }
 
 /** Names of the enrichers' models, by which their calls are known. */

@@ -12,7 +12,7 @@ import { apply } from '../../src/session/apply/apply.ts';
 import type { Observer } from '../../src/session/apply/fold.ts';
 import { historyMessages } from '../../src/session/history/history-form.ts';
 import { answerText } from '../../src/session/rules/answer.ts';
-import type { Entry, RecordTurn, SessionRecord } from '../../src/session/state/records.ts';
+import type { Entry, SessionRecord, TransitionRecords } from '../../src/session/state/records.ts';
 import { emptyState, type ReceiptState, type SessionState } from '../../src/session/state/state.ts';
 import { type EnricherFacts, noEnricherFacts, noteEnrichers } from './enricher-checks.ts';
 import { digestOf, noteIn, uidsIn } from './protocol.ts';
@@ -72,7 +72,7 @@ export interface SessionFacts {
 type Gathered = Omit<SessionFacts, 'illegal'>;
 
 /** Folds a session's turns. Throws where the runtime would call the log corrupt. */
-export function gatherFacts(id: string, turns: Iterable<RecordTurn>): SessionFacts {
+export function gatherFacts(id: string, turns: Iterable<TransitionRecords>): SessionFacts {
   const gatherer = new FactsGatherer(id);
   for (const turn of turns) gatherer.turn(turn);
   return gatherer.facts();
@@ -134,7 +134,7 @@ export class FactsGatherer {
   }
 
   /** Takes the next turn. Throws where the runtime would call the log corrupt. */
-  turn({ at, records }: RecordTurn): void {
+  turn({ at, records }: TransitionRecords): void {
     const { state } = this.#facts;
     let claims = false;
     noteEnrichers(this.#facts.enrichers, state, records, (record) => {

@@ -7,7 +7,7 @@ import { openJournal } from '../../src/journal/open-journal.ts';
 import type { SessionKey } from '../../src/journal/position.ts';
 import { readManifest, shardDirectory } from '../../src/journal/store/manifest.ts';
 import { plantFork } from '../../src/runtime/reading/fork-reader.ts';
-import { decodeTurn } from '../../src/session/state/records.ts';
+import { decodeTransition } from '../../src/session/state/records.ts';
 import { FactsGatherer, type SessionFacts } from './session-facts.ts';
 
 /** What one reading found. */
@@ -84,7 +84,7 @@ function readShard(journal: Journal, shard: ShardFacts, changed: Set<string>, to
       if (id === undefined) throw new Error(`key ${entry.key} has turns and no name`);
       const known = shard.sessions.get(id)?.gatherer;
       const gatherer = known ?? new FactsGatherer(id);
-      const turn = decodeTurn(entry.data);
+      const turn = decodeTransition(entry.data);
       if (known === undefined) gatherer.plant((state) => plantFork(journal, entry.key, state, turn));
       gatherer.turn(turn);
       changed.add(id);

@@ -225,7 +225,7 @@ export const sessionBugs: readonly PlantedBug[] = [
   {
     name: 'queue-for-a-place-forgotten',
     what: 'a session that finds no place is not put into the queue for one',
-    file: 'src/runtime/shard/live-sessions.ts',
+    file: 'src/runtime/shard/admission.ts',
     find: 'if (hasAgent && isWaiting(state) && !isHeld) this.#queued.add(actor.id);',
     replace: 'if (hasAgent && isWaiting(state) && !isHeld && state.blocked !== undefined) this.#queued.add(actor.id);',
   },

@@ -12,14 +12,14 @@ export const storeBugs: readonly PlantedBug[] = [
   {
     name: 'result-not-synced',
     what: 'the whole of a shortened result is named by the log before it is synced',
-    file: 'actors/result-shelf.ts',
+    file: 'actors/result-store.ts',
     find: "if (this.#isSynced) yield { kind: 'syncFile', path: part };",
     replace: '',
   },
   {
     name: 'result-name-not-synced',
     what: 'the name of a kept result is not synced',
-    file: 'actors/result-shelf.ts',
+    file: 'actors/result-store.ts',
     find: "if (this.#isSynced) yield { kind: 'syncDirectory', path: this.#directory };",
     replace: '',
   },
@@ -36,7 +36,7 @@ export const storeBugs: readonly PlantedBug[] = [
     what: 'whoever waits for an answer is told before the answer is flushed',
     file: TRANSITIONS,
     find: 'const hasNothing = late.length === 0',
-    replace: `this.#waiters.settled(gathered.settled ?? []);
+    replace: `this.#waiters.settled(outbox.settled ?? []);
     const hasNothing = late.length === 0`,
   },
   {
@@ -44,7 +44,7 @@ export const storeBugs: readonly PlantedBug[] = [
     what: 'readers are told events before what they tell of is flushed',
     file: TRANSITIONS,
     find: 'const hasNothing = late.length === 0',
-    replace: `this.#parts.host.events((gathered.events ?? []).splice(0));
+    replace: `this.#parts.host.events((outbox.events ?? []).splice(0));
     const hasNothing = late.length === 0`,
   },
   {

@@ -24,8 +24,8 @@ const enrichers = { melete: { model: MELETE } };
 const call = (name: string, input: Readonly<Record<string, unknown>> = {}): Reply => ({ toolUse: { name, input } });
 const READY = call('everything_is_ready');
 
-/** The main model says `ok` and its turn; Melete plays `muse` each time it is asked, and ends with words. */
-function model(muse: readonly Reply[], seen: ModelRequest[] = []): ReplyFunction {
+/** The main model says `ok` and its turn; Melete plays `enricher` each time it is asked, and ends with words. */
+function model(enricher: readonly Reply[], seen: ModelRequest[] = []): ReplyFunction {
   const steps = new Map<string, number>();
   return (request, { session }) => {
     if (request.model !== MELETE) return 'ok';
@@ -33,7 +33,7 @@ function model(muse: readonly Reply[], seen: ModelRequest[] = []): ReplyFunction
     const fresh = request.messages.length === 1;
     const step = fresh ? 0 : (steps.get(session) ?? 0);
     steps.set(session, step + 1);
-    return muse[step] ?? 'done';
+    return enricher[step] ?? 'done';
   };
 }
 
@@ -58,14 +58,14 @@ function states(events: readonly SessionEvent[]): readonly string[] {
 describe.each(MATRIX)('threads %o', (threads) => {
   test('F122, F012: a user message, Melete, then the half-step, which has what was prepared before the message', async () => {
     const seen: ModelRequest[] = [];
-    const muse = [
+    const enricher = [
       call('activate_skill', { skill_name: 'baking' }),
       call('read_workflow', { workflow_name: 'plan' }),
       call('set_goal', { description: 'a loaf' }),
       call('rename_session', { emoji: '🍞', name: 'Bread' }),
       READY,
     ];
-    const provider = scripted(model(muse, seen));
+    const provider = scripted(model(enricher, seen));
     const runtime = await kit.open({ threads, provider, enrichers, ...(await definitions()) });
     const session = runtime.session('s');
     expect(await session.ask('bake me a bread')).toBe('ok');
@@ -143,7 +143,7 @@ describe.each(MATRIX)('threads %o', (threads) => {
   });
 
   test('F126, F127, F128: a skill once, active at once; of two workflows the newest', async () => {
-    const muse = [
+    const enricher = [
       call('activate_skill', { skill_name: 'baking' }),
       call('activate_skill', { skill_name: 'baking' }),
       call('activate_skill', { skill_name: 'frying' }),
@@ -152,7 +152,7 @@ describe.each(MATRIX)('threads %o', (threads) => {
       READY,
     ];
     const seen: ModelRequest[] = [];
-    const provider = scripted(model(muse, seen));
+    const provider = scripted(model(enricher, seen));
     const runtime = await kit.open({ threads, provider, enrichers, ...(await definitions()) });
     const session = runtime.session('s');
     await session.ask('go');
@@ -178,32 +178,32 @@ describe('while a turn is prepared', () => {
     const runtime = await kit.open({ provider: gate.provider, enrichers, ...more });
     const session = runtime.session('s');
     const receipt = await session.send('first');
-    const muse = await gate.next();
-    expect(muse.request.model).toBe(MELETE);
-    return { gate, runtime, session, receipt, muse };
+    const enricher = await gate.next();
+    expect(enricher.request.model).toBe(MELETE);
+    return { gate, runtime, session, receipt, enricher };
   }
-  const isMuse = (each: GatedCall): boolean => each.request.model === MELETE;
+  const isEnricher = (each: GatedCall): boolean => each.request.model === MELETE;
 
   test('F012: its phase is told, more messages wait, and one run is out', async () => {
-    const { gate, session, receipt, muse } = await preparing();
+    const { gate, session, receipt, enricher } = await preparing();
     expect(await session.state()).toMatchObject({ state: 'idle', phase: 'preparing', mailbox: 1 });
     expect(await session.explain()).toMatchObject({ reason: 'preparing' });
     const second = await session.send('second');
     await session.send('aside', { deliver: 'steer' });
     expect(gate.calls.length).toBe(1);
-    muse.answer('done');
+    enricher.answer('done');
     const turn = await gate.next();
-    expect(isMuse(turn)).toBe(false);
+    expect(isEnricher(turn)).toBe(false);
     turn.answer('one');
     expect(await receipt.answer()).toBe('one');
     // The next turn is prepared like the one before.
     const next = await gate.next();
-    expect(isMuse(next)).toBe(true);
+    expect(isEnricher(next)).toBe(true);
     expect(JSON.stringify(next.request.messages)).toContain('User (pending): second');
     next.answer('done');
     (await gate.next()).answer('two');
     expect(await second.answer()).toBe('two');
-    expect(gate.calls.filter(isMuse)).toHaveLength(2);
+    expect(gate.calls.filter(isEnricher)).toHaveLength(2);
   });
 
   test('an interrupt cancels the run and ends the turn; the message stays, the next one is prepared', async () => {
@@ -219,10 +219,10 @@ describe('while a turn is prepared', () => {
   });
 
   test('R27: recalled, its run ends; what it did rides the next turn', async () => {
-    const { gate, session, receipt, muse } = await preparing();
-    muse.answer(call('set_goal', { description: 'a loaf' }));
+    const { gate, session, receipt, enricher } = await preparing();
+    enricher.answer(call('set_goal', { description: 'a loaf' }));
     const more = await gate.next();
-    expect(isMuse(more)).toBe(true);
+    expect(isEnricher(more)).toBe(true);
     expect(await session.recall(receipt.pendingId)).toBe(true);
     expect(await session.state()).toMatchObject({ state: 'idle', mailbox: 1 });
     expect((await session.state()).phase).toBeUndefined();
@@ -243,9 +243,9 @@ describe('while a turn is prepared', () => {
     (await gate.next()).answer('done');
     (await gate.next()).answer('urgent');
     expect(await urgent.answer()).toBe('urgent');
-    const muse = await gate.next();
-    expect(isMuse(muse)).toBe(true);
-    muse.answer('done');
+    const enricher = await gate.next();
+    expect(isEnricher(enricher)).toBe(true);
+    enricher.answer('done');
     (await gate.next()).answer('calm');
     expect(await receipt.answer()).toBe('calm');
   });
@@ -258,22 +258,22 @@ describe('while a turn is prepared', () => {
     await gate.next();
     const newer = await session.send('new', { deliver: 'latest' });
     expect((await old.status()).status).toBe('dropped');
-    const muse = await gate.next();
-    expect(JSON.stringify(muse.request.messages)).not.toContain('old');
-    muse.answer('done');
+    const enricher = await gate.next();
+    expect(JSON.stringify(enricher.request.messages)).not.toContain('old');
+    enricher.answer('done');
     (await gate.next()).answer('ok');
     expect(await newer.answer()).toBe('ok');
   });
 
   test('a pause holds the turn, and it is not prepared twice', async () => {
-    const { gate, session, receipt, muse } = await preparing();
+    const { gate, session, receipt, enricher } = await preparing();
     await session.pause();
-    muse.answer('done');
+    enricher.answer('done');
     await eventually(async () => (await session.explain()).reason === 'paused');
     expect(gate.calls.length).toBe(1);
     await session.resume();
     const turn = await gate.next();
-    expect(isMuse(turn)).toBe(false);
+    expect(isEnricher(turn)).toBe(false);
     turn.answer('ok');
     expect(await receipt.answer()).toBe('ok');
   });
@@ -287,10 +287,10 @@ describe('while a turn is prepared', () => {
     await gate.next();
     const after = gatedModel();
     const again = await kit.open({ directory: await kit.crashed(directory), provider: after.provider, enrichers });
-    const muse = await after.next();
-    expect(isMuse(muse)).toBe(true);
-    expect(muse.request.system).toContain('a loaf (id: 1)');
-    muse.answer('done');
+    const enricher = await after.next();
+    expect(isEnricher(enricher)).toBe(true);
+    expect(enricher.request.system).toContain('a loaf (id: 1)');
+    enricher.answer('done');
     (await after.next()).answer('ok');
     await again.drain();
     expect((await log(again.session('s'))).slice(-2)).toEqual(['user_message:first', 'agent_message:ok']);
@@ -320,9 +320,9 @@ describe('while a turn is prepared', () => {
   });
 
   test('a deleted session takes its run along', async () => {
-    const { gate, runtime, session, muse } = await preparing();
+    const { gate, runtime, session, enricher } = await preparing();
     expect(await session.delete()).toBe(true);
-    muse.answer(call('set_goal', { description: 'too late' }));
+    enricher.answer(call('set_goal', { description: 'too late' }));
     await runtime.drain();
     expect(await runtime.sessions.get('s')).toBeUndefined();
     expect(gate.calls.length).toBe(1);
@@ -330,12 +330,12 @@ describe('while a turn is prepared', () => {
 });
 
 test('every request of both models is one the API takes', async () => {
-  const muse = [call('set_goal', { description: 'a loaf' }), call('set_goal', { description: ' ' }), READY];
+  const enricher = [call('set_goal', { description: 'a loaf' }), call('set_goal', { description: ' ' }), READY];
   let step = 0;
   const script = (request: ModelRequest): Reply => {
     if (request.model !== MELETE) return 'ok';
     step = request.messages.length === 1 ? 0 : step + 1;
-    return muse[step] ?? 'done';
+    return enricher[step] ?? 'done';
   };
   const fake = await strictFake({ script });
   const runtime = await kit.open({ provider: anthropic({ baseURL: fake.url, apiKey: 'k' }), enrichers });

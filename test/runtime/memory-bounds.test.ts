@@ -130,7 +130,7 @@ describe('a session that is larger than its thread', () => {
   async function openSmall(directory: string, heapMb: number): Promise<Runtime> {
     const lock = await acquireStoreLock(directory);
     const { shards } = await openManifest(directory, 1);
-    const place = { directory, shelf: join(directory, 'results'), shards, release: () => lock.release() };
+    const place = { directory, resultStore: join(directory, 'results'), shards, release: () => lock.release() };
     const checked = checkOptions({ provider: echo, threads: { sessions: 1, models: 1, tools: 1 } });
     const runtime = await assembleRuntime(checked, place, {
       startShard: (plan) => startWorker(plan, { heapMb, youngHeapMb: 8 }),

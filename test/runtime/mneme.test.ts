@@ -19,23 +19,23 @@ const SAVED: Reply = { toolUse: { name: 'save_snapshot', input: { text: 'They sp
 /** A text of so many tokens. */
 const words = (tokens: number, letter = 'x'): string => letter.repeat(tokens * 4);
 
-/** The main model answers with a hundred tokens; Mneme plays `muse`, or saves and stops. */
+/** The main model answers with a hundred tokens; Mneme plays `enricher`, or saves and stops. */
 function model(
-  seen: { readonly main: ModelRequest[]; readonly muse: ModelRequest[] },
-  muse?: ReplyFunction,
+  seen: { readonly main: ModelRequest[]; readonly enricher: ModelRequest[] },
+  enricher?: ReplyFunction,
 ): ReplyFunction {
   return (request, context) => {
     if (request.model !== MNEME) {
       seen.main.push(request);
       return words(100, 'y');
     }
-    seen.muse.push(request);
-    if (muse !== undefined) return muse(request, context);
+    seen.enricher.push(request);
+    if (enricher !== undefined) return enricher(request, context);
     return request.messages.length === 1 ? SAVED : 'done';
   };
 }
 
-const nothingSeen = (): { main: ModelRequest[]; muse: ModelRequest[] } => ({ main: [], muse: [] });
+const nothingSeen = (): { main: ModelRequest[]; enricher: ModelRequest[] } => ({ main: [], enricher: [] });
 
 function tokensOf({ messages }: ModelRequest): number {
   let tokens = 0;
@@ -99,8 +99,8 @@ describe.each(MATRIX)('threads %o', (threads) => {
     await session.goals.create({ description: 'find it' });
     await session.ask('find the thing');
     for (let turn = 0; turn < 5; turn += 1) await session.ask(words(100));
-    await eventually(() => seen.muse.length > 0);
-    const [first] = seen.muse;
+    await eventually(() => seen.enricher.length > 0);
+    const [first] = seen.enricher;
     const text = JSON.stringify(first?.messages[0]?.content);
     expect(text).toMatch(/EVICTION ZONE\\n=+\\n/u);
     expect(text).toMatch(/message \d+ User: find the thing/u);
@@ -132,7 +132,7 @@ describe.each(MATRIX)('threads %o', (threads) => {
     await runtime.drain();
     expect((await session.viewport()).some(({ seq }) => seq === 3)).toBe(false);
     expect(JSON.stringify(seen.main.at(-1)?.messages)).toContain('message 3: The code is 4711-0815.');
-    const second = JSON.stringify(seen.muse.find(({ messages }) => messages.length === 3)?.messages[2]?.content);
+    const second = JSON.stringify(seen.enricher.find(({ messages }) => messages.length === 3)?.messages[2]?.content);
     expect(second).toContain('Pinned 1 message-goal links');
   });
 
@@ -146,13 +146,13 @@ describe.each(MATRIX)('threads %o', (threads) => {
       await asked;
     }
     const receipt = await session.send(words(300));
-    const muse = await gated.next();
-    expect(muse.request.model).toBe(MNEME);
+    const enricher = await gated.next();
+    expect(enricher.request.model).toBe(MNEME);
     expect(await session.state()).toMatchObject({ state: 'idle', phase: 'preparing', mailbox: 1 });
     expect(await session.explain()).toMatchObject({ reason: 'preparing' });
     expect(await session.interrupt()).toBe(true);
     expect((await failure(receipt.answer())).code).toBe('cancelled');
-    muse.answer(SAVED);
+    enricher.answer(SAVED);
     (await gated.next()).answer('done');
     await runtime.drain();
     expect((await history(session)).filter(({ type }) => type === 'eviction')).toHaveLength(1);
@@ -166,7 +166,7 @@ describe.each(MATRIX)('threads %o', (threads) => {
     for (let turn = 0; turn < 5; turn += 1) await session.ask(words(100));
     await session.ask('and now?');
     await runtime.drain();
-    expect(seen.muse).toHaveLength(3);
+    expect(seen.enricher).toHaveLength(3);
     expect((await log(session)).filter((line) => line.startsWith('system_message'))).toHaveLength(1);
     expect((await history(session)).filter(({ type }) => type === 'eviction')).toHaveLength(1);
     for (const request of seen.main) expect(tokensOf(request)).toBeLessThanOrEqual(WINDOW);
@@ -174,18 +174,18 @@ describe.each(MATRIX)('threads %o', (threads) => {
 
   test('F099: five snapshots become one of a second level, which stands first', async () => {
     const seen = nothingSeen();
-    const muse: ReplyFunction = ({ messages, system }) => {
+    const enricher: ReplyFunction = ({ messages, system }) => {
       if (messages.length > 1) return 'done';
       const isOld = String(system).includes('summaries of consecutive parts');
       return { toolUse: { name: 'save_snapshot', input: { text: isOld ? 'All of it.' : 'A part.' } } };
     };
-    const runtime = await open({ provider: scripted(model(seen, muse)) });
+    const runtime = await open({ provider: scripted(model(seen, enricher)) });
     const session = runtime.session('s');
     const evictions = async (): Promise<number> =>
       (await history(session)).filter(({ type }) => type === 'eviction').length;
     while ((await evictions()) < 5) await session.ask(words(100));
     await runtime.drain();
-    const over = seen.muse.filter(({ messages }) => JSON.stringify(messages).includes('5 snapshots, oldest first'));
+    const over = seen.enricher.filter(({ messages }) => JSON.stringify(messages).includes('5 snapshots, oldest first'));
     expect(over.length).toBeGreaterThan(0);
     expect(JSON.stringify(over[0]?.messages)).toMatch(/Snapshot 1 \(messages 1\.\.\d+\)\\nA part\./u);
     await session.ask('go on');
@@ -235,7 +235,7 @@ test('a crash while it is written: it is written anew, once, and the turn that w
   const second = await kit.open({ directory: copy, enrichers, settings, provider: scripted(model(seen)) });
   await second.drain();
   const again = second.session('s');
-  expect(seen.muse.filter(({ messages }) => messages.length === 1)).toHaveLength(1);
+  expect(seen.enricher.filter(({ messages }) => messages.length === 1)).toHaveLength(1);
   expect(seen.main).toHaveLength(1);
   expect((await log(again)).at(-1)).toBe(`agent_message:${words(100, 'y')}`);
   expect(String(seen.main[0]?.system)).toContain('They spoke at length.');
@@ -251,7 +251,7 @@ test('opened without it, a session goes on, and what is remembered is still show
   const later = nothingSeen();
   const second = await kit.open({ directory, settings, provider: scripted(model(later)) });
   for (let turn = 0; turn < 8; turn += 1) await second.session('s').ask(words(100));
-  expect(later.muse).toEqual([]);
+  expect(later.enricher).toEqual([]);
   expect(later.main.at(-1)?.system).toMatch(/^## Recent Memory\n\nThey spoke at length\./u);
 });
 

@@ -129,16 +129,16 @@ describe('while it is named', () => {
     const receipt = await session.send('go');
     (await gate.next()).answer('ready');
     (await gate.next()).answer(SPAWN);
-    const muse = await gate.next();
-    expect(isNaming(muse.request)).toBe(true);
-    return { gate, runtime, session, receipt, muse };
+    const enricher = await gate.next();
+    expect(isNaming(enricher.request)).toBe(true);
+    return { gate, runtime, session, receipt, enricher };
   }
 
   test('the call that spawned it waits for its name, and nothing else of it has begun', async () => {
-    const { gate, session, receipt, muse } = await naming();
+    const { gate, session, receipt, enricher } = await naming();
     expect(await session.state()).toMatchObject({ state: 'executing' });
     expect(await (await session.child('s:1')).state()).toMatchObject({ state: 'idle', phase: 'preparing' });
-    muse.answer('no idea');
+    enricher.answer('no idea');
     const [one, other] = [await gate.next(), await gate.next()];
     expect([one, other].filter(isChild)).toHaveLength(1);
     for (const each of [one, other]) each.answer(isChild(each) ? 'done' : 'fine');
@@ -171,8 +171,8 @@ describe('while it is named', () => {
 
   test('A10: after a crash it begins with the name it has by then, and the parent has one child', async () => {
     const directory = await kit.directory();
-    const { gate, muse } = await naming({ directory });
-    muse.answer(nickname('scout'));
+    const { gate, enricher } = await naming({ directory });
+    enricher.answer(nickname('scout'));
     await gate.next();
     const provider = scripted(model([nickname('another')]));
     const again = await kit.open({ directory: await kit.crashed(directory), provider, enrichers, agents });

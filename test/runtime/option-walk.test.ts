@@ -110,7 +110,10 @@ const settingRows: Readonly<Record<string, Row>> = {
   'llm.subagentTokenBudget': () => {
     expect(agentUnder({ llm: { subagentTokenBudget: 555 } }, {}, 'p').facts.tokenBudget).toBe(555);
   },
-  'llm.maxToolRounds': shown('actors/enrichers/muse-loop.test.ts', 'ends with `limit` after llm.maxToolRounds rounds'),
+  'llm.maxToolRounds': shown(
+    'actors/enrichers/enricher-loop.test.ts',
+    'ends with `limit` after llm.maxToolRounds rounds',
+  ),
   'llm.retry.attempts': shown('runtime/governor.test.ts', 'F20: settings.llm.retry says how often and after how long'),
   'llm.retry.base': shown('session/decide/retry-wait.test.ts', 'with a factor each wait is so many times the one'),
   'llm.retry.factor': shown('session/decide/retry-wait.test.ts', 'with a factor each wait is so many times the one'),

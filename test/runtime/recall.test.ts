@@ -15,18 +15,18 @@ const enrichers = { melete: { model: MELETE }, mneme: { model: MNEME } };
 const call = (name: string, input: Readonly<Record<string, unknown>> = {}): Reply => ({ toolUse: { name, input } });
 const SET_GOAL = call('set_goal', { description: 'bake a loaf' });
 
-interface Muses {
+interface Enrichers {
   readonly melete: readonly Reply[];
   readonly recall: readonly Reply[];
 }
 
 /** The main model says `ok`; the enrichers play their lists in sessions named `work`, from the first on in each run. */
-function model(muses: Muses, seen: ModelRequest[] = []): ReplyFunction {
+function model(muses: Enrichers, seen: ModelRequest[] = []): ReplyFunction {
   const steps = new Map<string, number>();
   return (request, { session }) => {
-    const isMuse = request.model === MELETE || request.model === MNEME;
-    if (isMuse) seen.push(request);
-    if (!isMuse) return 'ok';
+    const isEnricher = request.model === MELETE || request.model === MNEME;
+    if (isEnricher) seen.push(request);
+    if (!isEnricher) return 'ok';
     if (!session.startsWith('work')) return 'done';
     const step = request.messages.length === 1 ? 0 : (steps.get(session) ?? 0);
     steps.set(session, step + 1);

@@ -7,7 +7,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { matches, parseQuery } from '../../src/search/query.ts';
 import { SearchIndex } from '../../src/search/search-index.ts';
 import { DamagedSegmentError } from '../../src/search/segment-file.ts';
-import { DirectoryShelf } from '../../src/search/segment-shelf.ts';
+import { DirectorySegmentStore } from '../../src/search/segment-store.ts';
 import { termsOf } from '../../src/search/terms.ts';
 
 const NOW = Date.UTC(2026, 0, 1);
@@ -35,9 +35,9 @@ function found(index: SearchIndex, asked: string): readonly string[] {
     .map(({ session, seq }) => `${session}#${seq}`);
 }
 
-function saved(index: SearchIndex, shelf: DirectoryShelf): ReturnType<SearchIndex['save']> {
+function saved(index: SearchIndex, segments: DirectorySegmentStore): ReturnType<SearchIndex['save']> {
   const state = index.save();
-  shelf.saveState(JSON.stringify(state));
+  segments.saveState(JSON.stringify(state));
   index.saved();
   return state;
 }
@@ -55,15 +55,15 @@ describe('an index in segments', () => {
     fc.assert(
       fc.property(fc.array(step, { minLength: 40, maxLength: 95, size: 'max' }), (steps) => {
         const path = directory();
-        let shelf = new DirectoryShelf(path);
-        let index = new SearchIndex(DOCUMENTS_MAX, shelf);
+        let segments = new DirectorySegmentStore(path);
+        let index = new SearchIndex(DOCUMENTS_MAX, segments);
         const all = new Map<string, string>();
         for (const [at, each] of steps.entries()) {
           if (each.do === 'open again') {
-            const state = saved(index, shelf);
-            shelf.close();
-            shelf = new DirectoryShelf(path);
-            index = new SearchIndex(DOCUMENTS_MAX, shelf, state);
+            const state = saved(index, segments);
+            segments.close();
+            segments = new DirectorySegmentStore(path);
+            index = new SearchIndex(DOCUMENTS_MAX, segments, state);
             continue;
           }
           const session = `s${each.session}`;
@@ -82,7 +82,7 @@ describe('an index in segments', () => {
           const expected = [...all].flatMap(([name, said]) => (matches(query, termsOf(said)) ? [name] : []));
           expect([...found(index, asked)].sort()).toEqual(expected.sort());
         }
-        shelf.close();
+        segments.close();
       }),
       { numRuns: 40 },
     );
@@ -90,15 +90,15 @@ describe('an index in segments', () => {
 
   it('X4, H2: segments that a saved state names stay until the next one is saved; what none names goes at the opening', () => {
     const path = directory();
-    const shelf = new DirectoryShelf(path);
-    const index = new SearchIndex(DOCUMENTS_MAX, shelf);
+    const segments = new DirectorySegmentStore(path);
+    const index = new SearchIndex(DOCUMENTS_MAX, segments);
     index.add('s', { seq: 1, at: NOW, text: 'first' });
-    const state = saved(index, shelf);
+    const state = saved(index, segments);
     index.add('s', { seq: 2, at: NOW, text: 'second' });
     index.save();
     // A crash here: the state saved last is the first one.
-    shelf.close();
-    const again = new DirectoryShelf(path);
+    segments.close();
+    const again = new DirectorySegmentStore(path);
     const reopened = new SearchIndex(DOCUMENTS_MAX, again, state);
     expect(found(reopened, 'first')).toEqual(['s#1']);
     expect(found(reopened, 'second')).toEqual([]);
@@ -119,12 +119,12 @@ describe('an index in segments', () => {
 
   it('D1: a byte that differs is met as damage, or changes nothing', () => {
     const path = directory();
-    const shelf = new DirectoryShelf(path);
-    const index = new SearchIndex(DOCUMENTS_MAX, shelf);
+    const segments = new DirectorySegmentStore(path);
+    const index = new SearchIndex(DOCUMENTS_MAX, segments);
     for (let seq = 1; seq <= 20; seq += 1) index.add('s', { seq, at: NOW, text: `alpha beta n${seq}` });
-    const state = saved(index, shelf);
+    const state = saved(index, segments);
     const expected = found(index, 'alpha beta');
-    shelf.close();
+    segments.close();
     const file = join(path, state.segments[0] ?? '');
     const whole = readFileSync(file);
     let damaged = 0;
@@ -132,7 +132,7 @@ describe('an index in segments', () => {
       const bytes = Buffer.from(whole);
       bytes[at] = (bytes[at] ?? 0) ^ 0x10;
       writeFileSync(file, bytes);
-      const opened = new DirectoryShelf(path);
+      const opened = new DirectorySegmentStore(path);
       try {
         expect(found(new SearchIndex(DOCUMENTS_MAX, opened, state), 'alpha beta')).toEqual(expected);
       } catch (error) {

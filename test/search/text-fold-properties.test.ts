@@ -9,7 +9,7 @@ import { searchableText } from '../../src/search/searchable.ts';
 import { foldTexts, newTextFold, takesBack, textFoldOf, textFoldSchema } from '../../src/search/text-fold.ts';
 import { applyAll } from '../../src/session/apply/apply.ts';
 import { bySeq } from '../../src/session/history/branch.ts';
-import type { RecordTurn } from '../../src/session/state/records.ts';
+import type { TransitionRecords } from '../../src/session/state/records.ts';
 import { emptyState, type SessionState } from '../../src/session/state/state.ts';
 import { Life } from '../support/session-life.ts';
 import { type LifeOptions, lifeOptions, steps } from '../support/session-steps.ts';
@@ -17,7 +17,7 @@ import { type LifeOptions, lifeOptions, steps } from '../support/session-steps.t
 const textsOf = (state: SessionState): readonly SearchableText[] =>
   bySeq(state.messages).flatMap((message) => searchableText(message) ?? []);
 
-function foldOf(turns: readonly RecordTurn[]): SessionState {
+function foldOf(turns: readonly TransitionRecords[]): SessionState {
   const state = emptyState('s');
   state.keepsAll = true;
   for (const { records, at } of turns) applyAll(state, structuredClone(records), at);
@@ -25,7 +25,7 @@ function foldOf(turns: readonly RecordTurn[]): SessionState {
 }
 
 /** What a follower has after each turn is what the fold has; how often it gave up. */
-function follow(turns: readonly RecordTurn[]): number {
+function follow(turns: readonly TransitionRecords[]): number {
   let wholeReads = 0;
   let fold = newTextFold();
   let texts: SearchableText[] = [];

@@ -6,7 +6,7 @@ import { shardDirectory } from '../../src/journal/store/manifest.ts';
 import { foldLog } from '../../src/runtime/reading/session-reader.ts';
 import { searchableText } from '../../src/search/searchable.ts';
 import { foldTexts, newTextFold, textFoldSchema } from '../../src/search/text-fold.ts';
-import { decodeTurn } from '../../src/session/state/records.ts';
+import { decodeTransition } from '../../src/session/state/records.ts';
 import { emptyState } from '../../src/session/state/state.ts';
 import { scripted } from '../../src/testing/index.ts';
 import { think } from '../../src/tools/built-in/index.ts';
@@ -59,7 +59,7 @@ test('F1: messages of many kinds, waiting ones and children included', async () 
       let fold = newTextFold();
       const found: unknown[] = [];
       for (const { data } of journal.read(key, 0)) {
-        const texts = foldTexts(fold, decodeTurn(data));
+        const texts = foldTexts(fold, decodeTransition(data));
         expect(texts).toBeDefined();
         found.push(...(texts ?? []));
         // Saved and loaded at any moment it goes on as before.

@@ -83,12 +83,12 @@ test('K3: large events are encoded in turns that have room; an event that is enc
   const event = (seq: number, size: number) =>
     ({ session: 's', at: 0, seq, type: 'bounce_back', content: 'x'.repeat(size), entries: [] }) as never;
   const [first, second, small] = [event(1, 80_000), event(2, 80_000), event(3, 10)];
-  expect(encoded.inTurn(first, 'debug')).toBeInstanceOf(Uint8Array);
-  const waits = encoded.inTurn(second, 'debug');
+  expect(encoded.inTick(first, 'debug')).toBeInstanceOf(Uint8Array);
+  const waits = encoded.inTick(second, 'debug');
   expect(waits).toBeInstanceOf(Promise);
-  expect(encoded.inTurn(first, 'debug')).toBeInstanceOf(Uint8Array);
-  expect(encoded.inTurn(small, 'debug')).toBeInstanceOf(Uint8Array);
+  expect(encoded.inTick(first, 'debug')).toBeInstanceOf(Uint8Array);
+  expect(encoded.inTick(small, 'debug')).toBeInstanceOf(Uint8Array);
   await turn();
   expect(await waits).toBe(encoded.bytesOf(second, 'debug'));
-  expect(encoded.inTurn(second, 'debug')).toBe(await waits);
+  expect(encoded.inTick(second, 'debug')).toBe(await waits);
 });

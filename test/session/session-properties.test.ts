@@ -7,7 +7,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { isCallId } from '../../src/base/ids.ts';
 import { applyAll } from '../../src/session/apply/apply.ts';
-import { decodeTurn, encodeTurn } from '../../src/session/state/records.ts';
+import { decodeTransition, encodeTransition } from '../../src/session/state/records.ts';
 import { emptyState, restoreState, type SessionState, snapshotState } from '../../src/session/state/state.ts';
 import { foldedAcrossSnapshot } from '../support/reopen.ts';
 import { type Seen, watcher } from '../support/session-kit.ts';
@@ -185,7 +185,7 @@ describe('any life of a session', () => {
     fc.assert(
       fc.property(lifeOptions, lives, fc.nat(), (options, all, place) => {
         const { machine } = new Life(options).live(all);
-        const turns = machine.turns.map((turn) => decodeTurn(encodeTurn(turn)));
+        const turns = machine.turns.map((turn) => decodeTransition(encodeTransition(turn)));
         expect(turns).toEqual(machine.turns);
         const folded = foldedAcrossSnapshot(machine, place);
         expect(folded).toStrictEqual(machine.state);

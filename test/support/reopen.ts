@@ -1,7 +1,7 @@
 /** A session of a test after its process died: folded from the text of its log, at any turn of it. */
 
 import { applyAll } from '../../src/session/apply/apply.ts';
-import { decodeTurn, encodeTurn, type RecordTurn } from '../../src/session/state/records.ts';
+import { decodeTransition, encodeTransition, type TransitionRecords } from '../../src/session/state/records.ts';
 import { emptyState, restoreState, type SessionState, snapshotState } from '../../src/session/state/state.ts';
 import { Machine } from './session-kit.ts';
 
@@ -14,7 +14,9 @@ export function reopened(machine: Machine, turns: number = machine.turns.length)
 
 /** The same without recovery. */
 export function refolded(machine: Machine, turns: number = machine.turns.length): Machine {
-  const read: readonly RecordTurn[] = machine.turns.slice(0, turns).map((turn) => decodeTurn(encodeTurn(turn)));
+  const read: readonly TransitionRecords[] = machine.turns
+    .slice(0, turns)
+    .map((turn) => decodeTransition(encodeTransition(turn)));
   return Machine.replayed(machine.world, machine.state.id, read);
 }
 
@@ -29,7 +31,7 @@ export function foldedAcrossSnapshot({ turns, state }: Machine, place: number): 
   let folded = emptyState(state.id);
   for (const [index, written] of turns.entries()) {
     if (index === cut) folded = restoreState(snapshotState(folded));
-    const turn = decodeTurn(encodeTurn(written));
+    const turn = decodeTransition(encodeTransition(written));
     folded = applyAll(folded, turn.records, turn.at);
   }
   return folded;

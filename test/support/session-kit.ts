@@ -20,7 +20,7 @@ import type {
   ToolFacts,
 } from '../../src/session/state/inputs.ts';
 import type { LoggedMessage, ReadContent } from '../../src/session/state/messages.ts';
-import type { Entry, RecordTurn, SessionRecord } from '../../src/session/state/records.ts';
+import type { Entry, SessionRecord, TransitionRecords } from '../../src/session/state/records.ts';
 import { emptyState, type ReceiptState, type SessionState } from '../../src/session/state/state.ts';
 import { contentBytes } from '../../src/session/state/tokens.ts';
 import { runTurn, type TurnOutcome } from '../../src/session/turn.ts';
@@ -193,7 +193,7 @@ export class Machine {
   readonly world: World;
   readonly state: SessionState;
   /** Every turn that wrote something, as the journal would have it. */
-  readonly turns: RecordTurn[] = [];
+  readonly turns: TransitionRecords[] = [];
   /** Effects of all turns, and of the last one alone. */
   readonly effects: Effect[] = [];
   last: readonly Effect[] = [];
@@ -209,7 +209,7 @@ export class Machine {
   }
 
   /** A session read again from its log, observed while it is folded. */
-  static replayed(world: World, id: string, turns: readonly RecordTurn[]): Machine {
+  static replayed(world: World, id: string, turns: readonly TransitionRecords[]): Machine {
     const machine = new Machine(world, id);
     for (const turn of turns) applyAll(machine.state, turn.records, turn.at, machine.#observer);
     machine.turns.push(...turns);

@@ -6,7 +6,7 @@
 import type { ErrorShape } from '../../src/base/errors.ts';
 import type { ContentBlock } from '../../src/base/messages.ts';
 import type { Effect } from '../../src/session/state/inputs.ts';
-import type { Entry, RecordTurn } from '../../src/session/state/records.ts';
+import type { Entry, TransitionRecords } from '../../src/session/state/records.ts';
 import type { SessionState } from '../../src/session/state/state.ts';
 import { FATAL, Machine, makeWorld, OVERFLOW, transientError, UNAUTHORIZED, USAGE, type World } from './session-kit.ts';
 import { ENTRIES, type LifeOptions, type Step, THINKING } from './session-steps.ts';
@@ -14,7 +14,7 @@ import { ENTRIES, type LifeOptions, type Step, THINKING } from './session-steps.
 /** Effects the outside still owes an answer to. */
 type Owed = Extract<
   Effect,
-  { type: 'callModel' | 'evaluateSystem' | 'retryLater' | 'runTool' | 'restartTimer' | 'startMuse' }
+  { type: 'callModel' | 'evaluateSystem' | 'retryLater' | 'runTool' | 'restartTimer' | 'startEnricher' }
 >;
 
 /** Who looks at a life while it is lived. */
@@ -101,7 +101,7 @@ export class Life {
       else if (owed.type === 'retryLater') this.#retry();
       else if (owed.type === 'evaluateSystem') this.#system(true);
       else if (owed.type === 'restartTimer') this.#restart();
-      else if (owed.type === 'startMuse') this.#summarise('text');
+      else if (owed.type === 'startEnricher') this.#summarise('text');
       else this.#input({ type: 'toolFinished', callId: owed.callId, content: 'settled', success: true });
     }
     throw new Error(`not settled after ${stepsMax} answers: ${this.state.state}, ${JSON.stringify(this.owed)}`);
@@ -228,10 +228,10 @@ export class Life {
 
   /** The summary asked for is over. */
   #summarise(how: Extract<Step, { do: 'summary' }>['how']): void {
-    const muse = this.owed.find((owed) => owed.type === 'startMuse');
-    if (muse?.type !== 'startMuse') return;
-    this.owed = this.owed.filter((owed) => owed !== muse);
-    const { run } = muse;
+    const enricher = this.owed.find((owed) => owed.type === 'startEnricher');
+    if (enricher?.type !== 'startEnricher') return;
+    this.owed = this.owed.filter((owed) => owed !== enricher);
+    const { run } = enricher;
     if (how === 'failure') this.#input({ type: 'summarised', run, error: FATAL });
     else if (how === 'nothing') this.#input({ type: 'summarised', run, usage: USAGE });
     else this.#input({ type: 'summarised', run, text: `<${++this.#marker}> summed up`, usage: USAGE });
@@ -257,7 +257,7 @@ export class Life {
   #supervise(error: ErrorShape): void {
     if (this.#supervision === 'restart') this.#input({ type: 'restart', reason: error.message });
     else if (this.#supervision === 'later') this.#input({ type: 'restartLater', delayMs: 500, error });
-    else this.#input({ type: 'fail', error, tell: true });
+    else this.#input({ type: 'fail', error, reports: true });
   }
 
   #system(isText: boolean): void {
@@ -303,7 +303,7 @@ export class Life {
 
   /** The process died, or only the actor was dropped: what is in memory is the fold of the first `turnCount` turns. */
   #reopen(turnCount: number, hasDied: boolean): void {
-    const turns: readonly RecordTurn[] = this.machine.turns.slice(0, turnCount);
+    const turns: readonly TransitionRecords[] = this.machine.turns.slice(0, turnCount);
     this.machine = Machine.replayed(this.world, this.state.id, turns);
     this.#watcher.reloaded?.(this, turnCount);
     if (!hasDied) return;
@@ -326,7 +326,7 @@ export class Life {
         this.#watcher.called?.(this, effect);
       } else if (effect.type === 'evaluateSystem' || effect.type === 'retryLater' || effect.type === 'runTool') {
         this.owed.push(effect);
-      } else if (effect.type === 'startMuse') {
+      } else if (effect.type === 'startEnricher') {
         this.owed.push(effect);
       } else if (effect.type === 'restartTimer') {
         this.owed = [...this.owed.filter((owed) => owed.type !== 'restartTimer'), effect];
@@ -343,7 +343,7 @@ export class Life {
     // A tool that was answered for, by its own result or by healing, is not waited for any more.
     this.owed = this.owed.filter((owed) => owed.type !== 'runTool' || this.state.openCalls.has(owed.callId));
     const run = this.state.memory?.summarising?.run;
-    this.owed = this.owed.filter((owed) => owed.type !== 'startMuse' || owed.run === run);
+    this.owed = this.owed.filter((owed) => owed.type !== 'startEnricher' || owed.run === run);
     if (this.state.restartAt === undefined) this.owed = this.owed.filter((owed) => owed.type !== 'restartTimer');
   }
 }

@@ -27,9 +27,9 @@ export class Tree {
         const child = new Machine(machine.world, effect.seed.id);
         this.machines.set(effect.seed.id, child);
         this.input(child, { type: 'born', seed: effect.seed });
-      } else if (effect.type === 'tellParent') {
+      } else if (effect.type === 'sendToParent') {
         this.input(this.at(machine.state.parent ?? ''), effect.input);
-      } else if (effect.type === 'tellChild') {
+      } else if (effect.type === 'sendToChild') {
         this.input(this.at(effect.child), { type: 'parentSaid', content: effect.content });
       }
     }

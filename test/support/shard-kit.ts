@@ -2,7 +2,7 @@
 
 import { tmpdir } from 'node:os';
 import { AgentCatalog } from '../../actors/agent-catalog.ts';
-import { ResultShelf } from '../../actors/result-shelf.ts';
+import { ResultStore } from '../../actors/result-store.ts';
 import { LIMIT_DEFAULTS, type Limits, SHARD_BOUNDS } from '../../src/base/bounds.ts';
 import { type Clock, soon } from '../../src/base/clock.ts';
 import type { TroupeError } from '../../src/base/errors.ts';
@@ -18,7 +18,7 @@ import { type Agent, agentSource, toolValues } from '../../src/runtime/protocol/
 import { Counters, createCounterMemory, readCounters } from '../../src/runtime/protocol/metrics.ts';
 import type { SessionIntroduction, ShardMethods } from '../../src/runtime/protocol/protocol.ts';
 import { IsolatedSessions } from '../../src/runtime/shard/isolated-sessions.ts';
-import { SessionInHand } from '../../src/runtime/shard/session-in-hand.ts';
+import { SessionAtWork } from '../../src/runtime/shard/session-at-work.ts';
 import { Shard } from '../../src/runtime/shard/shard.ts';
 import type { EnricherFacts } from '../../src/session/state/inputs.ts';
 import { manualClock } from '../../src/testing/manual-clock.ts';
@@ -96,8 +96,8 @@ export function openShard(options: ShardOptions): TestShard {
     random: () => 0,
     soon,
     bounds: SHARD_BOUNDS,
-    shelf: new ResultShelf(tmpdir()),
-    inHand: new SessionInHand(),
+    resultStore: new ResultStore(tmpdir()),
+    sessionAtWork: new SessionAtWork(),
     isolated: new IsolatedSessions(),
     counters: new Counters(counters),
     host: {
@@ -114,7 +114,7 @@ export function openShard(options: ShardOptions): TestShard {
       ((listener) => createToolPool({ threads: 1, clock, hostRunner: services.runner, listener })),
   });
   serveShard(shard, far);
-  shard.audience.watch(undefined, true);
+  shard.subscribers.watch(undefined, true);
   shard.life.resumeInterrupted();
   return {
     call: (method, request) => near.call(method, request) as Promise<never>,

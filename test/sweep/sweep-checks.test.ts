@@ -5,7 +5,7 @@
 import { expect, test } from 'vitest';
 import type { MemoryStore } from '../../src/journal/memory-journal.ts';
 import { openMemoryJournal } from '../../src/journal/memory-journal.ts';
-import { decodeTurn, encodeTurn } from '../../src/session/state/records.ts';
+import { decodeTransition, encodeTransition } from '../../src/session/state/records.ts';
 import { FAULT_KINDS } from './faults.ts';
 import { compareLines, type Scenario } from './scenario.ts';
 import { SCENARIOS } from './scenarios.ts';
@@ -29,7 +29,7 @@ async function repeatLastTurn(store: MemoryStore, session: string): Promise<void
   const key = journal.keyOf(session) ?? 0;
   const last = [...journal.read(key, 0)].at(-1);
   if (last === undefined) throw new Error(`${session} has no log`);
-  journal.append([{ key, data: encodeTurn(decodeTurn(last.data)) }]);
+  journal.append([{ key, data: encodeTransition(decodeTransition(last.data)) }]);
   await journal.close();
 }
 

@@ -83,11 +83,11 @@ describe.each([
     const [near, far] = pair();
     const heard: unknown[] = [];
     far.handle('note', (payload) => void heard.push(payload));
-    const gathered = ['told before'];
+    const outbox = ['told before'];
     near.notify('note', 'first');
-    near.notifyLate('note', () => gathered);
+    near.notifyLate('note', () => outbox);
     near.notify('note', 'last');
-    gathered.push('told since');
+    outbox.push('told since');
     await near.call('echo', 0);
     expect(heard).toEqual(['first', ['told before', 'told since'], 'last']);
     near.notifyLate('note', () => 'of the next batch');

@@ -60,7 +60,7 @@ export const DEFINITIONS_SETTLE_MS = 200;
 /** Matches of an ambiguous edit that are counted. A text full of them is not searched to the end. */
 export const EDIT_MATCHES_COUNTED_MAX = 1_000;
 /** Lines of such matches that are reported to the model. */
-export const EDIT_LINES_TOLD_MAX = 20;
+export const EDIT_LINES_NAMED_MAX = 20;
 /** Bytes of the largest file that the file tools read or write, by default. The file is held in memory whole. */
 export const FILE_BYTES_MAX = 10_485_760;
 /** Lines of one answer of `read_file`, by default. */

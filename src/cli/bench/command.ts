@@ -64,7 +64,7 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
   try {
     const place = shownPath(parent, surroundings);
     const head = headOf(seconds, place);
-    tellStart(head, messages);
+    printStart(head, messages);
     const disk = await measureDisk(directory, DISK_SHARE * seconds);
     const work = (isolation: Isolation): Promise<WorkFigures> =>
       measureWork(
@@ -101,7 +101,7 @@ function headOf(seconds: number, directory: string): Head {
   return { directory, seconds, node: process.version, machine, cores: availableParallelism(), load };
 }
 
-function tellStart({ directory, seconds, node, machine, cores, load }: Head, output: Output): void {
+function printStart({ directory, seconds, node, machine, cores, load }: Head, output: Output): void {
   const busy = load === undefined ? '' : `, load ${number(load, 1)}`;
   const text = `Measuring for about ${seconds} s in ${directory}: ${machine}, ${counted(cores, 'core')}${busy}, Node ${node}.`;
   output.write(`${wrap(text, COLUMNS).join('\n')}\n\n`);

@@ -6,7 +6,7 @@ import { type LogSource, plantFork } from '../../runtime/reading/fork-reader.ts'
 import { decodeHead } from '../../runtime/reading/head.ts';
 import { applyAll } from '../../session/apply/apply.ts';
 import { publicMessage } from '../../session/state/messages.ts';
-import { decodeTurn } from '../../session/state/records.ts';
+import { decodeTransition } from '../../session/state/records.ts';
 import { emptyState, restoreState, type SessionState } from '../../session/state/state.ts';
 
 /** The readable part of a session. */
@@ -44,7 +44,7 @@ function fold(shard: SalvageShard, id: string, key: number): FoldedSession {
   let damage: FoldedSession['damage'];
   try {
     for (const { data } of shard.entries(key)) {
-      const turn = decodeTurn(data);
+      const turn = decodeTransition(data);
       if (turns === 0) {
         plantFork(sourceOf(shard), key, state, turn);
         for (const message of state.messages) messages.set(message.seq, publicMessage(message));

@@ -106,35 +106,35 @@ export class EventPacking {
     this.#at = at;
   }
 
-  #message(message: Message, told: number): void {
+  #message(message: Message, publishedAt: number): void {
     const { type, content, at, toolUseId, toolName, input, success, source, usage } = message;
     let head = CODE.created | word(MESSAGE_TYPES, type, TYPE_SHIFT) | this.#contentFlag(content) | sourceBits(source);
-    if (at !== told) head |= FLAG.time;
+    if (at !== publishedAt) head |= FLAG.time;
     if (input !== undefined) head |= FLAG.input;
     if (success !== undefined) head |= success ? FLAG.ended | FLAG.success : FLAG.ended;
     if (usage !== undefined) head |= FLAG.usage | usageFlags(usage);
     this.#head(head, toolUseId, toolName);
     this.#values.push(message.seq, message.tokens);
-    this.#told(head, content, at, source);
+    this.#contentAndSource(head, content, at, source);
     if (input !== undefined) this.#values.push(input);
     if (usage !== undefined) this.#usage(usage);
   }
 
-  #pending(pending: Pending, told: number): void {
+  #pending(pending: Pending, publishedAt: number): void {
     const { type, kind, content, at, source, toolUseId, success, deliver } = pending;
     let head = CODE.accepted | word(PENDING_TYPES, type, TYPE_SHIFT) | this.#contentFlag(content) | sourceBits(source);
-    if (at !== told) head |= FLAG.time;
+    if (at !== publishedAt) head |= FLAG.time;
     if (kind === 'background') head |= FLAG.background;
     if (success !== undefined) head |= success ? FLAG.ended | FLAG.success : FLAG.ended;
     if (deliver !== undefined) head |= FLAG.deliver;
     this.#head(head, toolUseId, undefined);
     this.#values.push(pending.id);
-    this.#told(head, content, at, source);
+    this.#contentAndSource(head, content, at, source);
     if (deliver !== undefined) this.#values.push(deliver);
   }
 
   /** Packs the members that messages and entries share, as the head says. */
-  #told(head: number, content: Message['content'], at: number, source: Source | undefined): void {
+  #contentAndSource(head: number, content: Message['content'], at: number, source: Source | undefined): void {
     if ((head & FLAG.sameContent) === 0) this.#values.push(content);
     if ((head & FLAG.time) !== 0) this.#values.push(at);
     if ((head & FLAG.sourceName) !== 0) this.#values.push(source?.name);

@@ -38,7 +38,7 @@ export interface EventTapOptions {
 }
 
 /** A waiting item: events, or the name of a session that was deleted. */
-type Told = readonly SessionEvent[] | string;
+type Batch = readonly SessionEvent[] | string;
 
 /** Its reactions run after the current synchronous code. */
 const SOON: Promise<void> = Promise.resolve();
@@ -48,7 +48,7 @@ export class EventTap {
   readonly #reader: TapReader;
   readonly #onClose: (() => void) | undefined;
   readonly #eventsMax: number;
-  #waiting: Told[] = [];
+  #waiting: Batch[] = [];
   /** Events in `#waiting`; a deletion counts as one. */
   #size = 0;
   /** Sessions to be cut off, and whether they are gone. */
@@ -100,10 +100,10 @@ export class EventTap {
     this.#rouse();
   }
 
-  #put(told: Told, size: number): void {
+  #put(batch: Batch, size: number): void {
     if (this.#isOver || this.#ending !== undefined) return;
     if (this.#size > 0 && this.#size + size > this.#eventsMax) this.#loseAll();
-    this.#waiting.push(told);
+    this.#waiting.push(batch);
     this.#size += size;
     this.#rouse();
   }
@@ -112,9 +112,9 @@ export class EventTap {
     const lost = this.#waiting;
     this.#waiting = [];
     this.#size = 0;
-    for (const told of lost) {
-      if (typeof told === 'string') this.#cutOff.set(told, true);
-      else for (const { seq, session } of told) if (seq !== undefined) this.#loseOf(session);
+    for (const batch of lost) {
+      if (typeof batch === 'string') this.#cutOff.set(batch, true);
+      else for (const { seq, session } of batch) if (seq !== undefined) this.#loseOf(session);
     }
     if (this.#cutOff.size <= LOST_SESSIONS_MAX) return;
     this.fail(new LimitError('a reader of all sessions fell too far behind', { data: { limit: 'lostSessions' } }));
@@ -141,35 +141,35 @@ export class EventTap {
   };
 
   #drain(): void {
-    if (this.#cutOff.size > 0) this.#tellCutOff();
+    if (this.#cutOff.size > 0) this.#notifyCutOff();
     const list = this.#waiting;
     this.#waiting = [];
     this.#size = 0;
     for (let index = 0; index < list.length && !this.#isOver; index += 1) {
-      const told = list[index] ?? [];
-      if (typeof told === 'string') {
-        this.#reader.cutOff(told, true);
+      const batch = list[index] ?? [];
+      if (typeof batch === 'string') {
+        this.#reader.cutOff(batch, true);
         continue;
       }
-      const place = this.#reader.take(told, 0);
-      if (place < told.length && !this.#isOver) {
-        this.#putBack([told.slice(place), ...list.slice(index + 1)]);
+      const place = this.#reader.take(batch, 0);
+      if (place < batch.length && !this.#isOver) {
+        this.#putBack([batch.slice(place), ...list.slice(index + 1)]);
         return;
       }
     }
   }
 
-  #tellCutOff(): void {
+  #notifyCutOff(): void {
     const all = [...this.#cutOff];
     this.#cutOff.clear();
     for (const [session, isGone] of all) this.#reader.cutOff(session, isGone);
   }
 
   /** Puts them before events published meanwhile. */
-  #putBack(left: readonly Told[]): void {
+  #putBack(left: readonly Batch[]): void {
     this.#isHeld = true;
     this.#waiting = [...left, ...this.#waiting];
-    for (const told of left) this.#size += typeof told === 'string' ? 1 : told.length;
+    for (const batch of left) this.#size += typeof batch === 'string' ? 1 : batch.length;
   }
 
   #finish(error: unknown): void {

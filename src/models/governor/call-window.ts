@@ -23,7 +23,7 @@ import {
 export class CallWindow {
   #size: number;
   /** The size at which `refused` reports that the window has halved; `undefined` once reported. */
-  #toldBelow: number | undefined;
+  #reportedBelow: number | undefined;
   #isProbing = false;
   #patienceMs = GOVERNOR_WINDOW_STEP_MS;
   /** When a probing window doubles without an answer; set by its first call. */
@@ -36,7 +36,7 @@ export class CallWindow {
   constructor(size: number) {
     this.#size = Math.max(1, size);
     this.#sizeAtHold = this.#size;
-    this.#toldBelow = this.#size > 1 ? this.#size / 2 : undefined;
+    this.#reportedBelow = this.#size > 1 ? this.#size / 2 : undefined;
   }
 
   /** A window of one call that probes. `patienceMs`: how long that call stays alone while it has no outcome. */
@@ -91,8 +91,8 @@ export class CallWindow {
     this.#endProbing();
     this.#size = Math.max(1, this.#size - GOVERNOR_WINDOW_CUT);
     if (this.#size === 1) this.#probe(GOVERNOR_WINDOW_STEP_MS);
-    if (this.#toldBelow === undefined || this.#size > this.#toldBelow) return false;
-    this.#toldBelow = undefined;
+    if (this.#reportedBelow === undefined || this.#size > this.#reportedBelow) return false;
+    this.#reportedBelow = undefined;
     return true;
   }
 

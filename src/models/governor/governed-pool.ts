@@ -16,7 +16,7 @@
  * - G6 Refused credentials end no call that `waitsForResume`: such calls, waiting or new, leave after `resume`.
  */
 import { GOVERNED_CALLS_MAX, GOVERNOR_FULL_RETRY_MS } from '../../base/bounds.ts';
-import { type Clock, soon as nextTurn, type Random, type Soon } from '../../base/clock.ts';
+import { type Clock, soon as nextTick, type Random, type Soon } from '../../base/clock.ts';
 import { CancelledError, type ErrorShape, errorShape } from '../../base/errors.ts';
 import { estimateTokens } from '../../session/state/tokens.ts';
 import { modelErrorOf } from '../model-error.ts';
@@ -77,10 +77,10 @@ class GovernedPool implements ModelPool {
   /** The sessions of the calls in flight, for `#lastInput`. */
   readonly #sessions = new Map<number, string>();
   #completions: ModelCompletion[] = [];
-  #isTelling = false;
+  #isReporting = false;
   #timer: unknown;
   #closed = false;
-  readonly #onTold: (() => void)[] = [];
+  readonly #onReported: (() => void)[] = [];
 
   constructor(options: GovernedPoolOptions) {
     this.#options = options;
@@ -165,7 +165,7 @@ class GovernedPool implements ModelPool {
     this.#closed = true;
     this.#endWaiting(() => closedShape());
     await this.#pool.close();
-    if (this.#isTelling) await new Promise<void>((resolve) => this.#onTold.push(resolve));
+    if (this.#isReporting) await new Promise<void>((resolve) => this.#onReported.push(resolve));
   }
 
   #modelOf(session: string): string {
@@ -242,18 +242,18 @@ class GovernedPool implements ModelPool {
 
   #end(id: number, error: ErrorShape): void {
     this.#completions.push({ id, error, ms: 0 });
-    if (this.#isTelling) return;
-    this.#isTelling = true;
-    (this.#options.soon ?? nextTurn)(() => this.#tell());
+    if (this.#isReporting) return;
+    this.#isReporting = true;
+    (this.#options.soon ?? nextTick)(() => this.#report());
   }
 
-  #tell(): void {
-    this.#isTelling = false;
+  #report(): void {
+    this.#isReporting = false;
     const completions = this.#completions;
     this.#completions = [];
     this.#listener.completed(completions);
-    if (this.#isTelling) return;
-    for (const resolve of this.#onTold.splice(0)) resolve();
+    if (this.#isReporting) return;
+    for (const resolve of this.#onReported.splice(0)) resolve();
   }
 
   /**

@@ -12,7 +12,7 @@
  * - P5 No timer runs while no call does.
  */
 import { DELTA_CHARACTERS_MAX, DELTA_COALESCE_MS } from '../../base/bounds.ts';
-import { type Clock, soon as nextTurn, type Soon } from '../../base/clock.ts';
+import { type Clock, soon as nextTick, type Soon } from '../../base/clock.ts';
 import { type Deadline, DeadlineQueue } from '../../base/deadline-queue.ts';
 import { CancelledError, errorShape } from '../../base/errors.ts';
 import { LazyAbort, withSignal } from '../../base/lazy-abort.ts';
@@ -49,7 +49,7 @@ export function createInPlacePool(
   provider: ModelProvider,
   listener: ModelPoolListener,
   clock: Clock,
-  soon: Soon = nextTurn,
+  soon: Soon = nextTick,
 ): ModelPool {
   return new InPlacePool(provider, listener, clock, soon);
 }
@@ -68,9 +68,9 @@ class InPlacePool implements ModelPool {
   readonly #talking = new Set<Running>();
   #deltaTimer: unknown;
   #completions: ModelCompletion[] = [];
-  #isTelling = false;
+  #isReporting = false;
   #closed = false;
-  readonly #onQuiet: (() => void)[] = [];
+  readonly #onIdle: (() => void)[] = [];
 
   constructor(provider: ModelProvider, listener: ModelPoolListener, clock: Clock, soon: Soon) {
     this.#provider = provider;
@@ -135,8 +135,8 @@ class InPlacePool implements ModelPool {
     for (const running of [...this.#running.values()]) {
       this.#abandon(running, new CancelledError('the model pool was closed'));
     }
-    if (!this.#isTelling) return Promise.resolve();
-    return new Promise((resolve) => this.#onQuiet.push(resolve));
+    if (!this.#isReporting) return Promise.resolve();
+    return new Promise((resolve) => this.#onIdle.push(resolve));
   }
 
   #startAll = (): void => {
@@ -207,19 +207,19 @@ class InPlacePool implements ModelPool {
       this.#clock.clearTimer(this.#deltaTimer);
       this.#deltaTimer = undefined;
     }
-    if (this.#isTelling) return;
-    this.#isTelling = true;
-    this.#soon(this.#tell);
+    if (this.#isReporting) return;
+    this.#isReporting = true;
+    this.#soon(this.#report);
   }
 
-  #tell = (): void => {
-    this.#isTelling = false;
+  #report = (): void => {
+    this.#isReporting = false;
     const completions = this.#completions;
     this.#completions = [];
-    this.#tellDeltas();
+    this.#publishDeltas();
     this.#listener.completed(completions);
-    if (this.#isTelling || this.#onQuiet.length === 0) return;
-    for (const resolve of this.#onQuiet.splice(0)) resolve();
+    if (this.#isReporting || this.#onIdle.length === 0) return;
+    for (const resolve of this.#onIdle.splice(0)) resolve();
   };
 
   #gather(running: Running, delta: ModelDelta): void {
@@ -231,21 +231,21 @@ class InPlacePool implements ModelPool {
     running.deltaLength += delta.text.length;
     this.#talking.add(running);
     if (running.deltaLength > DELTA_CHARACTERS_MAX) {
-      this.#tellDeltasOf(running);
+      this.#publishDeltasOf(running);
       return;
     }
     this.#deltaTimer ??= this.#clock.setTimer(() => {
       this.#deltaTimer = undefined;
-      this.#tellDeltas();
+      this.#publishDeltas();
     }, DELTA_COALESCE_MS);
   }
 
-  #tellDeltas(): void {
+  #publishDeltas(): void {
     if (this.#talking.size === 0) return;
-    for (const running of [...this.#talking]) this.#tellDeltasOf(running);
+    for (const running of [...this.#talking]) this.#publishDeltasOf(running);
   }
 
-  #tellDeltasOf(running: Running): void {
+  #publishDeltasOf(running: Running): void {
     this.#talking.delete(running);
     const deltas = running.deltas;
     running.deltas = undefined;

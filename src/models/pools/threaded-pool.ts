@@ -201,10 +201,10 @@ class ThreadedPool implements ModelPool {
   #complete(completion: ModelCompletion): void {
     this.#completions.push(completion);
     // A microtask: it runs after the answers of the whole batch, which are microtasks too (M1).
-    if (this.#completions.length === 1) queueMicrotask(() => this.#tell());
+    if (this.#completions.length === 1) queueMicrotask(() => this.#report());
   }
 
-  #tell(): void {
+  #report(): void {
     const completions = this.#completions;
     this.#completions = [];
     this.#options.listener.completed(completions);

@@ -59,7 +59,7 @@ async function generate(
   if (isReplyError(reply)) throw errorOf(reply);
   const response = responseOf(reply, request, { session: context.session, call }, signature);
   paused.note(request, response);
-  for (const block of response.content) tell(block, context);
+  for (const block of response.content) streamBlock(block, context);
   return response;
 }
 
@@ -87,7 +87,7 @@ function errorOf(reply: ReplyError): Error {
 }
 
 /** Streams a block's text, word by word. */
-function tell(block: ContentBlock, context: GenerateContext): void {
+function streamBlock(block: ContentBlock, context: GenerateContext): void {
   if (block.type !== 'text' && block.type !== 'thinking') return;
   const text = block.type === 'text' ? block.text : block.thinking;
   for (const word of text.match(/\s*\S+\s*/g) ?? []) {

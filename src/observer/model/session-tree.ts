@@ -64,9 +64,9 @@ interface Node extends SessionNode {
   below: number;
   busyBelow: number;
   /** Epoch ms of the newest change known from a list or an answer, which covers all events up to it. */
-  toldUntil: number;
+  shownUntil: number;
   /** Epoch ms of the newest durable event. */
-  heardUntil: number;
+  eventsUntil: number;
   /** The listing that last named it. */
   listing: number;
 }
@@ -150,7 +150,7 @@ export class SessionTree {
     node.name = listed.name ?? node.name;
     this.#version += 1;
     if (isBehind(node, listed)) return;
-    node.toldUntil = listed.updatedAt;
+    node.shownUntil = listed.updatedAt;
     node.mailbox = listed.mailbox;
     node.updatedAt = listed.updatedAt;
     this.#setState(node, listed.state);
@@ -186,13 +186,13 @@ export class SessionTree {
   apply(event: ViewedEvent): void {
     const node = this.#nodes.get(event.session) ?? this.#add(event.session, parentOf(event.session));
     if (node === undefined) return;
-    const isNews = event.at > node.toldUntil;
+    const isNews = event.at > node.shownUntil;
     if (event.at > node.updatedAt) node.updatedAt = event.at;
-    if (event.seq !== undefined && event.at > node.heardUntil) node.heardUntil = event.at;
+    if (event.seq !== undefined && event.at > node.eventsUntil) node.eventsUntil = event.at;
     this.#version += 1;
     switch (event.type) {
       case 'session.state':
-        if (event.at < node.toldUntil) return;
+        if (event.at < node.shownUntil) return;
         node.phase = event.phase;
         if (event.phase === undefined && event.state !== 'idle') node.trouble = undefined;
         this.#setState(node, event.state);
@@ -223,7 +223,7 @@ export class SessionTree {
         if (child.agent === '') child.agent = node.agent;
         child.updatedAt = Math.max(child.updatedAt, event.at);
         // All events of a new child are received, from the first on.
-        if (child.toldUntil === 0) child.toldUntil = event.at - 1;
+        if (child.shownUntil === 0) child.shownUntil = event.at - 1;
         return;
       }
       case 'child.exited': {
@@ -276,8 +276,8 @@ export class SessionTree {
       trouble: undefined,
       below: 0,
       busyBelow: 0,
-      toldUntil: 0,
-      heardUntil: 0,
+      shownUntil: 0,
+      eventsUntil: 0,
       listing: this.#listing,
     };
     this.#nodes.set(id, node);
@@ -347,6 +347,6 @@ export function tokensOf(usage: Usage): number {
 }
 
 /** True when the events of the session are newer than this list or answer. */
-function isBehind({ toldUntil, heardUntil }: Node, { updatedAt }: ListedSession): boolean {
-  return toldUntil > 0 && updatedAt < heardUntil;
+function isBehind({ shownUntil, eventsUntil }: Node, { updatedAt }: ListedSession): boolean {
+  return shownUntil > 0 && updatedAt < eventsUntil;
 }

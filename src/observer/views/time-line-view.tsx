@@ -97,14 +97,14 @@ function TimeTable(props: {
   const rowPx = useMedia(NARROW) ? 34 : 24;
   const { frame, position } = useFrame<HTMLElement>();
   const drawn = virtualWindow({ count: rows.length, rowPx, ...position });
-  const untold = rows.slice(drawn.first, drawn.end).flatMap((row) => {
+  const unread = rows.slice(drawn.first, drawn.end).flatMap((row) => {
     if (row.kind !== 'span' || row.span.session === undefined) return [];
     return row.span.stretches.some(({ kind }) => kind === 'unseen') ? [row.span.session] : [];
   });
-  const untoldKey = untold.join(' ');
+  const unreadKey = unread.join(' ');
   useEffect(() => {
-    chosen.histories.want(untoldKey === '' ? [] : untoldKey.split(' '));
-  }, [chosen, untoldKey]);
+    chosen.histories.want(unreadKey === '' ? [] : unreadKey.split(' '));
+  }, [chosen, unreadKey]);
   const wasAtEnd = useRef(true);
   const element = frame.current;
   // Follows the end while the view is at the end, as a log does.

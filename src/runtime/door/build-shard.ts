@@ -1,8 +1,8 @@
 /** Builds a shard from its plan: journal, tools, models, agents. Runs on the shard's thread, host or worker. */
 import { AgentCatalog, type AgentDefinition } from '../../../actors/agent-catalog.ts';
-import { ResultShelf, type Shelf } from '../../../actors/result-shelf.ts';
+import { type ResultShortener, ResultStore } from '../../../actors/result-store.ts';
 import { SHARD_BOUNDS, type ShardBounds } from '../../base/bounds.ts';
-import { type Clock, soon as nextTurn, type Random, type Soon } from '../../base/clock.ts';
+import { type Clock, soon as nextTick, type Random, type Soon } from '../../base/clock.ts';
 import { defined } from '../../base/defined.ts';
 import type { StoreLostError } from '../../base/errors.ts';
 import type { Journal, JournalOptions, ThreadGate } from '../../journal/journal.ts';
@@ -21,10 +21,10 @@ import type { RegisteredTool } from '../../tools/tool-registry.ts';
 import { Counters } from '../protocol/metrics.ts';
 import type { AgentSource, LogLine, ShardPlan } from '../protocol/protocol.ts';
 import { IsolatedSessions } from '../shard/isolated-sessions.ts';
-import { SessionInHand } from '../shard/session-in-hand.ts';
+import { SessionAtWork } from '../shard/session-at-work.ts';
 import { Shard } from '../shard/shard.ts';
 import type { ShardHost } from '../shard/shard-parts.ts';
-import { troubleLine } from '../shard/trouble-line.ts';
+import { troubleLogLine } from '../shard/trouble-log-line.ts';
 
 /** The surroundings of a shard on its thread. */
 export interface ShardSurroundings {
@@ -38,7 +38,7 @@ export interface ShardSurroundings {
   /** The gate of the shard's thread; missing: the thread is never ended while its script runs. */
   readonly gate?: ThreadGate;
   /** Records which session the thread works on; missing: its death ends the process. */
-  readonly inHand?: SessionInHand;
+  readonly sessionAtWork?: SessionAtWork;
   /** Sessions that must be left alone; missing: none. */
   readonly isolated?: readonly SessionKey[];
   readonly ports?: ShardPorts;
@@ -51,7 +51,7 @@ export interface ShardPorts {
   readonly openJournal?: (options: JournalOptions) => Promise<Journal>;
   readonly makeToolPool?: (options: ToolPoolOptions) => ToolPool;
   readonly startModelThread?: (provider: ProviderData) => ModelThread;
-  readonly shelf?: Shelf;
+  readonly resultStore?: ResultShortener;
 }
 
 /** A shard, and the entry for messages of the host that are not requests. */
@@ -105,10 +105,10 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
       durability: plan.durability,
       clock,
       random: surroundings.random,
-      soon: ports.soon ?? nextTurn,
+      soon: ports.soon ?? nextTick,
       bounds: ports.bounds ?? SHARD_BOUNDS,
-      shelf: ports.shelf ?? shelfOf(plan),
-      inHand: surroundings.inHand ?? new SessionInHand(),
+      resultStore: ports.resultStore ?? resultStoreOf(plan),
+      sessionAtWork: surroundings.sessionAtWork ?? new SessionAtWork(),
       isolated: new IsolatedSessions(surroundings.isolated),
       counters,
       host,
@@ -121,7 +121,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
           listener: modelListener,
           makePool,
           onWaiting: (count) => counters.set('modelCallsWaiting', count),
-          onTrouble: (trouble) => host.log(troubleLine(trouble)),
+          onTrouble: (trouble) => host.log(troubleLogLine(trouble)),
         }),
       makeToolPool: (toolListener) => {
         listener = toolListener;
@@ -138,15 +138,15 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
 }
 
 /** The result store; beside a data directory its files must last as long as the log that names them. */
-function shelfOf({ shelf, directory, durability }: ShardPlan): Shelf {
-  return new ResultShelf(shelf, { isSynced: directory !== undefined && durability !== 'os' });
+function resultStoreOf({ resultStore, directory, durability }: ShardPlan): ResultShortener {
+  return new ResultStore(resultStore, { isSynced: directory !== undefined && durability !== 'os' });
 }
 
 /** Finds every agent's tools; a module is loaded once, in a tool thread. */
 async function describeAgents(
   sources: readonly AgentSource[],
   pool: ToolPool,
-  tell: (line: LogLine) => void,
+  publish: (line: LogLine) => void,
 ): Promise<readonly AgentDefinition[]> {
   const urls = new Set(
     sources.flatMap(({ tools }) => tools.flatMap((tool) => (tool.kind === 'module' ? [tool.url] : []))),
@@ -164,7 +164,7 @@ async function describeAgents(
     const unknown = tools.find((tool) => tool.kind === 'named' && !byName.has(tool.name));
     if (unknown?.kind !== 'named') return true;
     const message = `a specialist is left out: ${plan.name} names ${unknown.name}, a tool nobody has`;
-    tell({ level: 'warn', message });
+    publish({ level: 'warn', message });
     return false;
   };
   return sources.filter(hasAll).map(({ plan, tools }) => ({

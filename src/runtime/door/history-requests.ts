@@ -26,11 +26,11 @@ export function historyRequests(door: ShardDoor): HandlersOf<'history'> {
         () => answerQuery(emptyState(session), undefined, query),
       ),
     'history.watch': ({ session, on }) => {
-      shard.audience.listen(session, on);
+      shard.subscribers.listen(session, on);
       return undefined;
     },
     'history.gate': ({ session, on }) => {
-      shard.audience.gate(session, on);
+      shard.subscribers.gate(session, on);
       return undefined;
     },
   };

@@ -28,7 +28,7 @@ export function runtimeRequests(door: ShardDoor): HandlersOf<'runtime' | 'sessio
       ),
     'sessions.delete': ({ session }) => settle((reply) => shard.life.delete(session, reply)),
     'sessions.introduce': ({ on }) => {
-      shard.audience.introduce(on);
+      shard.subscribers.introduce(on);
       return undefined;
     },
     'runtime.drain': () => drain(shard),

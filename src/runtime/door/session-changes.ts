@@ -109,7 +109,7 @@ function send(door: ShardDoor, request: Send['request']): Promise<Send['answer']
   return new Promise((resolve, reject) => {
     const reply: Draft<Reply> = { resolve: resolve as Reply['resolve'], reject };
     if (follow !== undefined) {
-      reply.isPatient = true;
+      reply.isDeferrable = true;
       reply.onAccepted = (pendingId) => followReceipt(door, session, pendingId, follow);
     }
     door.shard.transitions.submit(session, [{ type: 'send', entry, bytes }], reply, agent);

@@ -158,7 +158,7 @@ export function sessionReads(door: ShardDoor): SessionReads {
       return door.readDurable(() => shard.replays.page(request.session, key, request.after, request));
     },
     'session.watch': ({ session, on }) => {
-      shard.audience.watch(session, on);
+      shard.subscribers.watch(session, on);
       return undefined;
     },
   };

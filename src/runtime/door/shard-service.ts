@@ -3,7 +3,7 @@ import { errorShape } from '../../base/errors.ts';
 import type { ModelProvider } from '../../models/provider.ts';
 import type { Endpoint } from '../../threads/endpoint.ts';
 import type { HostCaller, ShardPlan, ShardStart } from '../protocol/protocol.ts';
-import { tellInPlace, tellPacked } from '../shard/event-gathering.ts';
+import { publishInPlace, publishPacked } from '../shard/event-notes.ts';
 import { buildShard, type ShardSurroundings } from './build-shard.ts';
 import { hostCalls, hostOver, hostProvider } from './host-calls.ts';
 import { serveShard } from './shard-requests.ts';
@@ -35,7 +35,7 @@ export function serveShardThread(endpoint: Endpoint, plan: ShardPlan, surroundin
       isolated,
       hostProvider: (name) => inPlace?.provider ?? hostProvider(endpoint, name),
       host: {
-        ...(inPlace === undefined ? tellPacked(endpoint) : tellInPlace(endpoint)),
+        ...(inPlace === undefined ? publishPacked(endpoint) : publishInPlace(endpoint)),
         ...hostCalls(inPlace?.host ?? hostOver(endpoint)),
         settled: (follow, state) => endpoint.notify('receipt.settled', { follow, state }),
         said: (note) => endpoint.notify('history.said', note),
@@ -49,7 +49,7 @@ export function serveShardThread(endpoint: Endpoint, plan: ShardPlan, surroundin
     });
     serveShard(built.shard, endpoint);
     // Before any session continues: a held message must not pass listeners that still exist.
-    for (const session of gated) built.shard.audience.gate(session, true);
+    for (const session of gated) built.shard.subscribers.gate(session, true);
     built.shard.life.resumeInterrupted();
   });
 }

@@ -1,21 +1,21 @@
 /** Entry of a session thread: one shard behind an endpoint. */
 import { randomNumber, systemClock } from '../../base/clock.ts';
 import { type BridgePort, wrapObject } from '../../threads/comlink-bridge.ts';
-import { EndGate } from '../../threads/end-gate.ts';
+import { ExitLatch } from '../../threads/exit-latch.ts';
 import { watchLoop } from '../../threads/loop-watch.ts';
 import { serveThread } from '../../threads/thread.ts';
 import type { HostRunner } from '../../tools/host-tools.ts';
 import { Counters } from '../protocol/metrics.ts';
 import type { LogLine, ShardPlan } from '../protocol/protocol.ts';
-import { SessionInHand } from '../shard/session-in-hand.ts';
+import { SessionAtWork } from '../shard/session-at-work.ts';
 import { serveShardThread } from './shard-service.ts';
 
 const { endpoint, data } = serveThread({});
-const { plan, port, gate, inHand } = data as {
+const { plan, port, gate, sessionAtWork } = data as {
   readonly plan: ShardPlan;
   readonly port: BridgePort;
   readonly gate: SharedArrayBuffer;
-  readonly inHand: SharedArrayBuffer;
+  readonly sessionAtWork: SharedArrayBuffer;
 };
 const counters = new Counters(plan.counters);
 // A session thread whose event loop stalls delays every session on it, and no other thread (F58).
@@ -29,6 +29,6 @@ serveShardThread(endpoint, plan, {
   runner: wrapObject<HostRunner>(port).remote,
   clock: systemClock,
   random: randomNumber,
-  gate: new EndGate(gate),
-  inHand: new SessionInHand(inHand),
+  gate: new ExitLatch(gate),
+  sessionAtWork: new SessionAtWork(sessionAtWork),
 });

@@ -39,7 +39,7 @@ interface Place {
   /** The next durable event to be read. */
   next: number;
   /** The newest durable event that arrived live; 0: none yet. */
-  told: number;
+  readUpTo: number;
   /** Time of the last event that was read, epoch ms. */
   at: number;
   /** The session was deleted: an event 1 is the first of another session of this name. */
@@ -67,7 +67,7 @@ export class CursoredEvents implements AsyncIterableIterator<SessionEvent>, Budg
   constructor(options: CursoredEventsOptions) {
     this.#options = options;
     for (const [session, after] of options.after) {
-      this.#places.set(session, { next: after + 1, told: 0, at: 0, isDeleted: false });
+      this.#places.set(session, { next: after + 1, readUpTo: 0, at: 0, isDeleted: false });
     }
     this.#behind = new Set(this.#places.keys());
   }
@@ -234,7 +234,7 @@ export class CursoredEvents implements AsyncIterableIterator<SessionEvent>, Budg
       place.isDeleted = false;
       place.next = 1;
     }
-    place.told = seq;
+    place.readUpTo = seq;
     if (seq < place.next) return undefined;
     if (seq === place.next) {
       place.next += 1;
@@ -250,6 +250,6 @@ export class CursoredEvents implements AsyncIterableIterator<SessionEvent>, Budg
  * True if a later event of the session was already read (C3). Before the first live durable event, only the time
  * decides.
  */
-function isStale(event: SessionEvent, { told, next, at }: Place): boolean {
-  return told > 0 ? told < next - 1 : event.at < at;
+function isStale(event: SessionEvent, { readUpTo, next, at }: Place): boolean {
+  return readUpTo > 0 ? readUpTo < next - 1 : event.at < at;
 }

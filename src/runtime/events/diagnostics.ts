@@ -62,7 +62,7 @@ export class Diagnostics {
   #runtime: object = this;
   #isReading = false;
   #isClosed = false;
-  #told = { flushes: 0, journalTurns: 0 };
+  #published = { flushes: 0, journalTurns: 0 };
 
   constructor(parts: DiagnosticsParts) {
     this.#parts = parts;
@@ -89,10 +89,10 @@ export class Diagnostics {
 
   #read(): void {
     const { flushes, journalTurns } = this.#parts.commits();
-    this.#told = { flushes, journalTurns };
+    this.#published = { flushes, journalTurns };
     // First, so that every session that publishes from now on was introduced.
     this.#parts.introduce(true);
-    const tracker = new DiagnosticsTracker(this.#runtime, (at) => this.#tellCommits(at));
+    const tracker = new DiagnosticsTracker(this.#runtime, (at) => this.#publishCommits(at));
     const reading: Reading = { tracker, hasRead: false, isWanted: true };
     try {
       reading.tap = this.#parts.tap({
@@ -183,12 +183,12 @@ export class Diagnostics {
     return facts;
   }
 
-  #tellCommits(at: number): void {
+  #publishCommits(at: number): void {
     if (!isSubscribed('commit')) return;
     const { flushes, journalTurns } = this.#parts.commits();
-    const before = this.#told;
+    const before = this.#published;
     if (flushes === before.flushes) return;
-    this.#told = { flushes, journalTurns };
+    this.#published = { flushes, journalTurns };
     publishDiagnostics('commit', {
       runtime: this.#runtime,
       at,

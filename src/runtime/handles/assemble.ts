@@ -37,7 +37,7 @@ export interface Place {
   /** Missing: the store is in memory. */
   readonly directory?: string;
   /** The directory of shortened results (the result store). */
-  readonly shelf: string;
+  readonly resultStore: string;
   readonly shards: number;
   /** Releases the directory. For a store in memory it deletes the store's temporary files. */
   readonly release: () => Promise<void>;
@@ -144,7 +144,7 @@ function shardPlan(
   return {
     ...shard,
     count: place.shards,
-    shelf: place.shelf,
+    resultStore: place.resultStore,
     durability: checked.durability,
     provider: providerPlan(checked),
     settings: checked.settings,
@@ -197,7 +197,7 @@ function searchOf(checked: CheckedOptions, place: Place, links: readonly ShardLi
   return new MessageSearch({
     links: () => links,
     linkOf: (session) => linkAt(links, shardOf(session, links.length)),
-    directory: join(place.directory ?? place.shelf, 'search'),
+    directory: join(place.directory ?? place.resultStore, 'search'),
     now: () => checked.clock.now(),
     decay: checked.settings.recall.recencyDecay,
   });
@@ -240,6 +240,6 @@ function hostValues(
     tools: new Map(checked.agents.map((each) => [each.name, boundTools(toolValues(each), memory)])),
     systems,
     decisions: { approvals, guardrails },
-    ...(checked.enrichers === undefined ? {} : { museLibrary: { definitions, memory } }),
+    ...(checked.enrichers === undefined ? {} : { enricherLibrary: { definitions, memory } }),
   };
 }

@@ -59,14 +59,19 @@ async function warnOfWideRights(directory: string, { logger }: CheckedOptions): 
  */
 async function openPlace(directory: string, shards: number): Promise<Place> {
   if (directory === MEMORY) {
-    const shelf = await mkdtemp(join(tmpdir(), 'troupe-'));
-    return { shards, shelf, release: () => rm(shelf, { recursive: true, force: true }) };
+    const resultStore = await mkdtemp(join(tmpdir(), 'troupe-'));
+    return { shards, resultStore, release: () => rm(resultStore, { recursive: true, force: true }) };
   }
   const root = resolve(directory);
   const lock = await acquireStoreLock(root);
   try {
     const manifest = await openManifest(root, shards);
-    return { directory: root, shelf: join(root, 'results'), shards: manifest.shards, release: () => lock.release() };
+    return {
+      directory: root,
+      resultStore: join(root, 'results'),
+      shards: manifest.shards,
+      release: () => lock.release(),
+    };
   } catch (error) {
     await lock.release();
     throw error;

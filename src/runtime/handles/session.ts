@@ -153,10 +153,10 @@ export class Session {
     try {
       const receipt = await this.#send(content, options, follower);
       // A message that was accepted before is not followed: its turn may have ended long ago.
-      if (receipt.duplicate) receipts.tell(follower.id, undefined);
+      if (receipt.duplicate) receipts.notify(follower.id, undefined);
       return await orAborted(receipt.answer(), options.signal);
     } finally {
-      receipts.tell(follower.id, undefined);
+      receipts.notify(follower.id, undefined);
     }
   }
 

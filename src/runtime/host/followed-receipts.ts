@@ -37,7 +37,7 @@ export class FollowedReceipts {
   }
 
   /** Notifies a follower (R1); one that was notified already is left alone. */
-  tell(id: number, state: ReceiptState | undefined): void {
+  notify(id: number, state: ReceiptState | undefined): void {
     const resolve = this.#followers.get(id);
     this.#followers.delete(id);
     resolve?.(state);
@@ -45,6 +45,6 @@ export class FollowedReceipts {
 
   /** The shard publishes nothing any more. */
   abandon(): void {
-    for (const id of [...this.#followers.keys()]) this.tell(id, undefined);
+    for (const id of [...this.#followers.keys()]) this.notify(id, undefined);
   }
 }

@@ -13,7 +13,7 @@ import type { AnyTool } from '../../tools/tool.ts';
 import type { SystemFunction } from '../protocol/agent.ts';
 import { decideOnHost, type HostDecisions } from '../protocol/host-decisions.ts';
 import type { HostCaller, HostMethods, HostModelCall } from '../protocol/protocol.ts';
-import { lookUp, type MuseLibrary } from './muse-lookup.ts';
+import { type EnricherLibrary, lookUp } from './enricher-lookup.ts';
 
 /** The values an embedder gave. */
 export interface HostValues {
@@ -24,7 +24,7 @@ export interface HostValues {
   /** Listeners that runs wait for, guardrails, approval predicates. */
   readonly decisions?: HostDecisions;
   /** The sources that enrichers look up; missing: there are none. */
-  readonly museLibrary?: MuseLibrary;
+  readonly enricherLibrary?: EnricherLibrary;
 }
 
 /** The services of one shard, and their end. A shard on this thread calls `ask`. */
@@ -76,7 +76,7 @@ export function serveHost(endpoint: Endpoint, values: HostValues, options: HostS
     },
     'host.evaluateSystem': ({ agent, session }) => evaluateSystem(values, agent, session),
     'host.consult': (question) => decideOnHost(values.decisions ?? {}, question),
-    'host.lookUp': (question) => lookUp(values.museLibrary, question),
+    'host.lookUp': (question) => lookUp(values.enricherLibrary, question),
   };
   for (const [method, handler] of Object.entries(methods))
     endpoint.handle(method, handler as (payload: unknown) => unknown);

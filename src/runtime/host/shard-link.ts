@@ -224,7 +224,7 @@ export class ShardLink implements ShardCaller {
   async watch(session: string | undefined, on: boolean): Promise<void> {
     if (on) this.#watched.add(session);
     else this.#watched.delete(session);
-    await this.#tell('session.watch', { on, ...defined({ session }) });
+    await this.#notify('session.watch', { on, ...defined({ session }) });
   }
 
   /**
@@ -234,24 +234,24 @@ export class ShardLink implements ShardCaller {
   introduce(on: boolean): void {
     this.#introduces = on;
     // A dead thread, or a closed runtime, publishes nothing either; a new thread learns it at its start.
-    this.#tell('sessions.introduce', { on }).catch(() => undefined);
+    this.#notify('sessions.introduce', { on }).catch(() => undefined);
   }
 
   /** Starts or stops the publication of a session's new messages. */
   async listen(session: string, on: boolean): Promise<void> {
     if (on) this.#listened.add(session);
     else this.#listened.delete(session);
-    await this.#tell('history.watch', { session, on });
+    await this.#notify('history.watch', { session, on });
   }
 
   /** Starts or stops the waiting for a session's listeners. It takes effect before later requests. */
   gate(session: string, on: boolean): void {
     // A dead thread, or a closed runtime, waits for no listener; a new thread learns it at its start.
-    this.#tell('history.gate', { session, on }).catch(() => undefined);
+    this.#notify('history.gate', { session, on }).catch(() => undefined);
   }
 
   /** Sends a setting to the current thread; a new thread receives all settings again. */
-  async #tell<M extends keyof ShardMethods>(method: M, request: ShardMethods[M]['request']): Promise<void> {
+  async #notify<M extends keyof ShardMethods>(method: M, request: ShardMethods[M]['request']): Promise<void> {
     // With a serving thread the request is posted synchronously, so that it keeps its order among concurrent requests.
     const incarnation = this.#serving ?? (await this.#running());
     try {
@@ -356,14 +356,14 @@ export class ShardLink implements ShardCaller {
   #listen(endpoint: Endpoint): void {
     const { listener } = this.#parts;
     // A shard in place passes events unchanged, a thread passes them packed.
-    endpoint.handle('events', (note) => this.#told(note as EventsNote<readonly SessionEvent[]>));
+    endpoint.handle('events', (note) => this.#onEvents(note as EventsNote<readonly SessionEvent[]>));
     endpoint.handle('events.packed', (note) => {
       const { introduced, events } = note as EventsNote<PackedEvents>;
-      this.#told({ introduced, events: unpackEvents(events) });
+      this.#onEvents({ introduced, events: unpackEvents(events) });
     });
     endpoint.handle('receipt.settled', (note) => {
       const { follow, state } = note as { readonly follow: number; readonly state: ReceiptState | undefined };
-      this.receipts.tell(follow, state);
+      this.receipts.notify(follow, state);
     });
     endpoint.handle('history.said', (note) => listener.said?.(note as SaidNote));
     endpoint.handle('log', (line) => listener.log(line as LogLine));
@@ -373,7 +373,7 @@ export class ShardLink implements ShardCaller {
     });
   }
 
-  #told({ introduced, events }: EventsNote<readonly SessionEvent[]>): void {
+  #onEvents({ introduced, events }: EventsNote<readonly SessionEvent[]>): void {
     const { listener } = this.#parts;
     // First, so that the sessions are known before their events.
     if (introduced !== undefined) listener.introduced?.(introduced);

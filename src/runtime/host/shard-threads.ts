@@ -8,13 +8,13 @@ import { systemCodeOf } from '../../base/errors.ts';
 import type { SessionKey } from '../../journal/position.ts';
 import { createLocalEndpoints } from '../../threads/batched-endpoint.ts';
 import { createBridgePorts, exposeObject } from '../../threads/comlink-bridge.ts';
-import { EndGate } from '../../threads/end-gate.ts';
+import { ExitLatch } from '../../threads/exit-latch.ts';
 import { startThread, type Thread, type ThreadLimits } from '../../threads/thread.ts';
 import { workerUrl } from '../../threads/worker-url.ts';
 import type { ShardPorts } from '../door/build-shard.ts';
 import { type ServiceSurroundings, serveShardThread } from '../door/shard-service.ts';
 import type { ShardPlan } from '../protocol/protocol.ts';
-import { SessionInHand } from '../shard/session-in-hand.ts';
+import { SessionAtWork } from '../shard/session-at-work.ts';
 import type { HostServer } from './host-services.ts';
 
 /** A thread on which a shard answers `shard.start` and then all methods of the protocol. */
@@ -34,18 +34,18 @@ export interface ShardThreadEnd {
 /** Starts a shard on a worker thread. `limits`: the limits of its memory. */
 export function startWorker(plan: ShardPlan, limits: ThreadLimits = {}): ShardThread {
   const ports = createBridgePorts();
-  const gate = new EndGate();
-  const inHand = new SessionInHand();
+  const gate = new ExitLatch();
+  const sessionAtWork = new SessionAtWork();
   const { endpoint, onExit, exit } = startThread(workerUrl('../door/shard.worker', import.meta.url), {
     name: `troupe sessions ${plan.index}`,
-    workerData: { plan, port: ports.wrapped, gate: gate.memory, inHand: inHand.memory },
+    workerData: { plan, port: ports.wrapped, gate: gate.memory, sessionAtWork: sessionAtWork.memory },
     gate,
     transfer: [ports.wrapped],
     resourceLimits: { youngHeapMb: SESSION_THREAD_YOUNG_HEAP_MB, ...limits },
   });
   const onEnd = (listener: (end: ShardThreadEnd) => void): void =>
     onExit(({ error }) =>
-      listener(systemCodeOf(error) === 'ERR_WORKER_OUT_OF_MEMORY' ? { outOfMemory: inHand.key } : {}),
+      listener(systemCodeOf(error) === 'ERR_WORKER_OUT_OF_MEMORY' ? { outOfMemory: sessionAtWork.key } : {}),
     );
   return { endpoint, onExit: onEnd, exit, serve: ({ runner }) => exposeObject(runner, ports.exposed) };
 }
@@ -65,7 +65,7 @@ export function startInPlace(plan: ShardPlan, surroundings: InPlaceSurroundings)
     onExit: () => undefined,
     exit: async () => far.close(),
     serve({ runner, ask }) {
-      const gate = new EndGate();
+      const gate = new ExitLatch();
       serveShardThread(far, plan, {
         runner,
         inPlace: { provider, host: { ask } },

@@ -26,7 +26,7 @@ export function questionOf(state: SessionState, asking: Asking): HostQuestion | 
     return {
       ...of,
       type: 'boundary',
-      messages: asking.tellsListeners ? boundaryMessages(state) : [],
+      messages: asking.notifiesListeners ? boundaryMessages(state) : [],
       calls: asking.asksApproval ? heldCalls(state) : [],
     };
   }

@@ -77,7 +77,7 @@ async function atBoundary(
   { agent, session, messages, calls }: Extract<HostQuestion, { type: 'boundary' }>,
 ): Promise<BoundaryWord> {
   const interrupt = await named(`a listener of session ${JSON.stringify(session)}`, () =>
-    listeners === undefined ? Promise.resolve(undefined) : listeners.tell(session, messages),
+    listeners === undefined ? Promise.resolve(undefined) : listeners.notify(session, messages),
   );
   // A run that stops here starts no calls, so its calls need no approval.
   if (interrupt !== undefined) return { interrupt, approve: [] };

@@ -3,7 +3,7 @@
  */
 
 import type { AgentPlan } from '../../../actors/agent-catalog.ts';
-import type { MuseQuestion, MuseWord } from '../../../actors/enrichers/muse-sources.ts';
+import type { EnricherQuestion, EnricherReply } from '../../../actors/enrichers/enricher-sources.ts';
 import type { Limits } from '../../base/bounds.ts';
 import type { ErrorShape } from '../../base/errors.ts';
 import type { Goal, GoalChange } from '../../base/goals.ts';
@@ -53,7 +53,7 @@ export interface ShardPlan {
   /** Directory of this shard's journal; missing: the journal is in memory. */
   readonly directory?: string;
   /** Directory of the result store. */
-  readonly shelf: string;
+  readonly resultStore: string;
   readonly durability: Durability;
   readonly agents: readonly AgentSource[];
   /** Enrichers of main sessions; missing: there are none. */
@@ -374,7 +374,7 @@ export interface HostMethods {
   /** The verdict of listeners, guardrails and approval predicates. */
   'host.consult': { request: HostQuestion; answer: HostWord };
   /** The answer to a question of an enricher. */
-  'host.lookUp': { request: MuseQuestion; answer: MuseWord };
+  'host.lookUp': { request: EnricherQuestion; answer: EnricherReply };
 }
 
 /** Asks the host: over the endpoint, or on the host thread by a plain call. */

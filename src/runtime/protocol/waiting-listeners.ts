@@ -62,7 +62,7 @@ export class WaitingListeners {
    * Notifies the listeners of the messages of a boundary. Resolves with the first request to stop, if any; rejects with
    * the error of a listener.
    */
-  async tell(
+  async notify(
     session: string,
     messages: readonly HistoryMessage[],
   ): Promise<{ readonly reason: string | null } | undefined> {

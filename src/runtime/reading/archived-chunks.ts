@@ -9,7 +9,7 @@ import type { Journal } from '../../journal/journal.ts';
 import { apply } from '../../session/apply/apply.ts';
 import { inRanges } from '../../session/history/compression-plan.ts';
 import { historyEntries } from '../../session/history/history-form.ts';
-import { decodeTurn, type RecordTurn } from '../../session/state/records.ts';
+import { decodeTransition, type TransitionRecords } from '../../session/state/records.ts';
 import { emptyState } from '../../session/state/state.ts';
 import type { ChunkInfo, CompressionResult } from '../protocol/protocol.ts';
 import { plantFork } from './fork-reader.ts';
@@ -20,7 +20,7 @@ export function archivedChunks(journal: Journal, actor: SessionActor): readonly 
   // Nothing was ever archived, so the log need not be read.
   if ((actor.state.compression?.chunk ?? 0) === 0) return chunks;
   for (const entry of journal.read(actor.key, 0)) {
-    const { at, records } = decodeTurn(entry.data);
+    const { at, records } = decodeTransition(entry.data);
     for (const record of records) {
       if (record.type !== 'compacted' || record.chunk === undefined) continue;
       const { number, messageCount, topics } = record.chunk;
@@ -44,7 +44,7 @@ export function chunkMessages(
   const state = emptyState(actor.id);
   let turns = 0;
   for (const entry of journal.read(actor.key, 0)) {
-    const turn: RecordTurn = decodeTurn(entry.data);
+    const turn: TransitionRecords = decodeTransition(entry.data);
     if (turns === 0) plantFork(journal, actor.key, state, turn);
     turns += 1;
     for (const record of turn.records) {

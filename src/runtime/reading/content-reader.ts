@@ -4,7 +4,7 @@ import type { Journal } from '../../journal/journal.ts';
 import type { SessionKey } from '../../journal/position.ts';
 import { acceptedContent } from '../../session/rules/waiting-content.ts';
 import type { ReadContent } from '../../session/state/messages.ts';
-import { decodeTurn } from '../../session/state/records.ts';
+import { decodeTransition } from '../../session/state/records.ts';
 
 /**
  * Returns a function that reads contents of waiting entries back from a session's log. The function throws
@@ -13,7 +13,7 @@ import { decodeTurn } from '../../session/state/records.ts';
 export function contentReader(journal: Pick<Journal, 'entry'>, key: SessionKey): ReadContent {
   return ({ id, content }) => {
     const entry = journal.entry(key, content.storedAt);
-    const found = entry === undefined ? undefined : acceptedContent(decodeTurn(entry.data).records, id);
+    const found = entry === undefined ? undefined : acceptedContent(decodeTransition(entry.data).records, id);
     if (found !== undefined) return found;
     const message = `the content of entry ${id} is not in the log at ${content.storedAt}`;
     throw new StoreCorruptError(message, { data: { key, position: content.storedAt } });

@@ -37,7 +37,7 @@ interface Replay {
   /** The rest of the log as it was at the look-up. It is kept because the look-up is long in a long log. */
   entries: Iterator<StoredEntry> | undefined;
   /** The number of the last event that was served. */
-  told: number;
+  readUpTo: number;
   /** Events of the last transition that did not fit the page. */
   rest: readonly SessionEvent[];
   /** Approximate bytes of `rest` and the state. */
@@ -65,7 +65,7 @@ export class EventReplays {
    * Throws `StoreCorruptError` for a log that cannot be folded.
    */
   page(session: string, key: SessionKey, after: number, { limit, bytesMax }: PageBounds): EventPage {
-    const known = this.#replays.find((each) => each.key === key && each.told === after);
+    const known = this.#replays.find((each) => each.key === key && each.readUpTo === after);
     const replay = known ?? begin(this.#journal, session, key, after);
     // Removed until it succeeds: if it throws, its state may be in the middle of a transition.
     this.#replays = this.#replays.filter((each) => each !== replay);
@@ -98,7 +98,7 @@ export class EventReplays {
     }
     const events = found.splice(0, fitting);
     replay.rest = found;
-    replay.told = events.at(-1)?.seq ?? after;
+    replay.readUpTo = events.at(-1)?.seq ?? after;
     replay.bytes = found.reduce((sum, event) => sum + charactersOf(event), bytesOf(replay.state));
     this.#keep(replay);
     return { events, isComplete: found.length === 0 };
@@ -123,7 +123,7 @@ export class EventReplays {
 }
 
 function begin(journal: Journal, session: string, key: SessionKey, after: number): Replay {
-  const common = { key, entries: undefined, told: after, rest: [], bytes: 0 };
+  const common = { key, entries: undefined, readUpTo: after, rest: [], bytes: 0 };
   const head = after === 0 ? undefined : journal.head(key);
   const snapshot = head === undefined ? undefined : decodeHead(head.data).snapshot;
   const stored = snapshot === undefined ? undefined : journal.blob(snapshot.address);

@@ -11,7 +11,7 @@ import type { Head, SessionKey } from '../../journal/position.ts';
 import { apply } from '../../session/apply/apply.ts';
 import { forkSeed, plantSeed } from '../../session/history/fork-seed.ts';
 import type { ForkSeed } from '../../session/state/fork-seed.ts';
-import { decodeTurn, type RecordTurn, type SessionRecord } from '../../session/state/records.ts';
+import { decodeTransition, type SessionRecord, type TransitionRecords } from '../../session/state/records.ts';
 import type { ForkOrigin } from '../../session/state/state.ts';
 import { emptyState, restoreState, type SessionState } from '../../session/state/state.ts';
 import { contentReader } from './content-reader.ts';
@@ -26,7 +26,7 @@ export interface LogSource extends Pick<Journal, 'keyOf' | 'read' | 'entry' | 'b
  * Gives an empty state its session's beginning, if the transition is the first of a fork whose record does not have it.
  * Returns how many transitions of other logs were read. Throws an Error when neither place has the beginning.
  */
-export function plantFork(source: LogSource, key: SessionKey, state: SessionState, first: RecordTurn): number {
+export function plantFork(source: LogSource, key: SessionKey, state: SessionState, first: TransitionRecords): number {
   const [record] = first.records;
   if (record?.type !== 'forked' || record.seed !== undefined) return 0;
   const { seed, turns } = readSeed(source, { id: state.id, key, origin: record.origin }, state.keepsAll);
@@ -88,7 +88,7 @@ export function* forksOf(
   let turns = 0;
   const readContent = contentReader(source, key);
   for (const { data } of source.read(key, start?.position ?? 0)) {
-    const turn = decodeTurn(data);
+    const turn = decodeTransition(data);
     if (turns === 0 && start === undefined) turns += plantFork(source, key, state, turn);
     turns += 1;
     for (const record of turn.records) {

@@ -5,7 +5,7 @@
 import type { Journal } from '../../journal/journal.ts';
 import type { SessionKey } from '../../journal/position.ts';
 import { forkSeed } from '../../session/history/fork-seed.ts';
-import { decodeTurn } from '../../session/state/records.ts';
+import { decodeTransition } from '../../session/state/records.ts';
 import type { ForkOrigin, SessionState } from '../../session/state/state.ts';
 import { encodeSeed, forksOf } from './fork-reader.ts';
 
@@ -61,7 +61,7 @@ function forksThere(
 /** The origin that a session's first record names. */
 function originOf(journal: Journal, key: SessionKey): ForkOrigin | undefined {
   for (const { data } of journal.read(key, 0)) {
-    const [first] = decodeTurn(data).records;
+    const [first] = decodeTransition(data).records;
     return first?.type === 'forked' ? first.origin : undefined;
   }
   return undefined;

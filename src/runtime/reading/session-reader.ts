@@ -8,7 +8,7 @@ import type { SessionKey, StoredEntry } from '../../journal/position.ts';
 import { applyAll } from '../../session/apply/apply.ts';
 import type { Observer } from '../../session/apply/fold.ts';
 import { storeContents } from '../../session/rules/waiting-content.ts';
-import { decodeTurn } from '../../session/state/records.ts';
+import { decodeTransition } from '../../session/state/records.ts';
 import { emptyState, restoreState, type SessionState } from '../../session/state/state.ts';
 import { contentReader } from './content-reader.ts';
 import { plantFork } from './fork-reader.ts';
@@ -66,7 +66,7 @@ export function foldEntry(
   observer?: LogObserver,
 ): number {
   try {
-    const turn = decodeTurn(entry.data);
+    const turn = decodeTransition(entry.data);
     const planted = isFirst ? plantFork(journal, entry.key, state, turn) : 0;
     observer?.turn?.(turn.at);
     applyAll(state, turn.records, turn.at, observer, contentReader(journal, entry.key));

@@ -20,7 +20,7 @@ import type { IndexedMessage } from '../../search/search-index.ts';
 import { searchableText } from '../../search/searchable.ts';
 import { foldTexts, newTextFold, type TextFold, textFoldOf, textFoldSchema } from '../../search/text-fold.ts';
 import { bySeq } from '../../session/history/branch.ts';
-import { decodeTurn, type RecordTurn } from '../../session/state/records.ts';
+import { decodeTransition, type TransitionRecords } from '../../session/state/records.ts';
 import { type AskShard, readSession, type SessionPlace } from './reader.ts';
 
 /** The index, as the follower uses it. */
@@ -252,7 +252,7 @@ export class SearchFollower {
     return made;
   }
 
-  #fold(known: FollowedSession, fold: TextFold, turn: RecordTurn | undefined): void {
+  #fold(known: FollowedSession, fold: TextFold, turn: TransitionRecords | undefined): void {
     const found = turn === undefined ? undefined : foldTexts(fold, turn);
     if (found === undefined) this.#fallBehind(known, fold);
     else for (const message of found) this.#index.put(known.session, message);
@@ -338,9 +338,9 @@ function restoredShard(saved: SavedFollower['shards'][number] | undefined): Foll
  * A transition; `undefined` for a text that cannot be decoded. Its session is then read as a whole, which reports the
  * error.
  */
-function readTurn(text: string): RecordTurn | undefined {
+function readTurn(text: string): TransitionRecords | undefined {
   try {
-    return decodeTurn(text);
+    return decodeTransition(text);
   } catch {
     return undefined;
   }

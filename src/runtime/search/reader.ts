@@ -12,7 +12,7 @@ import { shippedBlob, shippedRows, turnsOf } from '../../journal/rows/shipped-ro
 import { apply } from '../../session/apply/apply.ts';
 import { forkSeed, plantSeed } from '../../session/history/fork-seed.ts';
 import type { ForkSeed } from '../../session/state/fork-seed.ts';
-import { decodeTurn, type RecordTurn, type SessionRecord } from '../../session/state/records.ts';
+import { decodeTransition, type SessionRecord, type TransitionRecords } from '../../session/state/records.ts';
 import { emptyState, type SessionState } from '../../session/state/state.ts';
 import type { ShardMethods } from '../protocol/protocol.ts';
 import { decodeSeed } from '../reading/fork-reader.ts';
@@ -72,7 +72,7 @@ export async function readSession(
 }
 
 /** The transitions of a session in rows after `row`, oldest first. Rejects like `readSession`. */
-export async function* turnsBehind(ask: AskShard, place: SessionPlace, row: number): AsyncIterable<RecordTurn> {
+export async function* turnsBehind(ask: AskShard, place: SessionPlace, row: number): AsyncIterable<TransitionRecords> {
   for await (const { turn } of turnsIn(ask, place, row)) yield turn;
 }
 
@@ -105,7 +105,7 @@ async function* turnsIn(
   ask: AskShard,
   place: SessionPlace,
   until: number,
-): AsyncIterable<{ readonly row: number; readonly turn: RecordTurn }> {
+): AsyncIterable<{ readonly row: number; readonly turn: TransitionRecords }> {
   const { shard, key } = place;
   const rows = await rowsOf(ask, place, until);
   for (let at = 0; at < rows.length; ) {
@@ -114,7 +114,7 @@ async function* turnsIn(
     if (came.rows.length === 0) throw corrupt(place, wanted[0] ?? 0, new Error('its row is not there'));
     for (const shipped of came.rows) {
       const { row } = shipped;
-      for (const turn of folded(place, row, () => turnsOf(shipped, key).map(decodeTurn))) yield { row, turn };
+      for (const turn of folded(place, row, () => turnsOf(shipped, key).map(decodeTransition))) yield { row, turn };
     }
     at += came.rows.length;
   }
@@ -135,7 +135,7 @@ async function rowsOf(ask: AskShard, { shard, key }: SessionPlace, until: number
  * Like `plantFork`: adds the beginning of a fork, if this is the first transition of a fork whose record does not have
  * it.
  */
-async function plant(ask: AskShard, place: SessionPlace, state: SessionState, first: RecordTurn): Promise<void> {
+async function plant(ask: AskShard, place: SessionPlace, state: SessionState, first: TransitionRecords): Promise<void> {
   const [record] = first.records;
   if (record?.type !== 'forked' || record.seed !== undefined) return;
   plantSeed(state, await seedOf(ask, place, record, state.keepsAll));

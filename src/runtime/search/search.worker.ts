@@ -1,5 +1,5 @@
 /** Entry of the search thread: serves the index of all messages behind an endpoint. */
-import { DirectoryShelf } from '../../search/segment-shelf.ts';
+import { DirectorySegmentStore } from '../../search/segment-store.ts';
 import { serveThread } from '../../threads/thread.ts';
 import type { AskShard } from './reader.ts';
 import { type SearchRequest, SearchService } from './service.ts';
@@ -10,7 +10,7 @@ const ask: AskShard = (shard, method, request) =>
   // The host forwards the shard's answer; see `search/client.ts`.
   endpoint.call('ask', { shard, method, request }) as ReturnType<AskShard> as never;
 const service = new SearchService({
-  shelf: new DirectoryShelf(directory),
+  segments: new DirectorySegmentStore(directory),
   shards,
   ask,
   wait: (ms) =>

@@ -18,7 +18,7 @@ import { matches, parseQuery, type Query } from '../../search/query.ts';
 import { type Candidate, type LookOptions, SearchIndex, savedIndexSchema } from '../../search/search-index.ts';
 import type { SearchableText } from '../../search/searchable.ts';
 import { DamagedSegmentError } from '../../search/segment-file.ts';
-import type { SegmentShelf } from '../../search/segment-shelf.ts';
+import type { SegmentStore } from '../../search/segment-store.ts';
 import { termsOf } from '../../search/terms.ts';
 import { SearchFollower, savedFollowerSchema } from './follower.ts';
 import { type AskShard, readSession } from './reader.ts';
@@ -73,7 +73,7 @@ export interface SearchStatistics {
 
 /** The parts that a service needs. */
 export interface SearchServiceParts {
-  readonly shelf: SegmentShelf;
+  readonly segments: SegmentStore;
   readonly shards: number;
   readonly ask: AskShard;
   /** Resolves after `ms` milliseconds. */
@@ -141,7 +141,7 @@ export class SearchService {
     if (this.#isClosed) return;
     if (!this.#isSaved) this.#save();
     this.#isClosed = true;
-    this.#parts.shelf.close();
+    this.#parts.segments.close();
   }
 
   /** Waits until everything written so far is read; false: that takes longer. */
@@ -255,7 +255,7 @@ export class SearchService {
   #save(): void {
     const index = this.#index.save();
     const state: z.infer<typeof stateSchema> = { v: STATE_FORMAT, index, follower: this.#follower.save() };
-    this.#parts.shelf.saveState(JSON.stringify(state));
+    this.#parts.segments.saveState(JSON.stringify(state));
     this.#index.saved();
     this.#savedSegments = this.#index.segmentNames();
     this.#isSaved = true;
@@ -263,18 +263,18 @@ export class SearchService {
 
   /** The saved index, or an empty one if it cannot be used. */
   #load(): { readonly index: SearchIndex; readonly follower: SearchFollower; readonly isSaved: boolean } {
-    const { shelf, shards, documentsMax = SEARCH_DOCUMENTS_MAX } = this.#parts;
-    const saved = readState(shelf.loadState());
+    const { segments, shards, documentsMax = SEARCH_DOCUMENTS_MAX } = this.#parts;
+    const saved = readState(segments.loadState());
     if (saved !== undefined && saved.follower.shards.length === shards) {
       try {
-        const index = new SearchIndex(documentsMax, shelf, saved.index);
+        const index = new SearchIndex(documentsMax, segments, saved.index);
         this.#savedSegments = index.segmentNames();
         return { index, follower: this.#follow(index, saved.follower), isSaved: true };
       } catch {
         // Damaged or missing: built again below, which removes the remains.
       }
     }
-    const index = new SearchIndex(documentsMax, shelf);
+    const index = new SearchIndex(documentsMax, segments);
     this.#savedSegments = '';
     return { index, follower: this.#follow(index), isSaved: false };
   }
@@ -285,9 +285,9 @@ export class SearchService {
   }
 
   #beginAnew(): void {
-    const { shelf, documentsMax = SEARCH_DOCUMENTS_MAX } = this.#parts;
-    shelf.saveState('');
-    this.#index = new SearchIndex(documentsMax, shelf);
+    const { segments, documentsMax = SEARCH_DOCUMENTS_MAX } = this.#parts;
+    segments.saveState('');
+    this.#index = new SearchIndex(documentsMax, segments);
     this.#follower = this.#follow(this.#index);
     this.#savedSegments = '';
     this.#isSaved = false;

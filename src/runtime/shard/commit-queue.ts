@@ -58,10 +58,10 @@ export class CommitQueue {
     return this.#waiting.length === 0 && this.#released.length === 0 && !this.#isFlushing;
   }
 
-  /** `isPatient`: the item is deferrable, since no caller waits for it (Q5). */
-  add(item: CommitItem, isPatient = false): void {
+  /** `isDeferrable`: the item is deferrable, since no caller waits for it (Q5). */
+  add(item: CommitItem, isDeferrable = false): void {
     this.#waiting.push(item);
-    if (!isPatient) this.#isHurried = true;
+    if (!isDeferrable) this.#isHurried = true;
     this.#begin();
   }
 

@@ -31,7 +31,7 @@ export interface ResumingParts {
   /** Runs a transition of the session, if its agent is available. */
   readonly recover: (actor: SessionActor) => void;
   /** The session may continue now. */
-  readonly hasPlace: (actor: SessionActor) => boolean;
+  readonly hasRoom: (actor: SessionActor) => boolean;
   /** Takes a session out of memory that resumes later. */
   readonly setAside: (actor: SessionActor) => void;
   readonly sliceDone: () => void;
@@ -129,10 +129,10 @@ export class InterruptedSessions {
 
   /** Releases all callers of `resumed`. */
   close(): void {
-    this.#tellResumed();
+    this.#reportResumed();
   }
 
-  #tellResumed(): void {
+  #reportResumed(): void {
     for (const done of this.#onResumed.splice(0)) done();
   }
 
@@ -151,13 +151,13 @@ export class InterruptedSessions {
     this.#resuming -= 1;
     if (!this.#continue(key)) this.#aside.push(key);
     if (this.#resuming > 0) return;
-    this.#tellResumed();
+    this.#reportResumed();
     this.#parts.done();
   }
 
   /** Reads a session and resumes it; false when it was set aside. */
   #continue(key: SessionKey): boolean {
-    const { journal, checkpointer, isDegraded, find, hasPlace, setAside, recover, failed } = this.#parts;
+    const { journal, checkpointer, isDegraded, find, hasRoom, setAside, recover, failed } = this.#parts;
     let name: string | undefined;
     try {
       name = isDegraded() ? undefined : journal.nameOf(key);
@@ -165,7 +165,7 @@ export class InterruptedSessions {
       if (actor === undefined) return true;
       checkpointer.changed([{ actor }]);
       if (!this.#keys.has(key)) return true;
-      if (!hasPlace(actor)) {
+      if (!hasRoom(actor)) {
         setAside(actor);
         return false;
       }

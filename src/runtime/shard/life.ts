@@ -16,10 +16,10 @@ import { type StoreLostError, TroupeError } from '../../base/errors.ts';
 import type { CallWait } from '../../models/pool.ts';
 import { storeRoots } from '../reading/fork-roots.ts';
 import { isHeadBlocked } from '../reading/head.ts';
+import type { Admission } from './admission.ts';
 import type { CommitQueue } from './commit-queue.ts';
-import type { EditGate } from './edit-gate.ts';
+import type { EditQueue } from './edit-queue.ts';
 import type { InterruptedSessions } from './interrupted-sessions.ts';
-import type { LiveSessions } from './live-sessions.ts';
 import type { Residency } from './residency.ts';
 import type { SessionTimers } from './session-timers.ts';
 import type { SessionWork } from './session-work.ts';
@@ -36,11 +36,11 @@ export interface LifeParts {
   readonly commits: CommitQueue;
   readonly work: SessionWork;
   readonly timers: SessionTimers;
-  readonly live: LiveSessions;
+  readonly live: Admission;
   readonly interrupted: InterruptedSessions;
   readonly outage: StoreOutage;
   readonly waiters: ShardWaiters;
-  readonly edits: EditGate;
+  readonly edits: EditQueue;
 }
 
 /** See the head of the file. */
@@ -51,11 +51,11 @@ export class Life {
   readonly #commits: CommitQueue;
   readonly #work: SessionWork;
   readonly #timers: SessionTimers;
-  readonly #live: LiveSessions;
+  readonly #live: Admission;
   readonly #interrupted: InterruptedSessions;
   readonly #outage: StoreOutage;
   readonly #waiters: ShardWaiters;
-  readonly #edits: EditGate;
+  readonly #edits: EditQueue;
   /** Checks whether a call or a commit is still in flight; set while closing. */
   #onStill: (() => void) | undefined;
   #isClosing = false;
@@ -113,7 +113,7 @@ export class Life {
     if (this.#outage.error !== undefined) return false;
     const { stoppedCalls } = this.#work;
     // While sessions with such calls take all of admission, the sessions that wait for it cannot start either.
-    if (stoppedCalls > 0 && !this.#live.hasPlace && stoppedCalls === this.#live.size) return true;
+    if (stoppedCalls > 0 && !this.#live.hasRoom && stoppedCalls === this.#live.size) return true;
     return this.#live.size === stoppedCalls && this.#live.waiting === 0 && !this.#interrupted.hasWork;
   }
 
@@ -268,7 +268,7 @@ export class Life {
     if (this.#isClosed) return;
     this.#isClosing = true;
     this.#commits.hurry();
-    this.#work.closeMuses(this.#residency.actors());
+    this.#work.closeEnrichers(this.#residency.actors());
     await this.#halfStepsDone(deadlineMs);
     this.#isClosed = true;
     this.#outage.close();

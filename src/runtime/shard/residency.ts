@@ -18,7 +18,7 @@ import type { TransientMessage } from '../../session/state/edit-request.ts';
 import { emptyState } from '../../session/state/state.ts';
 import { readActor } from '../reading/session-reader.ts';
 import { Checkpointer } from './checkpointer.ts';
-import { QuietSessions } from './quiet-sessions.ts';
+import { IdleSessions } from './idle-sessions.ts';
 import type { ShardParts } from './shard-parts.ts';
 import { WaitingBytes } from './waiting-bytes.ts';
 
@@ -38,7 +38,7 @@ export class Residency {
   readonly #parts: ShardParts;
   readonly #place: ResidencyPlace;
   readonly #resident = new Map<string, SessionActor>();
-  readonly #quiet: QuietSessions;
+  readonly #quiet: IdleSessions;
   readonly #waiting = new WaitingBytes();
   /** Actors that transient messages keep in memory. */
   readonly #transient = new Set<SessionActor>();
@@ -47,7 +47,7 @@ export class Residency {
     this.#parts = parts;
     this.#place = place;
     this.checkpointer = new Checkpointer(parts.journal, parts.clock, parts.bounds);
-    this.#quiet = new QuietSessions(parts.clock, parts.bounds.hotSessions, (actor) => this.#passivate(actor));
+    this.#quiet = new IdleSessions(parts.clock, parts.bounds.hotSessions, (actor) => this.#passivate(actor));
   }
 
   /** The actor of a session, read from the log if needed. Undefined if there is no such session. */
@@ -58,19 +58,19 @@ export class Residency {
       if (this.#quiet.delete(resident)) this.#quiet.add(resident);
       return resident;
     }
-    const { journal, isolated, inHand } = this.#parts;
+    const { journal, isolated, sessionAtWork } = this.#parts;
     const key = journal.keyOf(sessionId);
     if (key === undefined) return undefined;
     const refusal = isolated.errorOf(key, sessionId);
     if (refusal !== undefined) throw refusal;
-    const actor = inHand.during(key, () => readActor(journal, sessionId, key));
+    const actor = sessionAtWork.during(key, () => readActor(journal, sessionId, key));
     // A name without a log: the transition that was to create the session was lost.
     if (actor.state.agent === undefined) return undefined;
     this.#resident.set(sessionId, actor);
     this.checkpointer.returned(actor);
     this.#waiting.note(actor);
     this.gauge();
-    this.noteQuiet(actor);
+    this.noteIdle(actor);
     return actor;
   }
 
@@ -125,7 +125,7 @@ export class Residency {
   }
 
   /** The actor became idle, or no longer is. */
-  noteQuiet(actor: SessionActor): void {
+  noteIdle(actor: SessionActor): void {
     if (actor.isQuiet) this.#quiet.add(actor);
     else this.#quiet.delete(actor);
   }

@@ -12,10 +12,10 @@
  *     its flush either may have gone, and then nothing starts.
  */
 import type { SessionAgent } from '../../../actors/agent-catalog.ts';
-import { Muses } from '../../../actors/enrichers/muses.ts';
+import { Enrichers } from '../../../actors/enrichers/enrichers.ts';
 import { ModelCaller } from '../../../actors/model-caller.ts';
 import type { SessionActor } from '../../../actors/session-actor.ts';
-import type { ActorEffect } from '../../../actors/supervision/tree-turn.ts';
+import type { ActorEffect } from '../../../actors/supervision/tree-transition.ts';
 import { ToolRunner, type ToolStart } from '../../../actors/tool-runner.ts';
 import { RUN_AHEAD_TURNS_MAX } from '../../base/bounds.ts';
 import { type ErrorShape, errorShape } from '../../base/errors.ts';
@@ -23,7 +23,7 @@ import { NO_USAGE } from '../../base/messages.ts';
 import type { EventBody } from '../../events/event.ts';
 import type { CallWait, ModelPool } from '../../models/pool.ts';
 import { turnName } from '../../session/apply/turn.ts';
-import type { Input, MuseName } from '../../session/state/inputs.ts';
+import type { EnricherName, Input } from '../../session/state/inputs.ts';
 import type { SessionState } from '../../session/state/state.ts';
 import type { ToolPool } from '../../tools/pool.ts';
 import { type Asking, answerOf, failureOf, isAsking, questionOf } from '../protocol/host-asking.ts';
@@ -41,7 +41,7 @@ export interface WorkPlace {
   agentOf(actor: SessionActor): SessionAgent | undefined;
   isWatched(sessionId: string): boolean;
   /** Publishes an ephemeral event, after everything that was journalled before it. */
-  tell(sessionId: string, body: EventBody): void;
+  publish(sessionId: string, body: EventBody): void;
   /** A call in flight has ended. */
   still(): void;
   isClosing(): boolean;
@@ -55,7 +55,7 @@ export class SessionWork {
   readonly #toolPool: ToolPool;
   readonly #models: ModelCaller;
   readonly #tools: ToolRunner;
-  readonly #muses: Muses;
+  readonly #enrichers: Enrichers;
 
   constructor(parts: ShardParts, place: WorkPlace) {
     this.#parts = parts;
@@ -63,7 +63,7 @@ export class SessionWork {
     this.#modelPool = parts.makeModelPool({
       completed: (completions) => {
         this.#models.completed(completions);
-        this.#muses.completed(completions);
+        this.#enrichers.completed(completions);
         place.still();
       },
       delta: (id, _session, delta) => this.#models.delta(id, delta),
@@ -81,7 +81,7 @@ export class SessionWork {
       settings: parts.settings,
       wantsDeltas: (id) => place.isWatched(id),
       delta: (session, turn, delta) =>
-        place.tell(session, {
+        place.publish(session, {
           type: delta.type === 'text' ? 'text.delta' : 'thinking.delta',
           text: delta.text,
           turn: turnName(turn),
@@ -91,19 +91,19 @@ export class SessionWork {
       submit,
       settings: parts.settings,
       limits: parts.limits,
-      shelf: parts.shelf,
+      resultStore: parts.resultStore,
       progress: (session, toolUseId, data) => {
-        if (place.isWatched(session)) place.tell(session, { type: 'tool.progress', toolUseId, data });
+        if (place.isWatched(session)) place.publish(session, { type: 'tool.progress', toolUseId, data });
       },
       threw: (session, toolName, stack) => this.#warn(session, `tool ${JSON.stringify(toolName)} threw`, { stack }),
     });
-    this.#muses = new Muses({
+    this.#enrichers = new Enrichers({
       pool: this.#modelPool,
       settings: parts.settings,
       limits: parts.limits,
       clock: parts.clock,
       random: parts.random,
-      shelf: parts.shelf,
+      resultStore: parts.resultStore,
       callId: () => this.#models.takeId(),
       called: () => parts.counters.add('modelCalls'),
       lookUp: (question) => parts.host.lookUp(question),
@@ -137,7 +137,7 @@ export class SessionWork {
 
   /** Work is in flight for the session. */
   isOut(sessionId: string): boolean {
-    return this.#models.isOut(sessionId) || this.#tools.isOut(sessionId) || this.#muses.isOut(sessionId);
+    return this.#models.isOut(sessionId) || this.#tools.isOut(sessionId) || this.#enrichers.isOut(sessionId);
   }
 
   /** The tool runner still holds this call, so its result will come. */
@@ -159,7 +159,7 @@ export class SessionWork {
   forget(sessionId: string): void {
     this.#models.forget(sessionId);
     this.#tools.forget(sessionId);
-    this.#muses.forget(sessionId);
+    this.#enrichers.forget(sessionId);
   }
 
   /** Lets all sessions try the key or the model again (F36, F37). */
@@ -171,8 +171,8 @@ export class SessionWork {
    * Ends enrichers at once: a run may take a minute, and begins again at the next open. `inMemory`: the resident actors
    * of the shard.
    */
-  closeMuses(inMemory: Iterable<SessionActor>): void {
-    this.#muses.close();
+  closeEnrichers(inMemory: Iterable<SessionActor>): void {
+    this.#enrichers.close();
     for (const actor of [...inMemory]) this.#endNaming(actor);
   }
 
@@ -195,8 +195,8 @@ export class SessionWork {
       case 'cancelModel':
         this.#models.cancel(actor.id);
         return true;
-      case 'cancelMuse':
-        this.#muses.cancel(actor.id, effect.run);
+      case 'cancelEnricher':
+        this.#enrichers.cancel(actor.id, effect.run);
         return true;
       case 'cancelTool':
         this.#tools.cancel(actor.id, effect.callId, effect.reason);
@@ -227,7 +227,7 @@ export class SessionWork {
     if (effect.type === 'runTool') this.#startTool(actor, effect);
     else if (effect.type === 'callModel') this.#callModel(actor, effect.halfStep, effect.attempt);
     else if (isAsking(effect)) void this.#ask(actor, effect);
-    else if (effect.type === 'startMuse') this.#startMuse(actor, effect.muse, effect.run);
+    else if (effect.type === 'startEnricher') this.#startEnricher(actor, effect.enricher, effect.run);
   }
 
   /**
@@ -274,13 +274,13 @@ export class SessionWork {
   }
 
   /** Runs after the flush: the work of an enricher must not be older than the state it was started for. */
-  #startMuse(actor: SessionActor, muse: MuseName, run: number): void {
+  #startEnricher(actor: SessionActor, enricher: EnricherName, run: number): void {
     const agent = this.#place.agentOf(actor);
     // Between the transition and its flush the run may have been given up, or the actor dropped. A run begun during a
     // close would be lost.
-    if (agent === undefined || !this.#isHot(actor) || !isMuseDue(actor.state, run)) return;
+    if (agent === undefined || !this.#isHot(actor) || !isEnricherDue(actor.state, run)) return;
     if (this.#place.isClosing()) this.#endNaming(actor);
-    else this.#muses.start(actor, agent, muse, run);
+    else this.#enrichers.start(actor, agent, enricher, run);
   }
 
   /**
@@ -321,7 +321,7 @@ export class SessionWork {
 }
 
 /** The session waits for the run with this number. */
-function isMuseDue(state: SessionState, run: number): boolean {
+function isEnricherDue(state: SessionState, run: number): boolean {
   const summary = state.memory?.summarising;
   return state.enrichment?.run === run || (summary?.run === run && summary.ended === undefined);
 }

@@ -1,7 +1,7 @@
 /** The parts of a shard, and its interfaces to its host and to requesters. */
 import type { AgentCatalog } from '../../../actors/agent-catalog.ts';
-import type { MuseQuestion, MuseWord } from '../../../actors/enrichers/muse-sources.ts';
-import type { Shelf } from '../../../actors/result-shelf.ts';
+import type { EnricherQuestion, EnricherReply } from '../../../actors/enrichers/enricher-sources.ts';
+import type { ResultShortener } from '../../../actors/result-store.ts';
 import type { Limits, ShardBounds } from '../../base/bounds.ts';
 import type { Clock, Random, Soon } from '../../base/clock.ts';
 import { errorShape, type TroupeError } from '../../base/errors.ts';
@@ -15,12 +15,12 @@ import type { HostQuestion, HostWord } from '../protocol/host-decisions.ts';
 import type { Counters } from '../protocol/metrics.ts';
 import type { LogLine, SaidNote, SessionIntroduction } from '../protocol/protocol.ts';
 import type { IsolatedSessions } from './isolated-sessions.ts';
-import type { SessionInHand } from './session-in-hand.ts';
+import type { SessionAtWork } from './session-at-work.ts';
 
 /** The requester of an input. Settled once, after the flush. */
 export interface Reply {
   /** The requester waits for something later, so this reply is deferrable (Q5 of the commit queue). */
-  readonly isPatient?: boolean;
+  readonly isDeferrable?: boolean;
   /**
    * Runs within the transition that accepts a message, before anything is durable. Not called for a message that was
    * accepted earlier.
@@ -43,7 +43,7 @@ export interface ShardHost {
   log(line: LogLine): void;
   evaluateSystem(agent: string, sessionId: string): Promise<string>;
   consult(question: HostQuestion): Promise<HostWord>;
-  lookUp(question: MuseQuestion): Promise<MuseWord>;
+  lookUp(question: EnricherQuestion): Promise<EnricherReply>;
 }
 
 /** Reports a thrown value to the logger on the host. */
@@ -63,8 +63,8 @@ export interface ShardParts {
   readonly random: Random;
   readonly soon: Soon;
   readonly bounds: ShardBounds;
-  readonly shelf: Shelf;
-  readonly inHand: SessionInHand;
+  readonly resultStore: ResultShortener;
+  readonly sessionAtWork: SessionAtWork;
   readonly isolated: IsolatedSessions;
   readonly counters: Counters;
   readonly host: ShardHost;

@@ -5,8 +5,8 @@
 import { CancelledError, errorShape } from '../../base/errors.ts';
 import type { SessionState } from '../../session/state/state.ts';
 import type { ChildEnd } from '../protocol/protocol.ts';
+import type { Fate } from './outbox.ts';
 import type { Reply } from './shard-parts.ts';
-import type { Fate } from './turn-gathering.ts';
 
 /** A request that waits. */
 interface Waiter {

@@ -8,18 +8,18 @@
  */
 import { isRunnable, type SessionActor } from '../../../actors/session-actor.ts';
 import { EventReplays } from '../reading/event-replay.ts';
-import { Audience } from './audience.ts';
+import { Admission } from './admission.ts';
 import { CommitQueue } from './commit-queue.ts';
-import { EditGate } from './edit-gate.ts';
+import { EditQueue } from './edit-queue.ts';
 import { InterruptedSessions } from './interrupted-sessions.ts';
 import { Life } from './life.ts';
-import { LiveSessions } from './live-sessions.ts';
 import { Residency } from './residency.ts';
 import { SessionTimers } from './session-timers.ts';
 import { SessionWork } from './session-work.ts';
 import { logThrown, type ShardParts } from './shard-parts.ts';
 import { ShardWaiters } from './shard-waiters.ts';
 import { StoreOutage } from './store-outage.ts';
+import { Subscribers } from './subscribers.ts';
 import { Transitions } from './transitions.ts';
 
 /** See the head of the file. */
@@ -27,9 +27,9 @@ export class Shard {
   readonly parts: ShardParts;
   readonly waiters: ShardWaiters = new ShardWaiters();
   /** History operations that wait for the answer of a model call. */
-  readonly edits: EditGate = new EditGate();
+  readonly edits: EditQueue = new EditQueue();
   readonly replays: EventReplays;
-  readonly audience: Audience;
+  readonly subscribers: Subscribers;
   readonly residency: Residency;
   readonly transitions: Transitions;
   readonly life: Life;
@@ -48,7 +48,7 @@ export class Shard {
     });
     const { residency, waiters, edits } = this;
     const { checkpointer } = residency;
-    this.audience = new Audience(
+    this.subscribers = new Subscribers(
       waiters,
       (id) => residency.inMemory(id),
       (id) => work.watched(id),
@@ -61,15 +61,15 @@ export class Shard {
       holdsCall: (sessionId, callId) => work.holdsCall(sessionId, callId),
       approvalsMs: settings.approvals.expiresMs,
     });
-    const live = new LiveSessions(limits, (id) => this.transitions.submit(id, [{ type: 'wake' }]));
+    const live = new Admission(limits, (id) => this.transitions.submit(id, [{ type: 'wake' }]));
     const work = new SessionWork(parts, {
       timers,
       submit: (id, inputs, reply) => this.transitions.submit(id, inputs, reply),
       find: (id) => residency.find(id),
       inMemory: (id) => residency.inMemory(id),
       agentOf: (actor) => residency.agentOf(actor),
-      isWatched: (id) => this.audience.isWatched(id),
-      tell: (session, body) => this.transitions.publish(session, body),
+      isWatched: (id) => this.subscribers.isWatched(id),
+      publish: (session, body) => this.transitions.publish(session, body),
       still: () => this.life.still(),
       isClosing: () => this.life.isClosing,
     });
@@ -91,7 +91,7 @@ export class Shard {
         residency.dropAll();
         this.replays.clear();
       },
-      told: (error) => host.degraded(error),
+      notify: (error) => host.degraded(error),
       over: () => this.life.storeRecovered(),
       failed: (message, error) => logThrown(host, message, error),
     });
@@ -105,7 +105,7 @@ export class Shard {
       recover: (actor) => {
         if (residency.agentOf(actor) !== undefined) this.transitions.submit(actor.id, []);
       },
-      hasPlace: (actor) => live.has(actor) || live.hasPlace || mayBeRecovered(residency, actor),
+      hasRoom: (actor) => live.has(actor) || live.hasRoom || mayBeRecovered(residency, actor),
       setAside: (actor) => residency.setAside(actor),
       sliceDone: () => residency.passivateSome(),
       failed: (error, name, key) => {
@@ -117,7 +117,7 @@ export class Shard {
     const shared = { parts, residency, commits, work, timers, live, interrupted, waiters, edits };
     this.transitions = new Transitions({
       ...shared,
-      audience: this.audience,
+      subscribers: this.subscribers,
       life: {
         refusal: () => this.life.refusal,
         isClosing: () => this.life.isClosing,

@@ -27,7 +27,7 @@ export interface OutageParts {
   /** Drops every actor in memory. */
   readonly dropAll: () => void;
   /** The outage began (with its error), or is over. */
-  readonly told: (error: StoreRefusal | undefined) => void;
+  readonly notify: (error: StoreRefusal | undefined) => void;
   /** The store takes writes again. */
   readonly over: () => void;
   readonly failed: (message: string, error: unknown) => void;
@@ -73,7 +73,7 @@ export class StoreOutage {
     // Only one recovery runs. Otherwise everything would be resumed twice.
     if (isKnown) return;
     this.#parts.failed('the store refuses writes', refusal);
-    this.#parts.told(refusal);
+    this.#parts.notify(refusal);
     this.#recoverLater();
   }
 
@@ -93,7 +93,7 @@ export class StoreOutage {
     this.#isLost = true;
     this.#parts.clock.clearTimer(this.#timer);
     this.#parts.failed('the store is lost', error);
-    this.#parts.told(error);
+    this.#parts.notify(error);
   }
 
   #noteStaleHeads(): void {
@@ -127,7 +127,7 @@ export class StoreOutage {
     this.#parts.dropAll();
     this.#error = undefined;
     this.#staleHeads = new Set();
-    this.#parts.told(undefined);
+    this.#parts.notify(undefined);
     this.#parts.over();
   }
 }

@@ -4,7 +4,7 @@
  * Owns: the order of transitions, the environment of each, what each publishes and starts after its flush, admission as
  * transitions see it. Does not own: what a transition decides (`src/session`), which actors are in memory
  * (`residency.ts`), whether the shard takes inputs (`life.ts`), what runs beside the transitions (`session-work.ts`),
- * the subscribers on the host (`audience.ts`).
+ * the subscribers on the host (`subscribers.ts`).
  * Invariants:
  *  H1 a transition is one synchronous function; its records are one append (A3, A6);
  *  H2 nothing that a transition publishes or starts leaves before its records are flushed. Exceptions are a model call,
@@ -18,33 +18,33 @@ import { FamilySupervisor } from '../../../actors/supervision/family-supervisor.
 import {
   type ActorEffect,
   type ActorWrite,
-  runTreeTurn,
+  runTreeTransition,
   type TreeAccess,
   type TreeTurnOutcome,
-} from '../../../actors/supervision/tree-turn.ts';
+} from '../../../actors/supervision/tree-transition.ts';
 import { errorFromShape, TroupeError } from '../../base/errors.ts';
 import type { EventBody, SessionEvent } from '../../events/event.ts';
 import type { TurnEntry } from '../../journal/position.ts';
 import { storeContents } from '../../session/rules/waiting-content.ts';
 import { NO_RECORDS } from '../../session/state/decision.ts';
 import type { Environment, Input } from '../../session/state/inputs.ts';
-import { encodeTurn } from '../../session/state/records.ts';
+import { encodeTransition } from '../../session/state/records.ts';
 import { SUBAGENT_TRUNCATION_REASON } from '../../tools/truncation.ts';
 import { contentReader } from '../reading/content-reader.ts';
-import type { Audience } from './audience.ts';
+import type { Admission } from './admission.ts';
 import type { CommitItem, CommitQueue } from './commit-queue.ts';
 import { CrashCounter } from './crash-counter.ts';
-import type { EditGate } from './edit-gate.ts';
+import type { EditQueue } from './edit-queue.ts';
 import type { InterruptedSessions } from './interrupted-sessions.ts';
-import type { LiveSessions } from './live-sessions.ts';
+import { Outbox } from './outbox.ts';
 import type { Residency } from './residency.ts';
 import type { SessionTimers } from './session-timers.ts';
 import type { SessionWork } from './session-work.ts';
 import { logThrown, type Reply, type ShardParts } from './shard-parts.ts';
 import { endOf, type ShardWaiters } from './shard-waiters.ts';
 import { storeError } from './store-outage.ts';
-import { TurnEnvironment } from './turn-environment.ts';
-import { TurnGathering } from './turn-gathering.ts';
+import type { Subscribers } from './subscribers.ts';
+import { TransitionEnvironment } from './transition-environment.ts';
 
 /** The functions of the shard that transitions ask about its life. */
 export interface TransitionsLife {
@@ -64,11 +64,11 @@ export interface TransitionsParts {
   readonly commits: CommitQueue;
   readonly work: SessionWork;
   readonly timers: SessionTimers;
-  readonly live: LiveSessions;
+  readonly live: Admission;
   readonly interrupted: InterruptedSessions;
-  readonly audience: Audience;
+  readonly subscribers: Subscribers;
   readonly waiters: ShardWaiters;
-  readonly edits: EditGate;
+  readonly edits: EditQueue;
 }
 
 /** See the head of the file. */
@@ -79,15 +79,15 @@ export class Transitions {
   readonly #commits: CommitQueue;
   readonly #work: SessionWork;
   readonly #timers: SessionTimers;
-  readonly #live: LiveSessions;
+  readonly #live: Admission;
   readonly #interrupted: InterruptedSessions;
-  readonly #audience: Audience;
+  readonly #subscribers: Subscribers;
   readonly #waiters: ShardWaiters;
-  readonly #edits: EditGate;
+  readonly #edits: EditQueue;
   readonly #crashes: CrashCounter;
   readonly #families: FamilySupervisor;
-  readonly #environmentOfStep: TurnEnvironment;
-  #gathered = new TurnGathering();
+  readonly #environmentOfStep: TransitionEnvironment;
+  #outbox = new Outbox();
   /** Numbers the transitions. */
   #lastTransition = 0;
   /** Wall-clock ms of the current transition. */
@@ -105,13 +105,13 @@ export class Transitions {
     this.#timers = given.timers;
     this.#live = given.live;
     this.#interrupted = given.interrupted;
-    this.#audience = given.audience;
+    this.#subscribers = given.subscribers;
     this.#waiters = given.waiters;
     this.#edits = given.edits;
     this.#crashes = new CrashCounter(() => parts.clock.monotonic());
     this.#families = new FamilySupervisor(() => parts.clock.monotonic());
     const { limits, settings, catalog, journal, clock } = parts;
-    this.#environmentOfStep = new TurnEnvironment(
+    this.#environmentOfStep = new TransitionEnvironment(
       {
         limits,
         settings,
@@ -177,14 +177,14 @@ export class Transitions {
     find: (sessionId) => this.#residency.find(sessionId),
     create: (sessionId) => this.#residency.create(sessionId),
     environment: (actor) => this.#environment(actor),
-    observer: (actor) => this.#audience.observer(actor, this.#gathered, this.#now),
+    observer: (actor) => this.#subscribers.observer(actor, this.#outbox, this.#now),
     supervise: (parent, child, error) => {
       const options = this.#residency.agentOf(parent)?.supervision ?? { onChildFailure: 'report' };
       if (error === undefined) return this.#families.due(parent, child.id, options);
       return this.#families.failed(parent, child.id, error, options);
     },
     shorten: (text) =>
-      this.#parts.shelf.shortenNow(text, {
+      this.#parts.resultStore.shortenNow(text, {
         charactersMax: this.#parts.settings.tools.maxSubagentResponseChars,
         bytesMax: this.#parts.limits.toolResultBytes,
         reason: SUBAGENT_TRUNCATION_REASON,
@@ -192,19 +192,19 @@ export class Transitions {
   };
 
   #transition(actor: SessionActor, inputs: readonly Input[], reply: Reply | undefined): void {
-    this.#parts.inHand.during(actor.key, () => this.#run(actor, inputs, reply));
+    this.#parts.sessionAtWork.during(actor.key, () => this.#run(actor, inputs, reply));
   }
 
   #run(actor: SessionActor, inputs: readonly Input[], reply: Reply | undefined): void {
     const touched: SessionActor[] = [];
-    const gathered = new TurnGathering();
-    this.#gathered = gathered;
+    const outbox = new Outbox();
+    this.#outbox = outbox;
     this.#lastTransition += 1;
     // One timestamp for the whole transition: it is journalled, and a replay must not differ.
     this.#now = this.#parts.clock.now();
     let outcome: TreeTurnOutcome;
     try {
-      outcome = runTreeTurn(this.#access, actor, inputs, touched, this.#lastTransition);
+      outcome = runTreeTransition(this.#access, actor, inputs, touched, this.#lastTransition);
     } catch (error) {
       this.#threw(touched, error, reply);
       return;
@@ -212,7 +212,7 @@ export class Transitions {
     const { writes, effects } = outcome;
     this.#parts.counters.add('turns');
     this.#journal(writes);
-    this.#audience.watchChildren(touched, gathered, this.#now);
+    this.#subscribers.watchChildren(touched, outbox, this.#now);
     const late: ActorEffect[] = [];
     let stopsChildren = false;
     for (const each of effects) {
@@ -221,7 +221,7 @@ export class Transitions {
       else if (each.effect.type === 'accepted' && !each.effect.duplicate) reply?.onAccepted?.(each.effect.pendingId);
     }
     for (const each of touched) this.#settle(each);
-    this.#commit(writes, gathered, late, reply);
+    this.#commit(writes, outbox, late, reply);
     // Only now, because these run transitions, whose events must come after those of this one.
     if (stopsChildren) this.#interruptChildrenOf(effects);
     for (const each of touched) this.#releaseEdits(each);
@@ -244,7 +244,7 @@ export class Transitions {
     if (writes.length === 0) return;
     const at = this.#now;
     const entries: TurnEntry[] = [];
-    for (const { actor, records } of writes) entries.push({ key: actor.key, data: encodeTurn({ at, records }) });
+    for (const { actor, records } of writes) entries.push({ key: actor.key, data: encodeTransition({ at, records }) });
     const position = this.#parts.journal.append(entries);
     for (const { actor } of writes) {
       actor.position = position;
@@ -262,46 +262,41 @@ export class Transitions {
   }
 
   /** Publishes and starts after the flush, or at once if there is nothing to flush. */
-  #commit(
-    writes: readonly ActorWrite[],
-    gathered: TurnGathering,
-    late: readonly ActorEffect[],
-    reply: Reply | undefined,
-  ): void {
-    const hasNothing = late.length === 0 && reply === undefined && gathered.events === undefined;
+  #commit(writes: readonly ActorWrite[], outbox: Outbox, late: readonly ActorEffect[], reply: Reply | undefined): void {
+    const hasNothing = late.length === 0 && reply === undefined && outbox.events === undefined;
     if (writes.length === 0 && (hasNothing || this.#commits.isEmpty)) {
-      this.#committed(writes, gathered, late, reply);
+      this.#committed(writes, outbox, late, reply);
       return;
     }
     const item: CommitItem = {
-      release: () => this.#committed(writes, gathered, late, reply),
+      release: () => this.#committed(writes, outbox, late, reply),
       refuse: (error) => reply?.reject(storeError(error)),
     };
-    this.#commits.add(item, !this.#waiters.areDraining && isPatient(gathered, late, reply));
+    this.#commits.add(item, !this.#waiters.areDraining && isDeferrable(outbox, late, reply));
   }
 
   /** The transition is durable. */
   #committed(
     writes: readonly ActorWrite[],
-    gathered: TurnGathering,
+    outbox: Outbox,
     late: readonly ActorEffect[],
     reply: Reply | undefined,
   ): void {
     for (const { actor } of writes) {
       actor.unflushed -= 1;
-      if (actor.unflushed === 0 && this.#residency.holds(actor)) this.#residency.noteQuiet(actor);
+      if (actor.unflushed === 0 && this.#residency.holds(actor)) this.#residency.noteIdle(actor);
     }
-    this.#release(gathered, late, reply);
+    this.#release(outbox, late, reply);
     this.#residency.passivateSome();
     this.gauge();
   }
 
   /** Publishes before starting effects: an effect may run another transition, whose events must come later. */
-  #release(gathered: TurnGathering, late: readonly ActorEffect[], reply: Reply | undefined): void {
+  #release(outbox: Outbox, late: readonly ActorEffect[], reply: Reply | undefined): void {
     // First: a caller that added a message finds it published once it is acknowledged.
-    if (gathered.said !== undefined) for (const note of gathered.said) this.#parts.host.said?.(note);
+    if (outbox.said !== undefined) for (const note of outbox.said) this.#parts.host.said?.(note);
     this.#answer(late, reply);
-    const { promoted, settled, exits, events, compressions, introduced } = gathered;
+    const { promoted, settled, exits, events, compressions, introduced } = outbox;
     if (promoted !== undefined) this.#waiters.promoted(promoted);
     if (settled !== undefined) this.#waiters.settled(settled);
     for (const { id, state } of exits ?? []) {
@@ -309,9 +304,9 @@ export class Transitions {
       if (end !== undefined) this.#waiters.exited(id, end);
     }
     if (compressions !== undefined) for (const session of compressions) this.#waiters.compressed(session);
-    if (introduced !== undefined) this.#parts.host.introduced?.(this.#audience.introductionsOf(introduced));
+    if (introduced !== undefined) this.#parts.host.introduced?.(this.#subscribers.introductionsOf(introduced));
     if (events !== undefined) this.#parts.host.events(events);
-    for (const each of late) this.#parts.inHand.during(each.actor.key, () => this.#work.start(each));
+    for (const each of late) this.#parts.sessionAtWork.during(each.actor.key, () => this.#work.start(each));
     this.#life.checkDrained();
   }
 
@@ -390,7 +385,7 @@ export class Transitions {
     environment.random = this.#parts.random();
     environment.transients = actor.transients;
     environment.agent = agent?.facts ?? this.#parts.catalog.missing(actor.state.agent ?? '');
-    environment.isGated = this.#audience.isGated(actor.id);
+    environment.isGated = this.#subscribers.isGated(actor.id);
     environment.waitingBytes = this.#residency.waitingBytes;
     environment.admits =
       agent !== undefined && !this.#life.isClosing() && !this.#edits.holds(actor) && this.#live.admits(actor);
@@ -409,10 +404,10 @@ export class Transitions {
     this.#live.note(actor, this.#residency.agentOf(actor) !== undefined, this.#edits.holds(actor));
     this.#timers.settle(actor);
     this.#residency.noteWaiting(actor);
-    if (state.exit !== undefined && this.#waiters.hasExit(actor.id)) this.#gathered.end(actor);
+    if (state.exit !== undefined && this.#waiters.hasExit(actor.id)) this.#outbox.end(actor);
     if (this.#waiters.hasCompression(actor.id) && state.current?.compaction === undefined)
-      this.#gathered.compress(actor.id);
-    this.#residency.noteQuiet(actor);
+      this.#outbox.compress(actor.id);
+    this.#residency.noteIdle(actor);
   }
 
   /** Sets the gauges of the metrics. */
@@ -494,7 +489,7 @@ export class Transitions {
 }
 
 /** The transition is deferrable, because nothing is published and nothing starts after its flush. */
-function isPatient(gathered: TurnGathering, late: readonly ActorEffect[], reply: Reply | undefined): boolean {
-  if (reply !== undefined && reply.isPatient !== true) return false;
-  return !gathered.hasSomething && late.every(({ effect }) => effect.type === 'accepted');
+function isDeferrable(outbox: Outbox, late: readonly ActorEffect[], reply: Reply | undefined): boolean {
+  if (reply !== undefined && reply.isDeferrable !== true) return false;
+  return !outbox.hasSomething && late.every(({ effect }) => effect.type === 'accepted');
 }

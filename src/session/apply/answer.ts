@@ -42,7 +42,7 @@ export function applyResponded(fold: Fold, record: RecordOf<'responded'>): void 
     for (const call of record.calls) {
       if (call.refused !== undefined) continue;
       const open = state.openCalls.get(call.id);
-      if (fold.counts()) fold.tell({ type: 'tool.started', toolUseId: call.id, toolName: open?.name ?? '' });
+      if (fold.counts()) fold.publish({ type: 'tool.started', toolUseId: call.id, toolName: open?.name ?? '' });
     }
   } else if (record.then === 'pause') {
     continuePaused(state, record.halfStep);

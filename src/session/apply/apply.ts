@@ -104,7 +104,7 @@ export function applyRecord(fold: Fold, record: SessionRecord): void {
       return applyPoisoned(fold, record);
     case 'interrupted':
       state.interruptRequested = true;
-      if (fold.counts()) fold.tell({ type: 'interrupt.acknowledged' });
+      if (fold.counts()) fold.publish({ type: 'interrupt.acknowledged' });
       return;
     case 'released':
       return finishTurn(fold, 'cancelled');

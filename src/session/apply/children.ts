@@ -20,7 +20,7 @@ export function applySpawned(fold: Fold, record: RecordOf<'spawned'>): void {
   if (record.key !== undefined) {
     state.childKeys.set(record.key, { child: record.child, fingerprint: record.fingerprint ?? '' });
   }
-  if (fold.counts()) fold.tell({ type: 'child.spawned', child: record.child, name: record.name });
+  if (fold.counts()) fold.publish({ type: 'child.spawned', child: record.child, name: record.name });
 }
 
 /** Gives a child the name that was chosen for it. */
@@ -32,7 +32,7 @@ export function applyChildNamed(fold: Fold, { child, name }: RecordOf<'childName
   state.childNames.add(name);
   if (state.hiddenChildren.delete(link.name)) state.hiddenChildren.add(name);
   state.children.set(child, { ...link, name });
-  tellChildren(fold);
+  publishChildren(fold);
 }
 
 /** A child, or a session below it, used tokens of this session's budget. */
@@ -44,7 +44,8 @@ export function applyChildExited(fold: Fold, record: RecordOf<'childExited'>): v
   const child = fold.state.children.get(record.child);
   if (child === undefined) throw new Error(`unknown child ${record.child}`);
   child.exited = record.reason;
-  if (fold.counts()) fold.tell({ type: 'child.exited', child: record.child, name: child.name, reason: record.reason });
+  if (fold.counts())
+    fold.publish({ type: 'child.exited', child: record.child, name: child.name, reason: record.reason });
   child.exitedSeq = fold.state.eventSeq;
 }
 
@@ -62,20 +63,20 @@ export function hideChildren(fold: Fold): void {
     const hasTrace = isSpawnSeen || heard.has(`from_${child.name}`);
     if (hasTrace || state.hiddenChildren.has(child.name)) continue;
     state.hiddenChildren.add(child.name);
-    if (fold.counts()) fold.tell({ type: 'subagent.evicted', child: child.id });
+    if (fold.counts()) fold.publish({ type: 'subagent.evicted', child: child.id });
   }
 }
 
 /** A delivery shows its child again. */
 export function showChild(fold: Fold, name: string | undefined): void {
   if (name === undefined || !fold.state.hiddenChildren.delete(name)) return;
-  tellChildren(fold);
+  publishChildren(fold);
 }
 
-function tellChildren(fold: Fold): void {
+function publishChildren(fold: Fold): void {
   const { children, hiddenChildren } = fold.state;
   if (fold.counts()) {
-    fold.tell({
+    fold.publish({
       type: 'children.updated',
       children: [...children.values()]
         .filter((each) => !hiddenChildren.has(each.name))

@@ -46,7 +46,7 @@ export function applyCompacted(fold: Fold, record: RecordOf<'compacted'>): void 
       archived,
       created: created.map(publicMessage),
     } as const;
-    fold.tell(chunk === undefined ? body : { ...body, chunk: chunk.number });
+    fold.publish(chunk === undefined ? body : { ...body, chunk: chunk.number });
   }
   goBack(fold, compaction);
 }
@@ -55,7 +55,7 @@ export function applyCompacted(fold: Fold, record: RecordOf<'compacted'>): void 
 export function applyCompactionFailed(fold: Fold, record: RecordOf<'compactionFailed'>): void {
   const compaction = endCompaction(fold.state, record.halfStep, record.usage);
   noteFailedCompaction(fold.state, record);
-  if (fold.counts()) fold.tell({ type: 'compaction.failed', reason: record.reason });
+  if (fold.counts()) fold.publish({ type: 'compaction.failed', reason: record.reason });
   goBack(fold, compaction);
 }
 

@@ -24,7 +24,7 @@ export function applyEnrichment(fold: Fold, record: EnrichmentRecord): void {
     const stage = record.naming === true ? 'naming' : 'preparing';
     state.enrichment = { run, stage, entry, at, goalsChanged };
     state.nextMuseRun = run + 1;
-    if (before === undefined) fold.telling({ type: 'session.state', state: 'idle', phase: 'preparing' });
+    if (before === undefined) fold.countAndPublish({ type: 'session.state', state: 'idle', phase: 'preparing' });
     return;
   }
   const { enrichment } = state;
@@ -39,7 +39,7 @@ export function applyEnrichment(fold: Fold, record: EnrichmentRecord): void {
   state.enrichment = undefined;
   if (record.entry !== undefined) state.prepared = [...(state.prepared ?? []), record.entry];
   state.unnamed = false;
-  fold.telling({ type: 'session.state', state: 'idle' });
+  fold.countAndPublish({ type: 'session.state', state: 'idle' });
 }
 
 /** These entries no longer wait: their turn begins, or they were recalled or dropped. */
@@ -57,7 +57,7 @@ export function applyNamed(fold: Fold, { name, prompt }: RecordOf<'named'>): voi
   const { state } = fold;
   state.name = name;
   if (prompt !== undefined) state.prompt = prompt;
-  fold.telling({ type: 'session.name', name });
+  fold.countAndPublish({ type: 'session.name', name });
 }
 
 /**

@@ -3,7 +3,7 @@
 import { trimStarts } from '../history/tasks.ts';
 import { rememberPins } from '../rules/goals.ts';
 import type { RecordOf } from '../state/records.ts';
-import { tellActive } from './activation.ts';
+import { publishActive } from './activation.ts';
 import { hideChildren } from './children.ts';
 import type { Fold } from './fold.ts';
 
@@ -31,7 +31,7 @@ export function evict(fold: Fold, below: number, pinTokens?: number): void {
   state.floor = Math.max(state.floor, below);
   trimStarts(state.tasks, [state.messages, state.hidden]);
   fold.openEpoch();
-  if (fold.counts()) fold.tell({ type: 'eviction', below });
+  if (fold.counts()) fold.publish({ type: 'eviction', below });
   hideChildren(fold);
-  if (state.active !== undefined) tellActive(fold);
+  if (state.active !== undefined) publishActive(fold);
 }

@@ -45,20 +45,20 @@ export class Fold {
     this.readContent = readContent;
   }
 
-  /** Counts a durable event (S5). True if there is a subscriber: only then the event is built, for `tell`. */
+  /** Counts a durable event (S5). True if there is a subscriber: only then the event is built, for `publish`. */
   counts(): boolean {
     this.state.eventSeq += 1;
     return this.observer?.event !== undefined;
   }
 
   /** Publishes the event just counted. */
-  tell(body: EventBody): void {
+  publish(body: EventBody): void {
     this.observer?.event?.(body, this.state.eventSeq);
   }
 
   /** Counts a durable event and publishes it: for records so rare that the event is always built. */
-  telling(body: EventBody): void {
-    if (this.counts()) this.tell(body);
+  countAndPublish(body: EventBody): void {
+    if (this.counts()) this.publish(body);
   }
 
   /** Publishes the last `count` messages together, as one utterance. */
@@ -71,7 +71,7 @@ export class Fold {
   /** Appends a message and publishes it. */
   append(draft: MessageDraft): LoggedMessage {
     const message = this.place(draft);
-    if (this.counts()) this.tell({ type: 'message.created', message: publicMessage(message) });
+    if (this.counts()) this.publish({ type: 'message.created', message: publicMessage(message) });
     return message;
   }
 
@@ -95,7 +95,7 @@ export class Fold {
   /** Changes the session's state and publishes it. */
   enter(next: SessionStateName): void {
     this.state.state = next;
-    if (this.counts()) this.tell({ type: 'session.state', state: next });
+    if (this.counts()) this.publish({ type: 'session.state', state: next });
     if (next !== 'idle') return;
     // Effect B: the flag is one-shot and never leaks into the next turn.
     this.state.interruptRequested = false;

@@ -8,11 +8,11 @@ import type { Fold } from './fold.ts';
 export function applyGoalCompleted(fold: Fold): void {
   const { state } = fold;
   completeTask(state);
-  const told = completeTaskGoal(state, fold.at);
+  const isPublished = completeTaskGoal(state, fold.at);
   if (state.turn !== undefined) state.turn.marked = true;
   // The task section leaves the system prompt (§7.4): the prefix changes, so a new epoch opens.
   fold.openEpoch();
-  if (told) tellGoals(fold);
+  if (isPublished) publishGoals(fold);
 }
 
 /** A goal was created, reworded or completed, or messages were pinned to goals. */
@@ -22,11 +22,11 @@ export function applyGoalChange(fold: Fold, record: GoalRecord): void {
   if (enrichment !== undefined && isReworded(state, record)) {
     state.enrichment = { ...enrichment, goalsChanged: true };
   }
-  const { opensEpoch, told } = applyGoal(state, record, fold.at);
+  const { opensEpoch, isPublished } = applyGoal(state, record, fold.at);
   if (opensEpoch) fold.openEpoch();
-  if (told) tellGoals(fold);
+  if (isPublished) publishGoals(fold);
 }
 
-function tellGoals(fold: Fold): void {
-  if (fold.counts()) fold.tell({ type: 'goals.updated', goals: goalsOf(fold.state) });
+function publishGoals(fold: Fold): void {
+  if (fold.counts()) fold.publish({ type: 'goals.updated', goals: goalsOf(fold.state) });
 }

@@ -10,10 +10,10 @@ import { afterEdit } from '../rules/memory.ts';
 import { isRefusedRequest } from '../rules/run-loop.ts';
 import { type LoggedMessage, publicMessage } from '../state/messages.ts';
 import type { RecordOf } from '../state/records.ts';
-import { tellActive } from './activation.ts';
+import { publishActive } from './activation.ts';
 import { applyEdit, type EditOutcome } from './edit.ts';
 import { type Fold, forgetOldest } from './fold.ts';
-import { tellBranch } from './tasks.ts';
+import { publishBranch } from './tasks.ts';
 
 /**
  * One edit is one event. An edit of one message has the event of that change, an edit of several has one event that
@@ -35,16 +35,16 @@ export function applyEdited(fold: Fold, record: RecordOf<'edited'>): void {
   const given = [...added, ...updated].some((message) => message.history?.taskId !== undefined);
   if (given) adoptGivenTasks(fold, added);
   rememberEdit(fold, record);
-  tellEdit(fold, record, { removed, added, updated });
-  if (pending > 0) settleCalls(state, changed, (body) => fold.telling(body));
+  publishEdit(fold, record, { removed, added, updated });
+  if (pending > 0) settleCalls(state, changed, (body) => fold.countAndPublish(body));
   if (state.suspended !== undefined && settleSuspension(state, pending)) {
-    fold.telling({ type: 'session.state', state: 'idle' });
+    fold.countAndPublish({ type: 'session.state', state: 'idle' });
   }
   // A message may say that it belongs to a branch other than the one shown.
-  if (given) tellBranch(fold, record.operation);
+  if (given) publishBranch(fold, record.operation);
   if (record.silent === false && fold.observer?.said !== undefined)
     for (const group of groups) fold.observer.said(group);
-  if (state.active !== undefined) tellActive(fold);
+  if (state.active !== undefined) publishActive(fold);
 }
 
 /** A history with its own tasks enters a session that had none. */
@@ -64,7 +64,7 @@ function rememberEdit({ state }: Fold, { key, fingerprint = '', value }: RecordO
   forgetOldest(keys, EDIT_KEYS_REMEMBERED_MAX);
 }
 
-function tellEdit(
+function publishEdit(
   fold: Fold,
   record: RecordOf<'edited'>,
   { removed, added, updated }: Pick<EditOutcome, 'removed' | 'added' | 'updated'>,
@@ -72,7 +72,7 @@ function tellEdit(
   if (!fold.counts()) return;
   const [only] = [...removed, ...added, ...updated];
   if (only === undefined || removed.length + added.length + updated.length > 1) {
-    fold.tell({
+    fold.publish({
       type: 'history.changed',
       operation: record.operation,
       removed: removed.map((message) => message.seq),
@@ -80,14 +80,14 @@ function tellEdit(
       updated: updated.map(publicMessage),
     });
   } else if (removed.length > 0) {
-    fold.tell({ type: 'message.removed', messageSeq: only.seq, reason: record.operation });
+    fold.publish({ type: 'message.removed', messageSeq: only.seq, reason: record.operation });
   } else {
-    fold.tell({ type: added.length > 0 ? 'message.created' : 'message.updated', message: publicMessage(only) });
+    fold.publish({ type: added.length > 0 ? 'message.created' : 'message.updated', message: publicMessage(only) });
   }
 }
 
 /** The preceding edit removed what a failed turn left. */
 export function applyRolledBack(fold: Fold, record: RecordOf<'rolledBack'>): void {
   fold.state.failure = undefined;
-  fold.telling({ type: 'session.rollback', reason: record.reason, index: record.index });
+  fold.countAndPublish({ type: 'session.rollback', reason: record.reason, index: record.index });
 }

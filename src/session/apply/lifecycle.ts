@@ -64,20 +64,20 @@ export function applySystem(fold: Fold, record: RecordOf<'system'>): void {
 /** Nothing is claimed before it is resumed. */
 export function applyPaused(fold: Fold): void {
   fold.state.paused = true;
-  if (fold.counts()) fold.tell({ type: 'session.state', state: fold.state.state, phase: 'paused' });
+  if (fold.counts()) fold.publish({ type: 'session.state', state: fold.state.state, phase: 'paused' });
 }
 
 /** The session continues after a pause, or after a block by refused credentials. */
 export function applyResumed(fold: Fold): void {
   fold.state.paused = false;
   fold.state.blocked = undefined;
-  if (fold.counts()) fold.tell({ type: 'session.state', state: fold.state.state });
+  if (fold.counts()) fold.publish({ type: 'session.state', state: fold.state.state });
 }
 
 /** The session continues after a crash. Separate records state the changes; this one only publishes an event. */
 export function applyRecovered(fold: Fold, record: RecordOf<'recovered'>): void {
   if (fold.counts()) {
-    fold.tell({ type: 'session.recovered', redone: record.redone, synthesized: record.synthesized });
+    fold.publish({ type: 'session.recovered', redone: record.redone, synthesized: record.synthesized });
   }
 }
 

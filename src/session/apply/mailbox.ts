@@ -14,7 +14,7 @@ import { type MailboxEntry, publicEntry } from '../state/messages.ts';
 import type { RecordOf } from '../state/records.ts';
 import type { BouncingMessage, CurrentCall, ReceiptState, SessionState } from '../state/state.ts';
 import { contentBytes } from '../state/tokens.ts';
-import { tellActive } from './activation.ts';
+import { publishActive } from './activation.ts';
 import { showChild } from './children.ts';
 import { forgetPrepared } from './enrichment.ts';
 import { type Fold, forgetOldest } from './fold.ts';
@@ -55,9 +55,9 @@ export function applyAccepted(fold: Fold, record: RecordOf<'accepted'>): void {
   const isResult = entry.type === 'tool_response' && toolUseId !== undefined;
   if (isResult) state.openCalls.delete(toolUseId);
   if (fold.counts())
-    fold.tell({ type: 'pending.created', pending: publicEntry({ ...waiting, content: entry.content }) });
+    fold.publish({ type: 'pending.created', pending: publicEntry({ ...waiting, content: entry.content }) });
   if (isResult && fold.counts()) {
-    fold.tell({
+    fold.publish({
       type: 'tool.finished',
       toolUseId,
       toolName: source.name ?? '',
@@ -65,7 +65,7 @@ export function applyAccepted(fold: Fold, record: RecordOf<'accepted'>): void {
       ...(entry.ms === undefined ? {} : { ms: entry.ms }),
     });
   }
-  if (waiting.kind === 'background') tellActive(fold);
+  if (waiting.kind === 'background') publishActive(fold);
   if (entry.key !== undefined) {
     state.keys.set(entry.key, { id: record.id, fingerprint: entry.fingerprint ?? '', seq: state.eventSeq });
     forgetOldest(state.keys, KEYS_REMEMBERED_MAX);
@@ -107,7 +107,7 @@ function promoteGroup(fold: Fold, group: readonly [FilledEntry, ...FilledEntry[]
   const { state } = fold;
   const drafts = promote(group);
   for (const entry of group) {
-    if (fold.counts()) fold.tell({ type: 'pending.removed', pendingId: entry.id, reason: 'promoted' });
+    if (fold.counts()) fold.publish({ type: 'pending.removed', pendingId: entry.id, reason: 'promoted' });
   }
   const firstSeq = state.nextMessageSeq;
   for (const draft of drafts) fold.append(draft);
@@ -130,7 +130,7 @@ function promoteGroup(fold: Fold, group: readonly [FilledEntry, ...FilledEntry[]
 /** The runtime removed an entry; its sender receives the reason. */
 export function applyDropped(fold: Fold, record: RecordOf<'dropped'>): void {
   discard(fold, record.id, 'dropped', record.reason);
-  if (fold.state.active !== undefined) tellActive(fold);
+  if (fold.state.active !== undefined) publishActive(fold);
 }
 
 /** The sender recalled an entry. */
@@ -141,7 +141,7 @@ export function applyRecalled(fold: Fold, record: RecordOf<'recalled'>): void {
 function discard(fold: Fold, id: number, reason: 'recalled' | 'dropped', detail: string): void {
   if (fold.state.prepared !== undefined) forgetPrepared(fold.state, [id]);
   const entry = takeEntry(fold.state, id);
-  if (fold.counts()) fold.tell({ type: 'pending.removed', pendingId: id, reason });
+  if (fold.counts()) fold.publish({ type: 'pending.removed', pendingId: id, reason });
   if (entry.type === 'user_message') fold.settle(id, { status: 'dropped', reason: detail });
 }
 
@@ -151,11 +151,11 @@ export function applyPoisoned(fold: Fold, record: RecordOf<'poisoned'>): void {
   const entry = takeEntry(state, record.id);
   state.deadLetters.push({ entry, error: record.error });
   if (state.deadLetters.length > DEAD_LETTERS_MAX) state.deadLetters.shift();
-  if (fold.counts()) fold.tell({ type: 'pending.removed', pendingId: record.id, reason: 'dropped' });
+  if (fold.counts()) fold.publish({ type: 'pending.removed', pendingId: record.id, reason: 'dropped' });
   if (entry.type === 'user_message') {
     fold.settle(record.id, { status: 'dropped', reason: `dead letter: ${record.error.message}` });
   }
-  if (state.active !== undefined) tellActive(fold);
+  if (state.active !== undefined) publishActive(fold);
 }
 
 /** An entry left the mailbox (S8). */

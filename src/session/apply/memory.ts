@@ -24,9 +24,10 @@ export function applyMemory(fold: Fold, record: MemoryRecord): void {
   changeMemory(state, record);
   const { memory } = state;
   if (record.type === 'summaryAwaited') {
-    if (before?.isAwaited !== true) fold.telling({ type: 'session.state', state: state.state, phase: 'preparing' });
+    if (before?.isAwaited !== true)
+      fold.countAndPublish({ type: 'session.state', state: state.state, phase: 'preparing' });
   } else if (before?.isAwaited === true && memory?.summarising === undefined && !hasActive(state)) {
-    fold.telling({ type: 'session.state', state: state.state });
+    fold.countAndPublish({ type: 'session.state', state: state.state });
   }
   // After a summary of messages, an eviction follows and opens an epoch.
   if (record.type === 'remembered' && before?.level === 2) fold.openEpoch();

@@ -56,16 +56,16 @@ function startHeldCalls(fold: Fold, record: RecordOf<'proceeded'>): void {
   for (const { id, refused } of calls) {
     const call = state.openCalls.get(id);
     if (call === undefined || refused !== undefined || waiting.includes(id)) continue;
-    fold.telling({ type: 'tool.started', toolUseId: id, toolName: call.name });
+    fold.countAndPublish({ type: 'tool.started', toolUseId: id, toolName: call.name });
   }
   if (waiting.length === 0) return;
   state.approvals = { waiting, since: fold.at, decided: state.approvals?.decided ?? [] };
   for (const id of waiting) {
     const call = state.openCalls.get(id);
     if (call === undefined) throw new Error(`S4: call ${id} waits for a person and is not open`);
-    fold.telling({ type: 'approval.required', toolUseId: id, toolName: call.name, input: call.input });
+    fold.countAndPublish({ type: 'approval.required', toolUseId: id, toolName: call.name, input: call.input });
   }
-  fold.telling({ type: 'session.state', state: 'executing', phase: 'approval' });
+  fold.countAndPublish({ type: 'session.state', state: 'executing', phase: 'approval' });
 }
 
 /** The run stops at the boundary at which it is held. */
@@ -78,7 +78,7 @@ export function applySuspended(fold: Fold, record: RecordOf<'suspended'>): void 
   state.interruptRequested = false;
   state.turn = undefined;
   endRunLoop(state);
-  fold.telling({ type: 'session.state', state: 'idle', phase: 'suspended' });
+  fold.countAndPublish({ type: 'session.state', state: 'idle', phase: 'suspended' });
   if (turn === undefined) return;
   const ended = {
     type: 'turn.finished',
@@ -87,7 +87,7 @@ export function applySuspended(fold: Fold, record: RecordOf<'suspended'>): void 
     usage: turn.usage,
     outcome: reason,
   } as const;
-  fold.telling(healed === undefined ? ended : { ...ended, healedToolCallIds: healed });
+  fold.countAndPublish(healed === undefined ? ended : { ...ended, healedToolCallIds: healed });
   const receipt: ReceiptState = {
     status: 'suspended',
     turn: turn.id,
@@ -143,7 +143,7 @@ export function applyDecided(fold: Fold, record: RecordOf<'decided'>): void {
   state.approvals = { ...state.approvals, waiting: left, decided: remembered };
   if (allow) {
     if (record.input !== undefined) state.openCalls.set(callId, { ...call, input: record.input } satisfies OpenCall);
-    fold.telling({ type: 'tool.started', toolUseId: callId, toolName: call.name });
+    fold.countAndPublish({ type: 'tool.started', toolUseId: callId, toolName: call.name });
   }
-  if (left.length === 0) fold.telling({ type: 'session.state', state: 'executing' });
+  if (left.length === 0) fold.countAndPublish({ type: 'session.state', state: 'executing' });
 }

@@ -30,16 +30,16 @@ export function activate(fold: Fold, wish: Wish): void {
     return;
   }
   enterTask(state.tasks, wish, state.nextMessageSeq, fold.at);
-  tellBranch(fold, wish.cause === 'start' ? 'startTask' : wish.cause);
+  publishBranch(fold, wish.cause === 'start' ? 'startTask' : wish.cause);
 }
 
 /** Shows the messages of the active branch. Publishes an event if they differ from those shown before. */
-export function tellBranch(fold: Fold, operation: string): void {
+export function publishBranch(fold: Fold, operation: string): void {
   const { state } = fold;
   const { shown, hidden } = showBranch(state);
   if (shown.length + hidden.length === 0) return;
   fold.openEpoch();
-  fold.telling({
+  fold.countAndPublish({
     type: 'history.changed',
     operation,
     removed: hidden.map((message) => message.seq),
@@ -49,5 +49,5 @@ export function tellBranch(fold: Fold, operation: string): void {
   if (state.suspended === undefined) return;
   const pending = state.openCalls.size;
   forgetHidden(state, hidden);
-  if (settleSuspension(state, pending)) fold.telling({ type: 'session.state', state: 'idle' });
+  if (settleSuspension(state, pending)) fold.countAndPublish({ type: 'session.state', state: 'idle' });
 }

@@ -65,7 +65,7 @@ export function applyRetried(fold: Fold, record: RecordOf<'retried'>): void {
   // The next attempt is sent with the content of the current epoch.
   delete current.outdated;
   if (fold.counts()) {
-    fold.tell({
+    fold.publish({
       type: 'llm.retry',
       attempt: record.attempt,
       waitMs: record.waitMs,
@@ -73,7 +73,7 @@ export function applyRetried(fold: Fold, record: RecordOf<'retried'>): void {
       ...(record.repaired === undefined ? {} : { repaired: record.repaired }),
     });
   }
-  if (fold.counts()) fold.tell({ type: 'session.state', state: 'awaiting', phase: 'retrying' });
+  if (fold.counts()) fold.publish({ type: 'session.state', state: 'awaiting', phase: 'retrying' });
 }
 
 /**
@@ -92,11 +92,11 @@ export function applyFailed(fold: Fold, record: RecordOf<'failed'>): void {
   for (const { content, messageSeq } of bounced) {
     if (!fold.counts()) continue;
     const removed = messageSeq === undefined ? {} : { messageSeq };
-    fold.tell({ type: 'bounce_back', content: textOf(content), error: record.error, ...removed });
+    fold.publish({ type: 'bounce_back', content: textOf(content), error: record.error, ...removed });
   }
   failTurn(fold, record.error);
   if (record.blocks === true && record.error.code === 'model_authentication') {
-    if (fold.counts()) fold.tell({ type: 'authentication_required', error: record.error });
+    if (fold.counts()) fold.publish({ type: 'authentication_required', error: record.error });
   }
 }
 
@@ -110,7 +110,7 @@ function removeMessage(fold: Fold, seq: number, reason: string): void {
   const next = state.messages[index];
   // The border of the answered request keeps its position (A8).
   if (removed?.opens === true && next !== undefined) state.messages[index] = { ...next, opens: true };
-  if (fold.counts()) fold.tell({ type: 'message.removed', messageSeq: seq, reason });
+  if (fold.counts()) fold.publish({ type: 'message.removed', messageSeq: seq, reason });
 }
 
 /** The verdict of a guardrail: the turn ends as failed, and the answer is not stored. */
@@ -147,7 +147,7 @@ export function finishTurn(fold: Fold, reason: string): void {
   if (fold.counts()) {
     const outcome = outcomeOfReason(reason);
     const ended = { type: 'turn.finished', turn: turnName(turn.id), reason, usage: turn.usage } as const;
-    fold.tell(outcome === undefined ? ended : { ...ended, outcome });
+    fold.publish(outcome === undefined ? ended : { ...ended, outcome });
   }
   const receipt: ReceiptState =
     reason === 'cancelled'
@@ -164,7 +164,7 @@ function failTurn(fold: Fold, error: ErrorShape): void {
   state.current = undefined;
   state.turn = undefined;
   if (turn === undefined) return;
-  if (fold.counts()) fold.tell({ type: 'turn.failed', turn: turnName(turn.id), error });
+  if (fold.counts()) fold.publish({ type: 'turn.failed', turn: turnName(turn.id), error });
   for (const id of turn.entries) fold.settle(id, { status: 'failed', turn: turn.id, error });
   if (state.tasks.wished !== undefined) activate(fold, state.tasks.wished);
 }

@@ -18,7 +18,7 @@ import { bouncedEntries, type SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { compactionFailure, decideOverflow, decideSummary } from './compression.ts';
 import { AT_BOUNDARY, exitOnIdle, isHeldAnswer } from './run-loop.ts';
-import { tellFailure } from './supervision.ts';
+import { failureToParent } from './supervision.ts';
 
 const SECOND_MS = 1_000;
 const NOT_FOUND = 404;
@@ -49,24 +49,24 @@ export function decideAnswer(
   const responded: Draft<RecordOf<'responded'>> = { type: 'responded', halfStep, content, calls, stop, usage, then };
   if (input.unbound === true || isAltered) responded.unbound = true;
   const text = answerText(content);
-  const told = routeText(state, text);
+  const replies = routeText(state, text);
   if (isHeldAnswer(environment, then === 'tools')) {
-    return { records: [{ ...responded, held: true }], effects: followedBy(told, AT_BOUNDARY) };
+    return { records: [{ ...responded, held: true }], effects: followedBy(replies, AT_BOUNDARY) };
   }
   if (then === 'tools') {
     const dispatch: Effect = { type: 'again', input: { type: 'dispatch', refused: refusedCalls(calls) } };
-    return { records: [responded], effects: followedBy(told, dispatch) };
+    return { records: [responded], effects: followedBy(replies, dispatch) };
   }
   if (then === 'pause') {
     return {
       records: [responded],
-      effects: followedBy(told, { type: 'callModel', halfStep: halfStep + 1, attempt: 1 }),
+      effects: followedBy(replies, { type: 'callModel', halfStep: halfStep + 1, attempt: 1 }),
     };
   }
   const exit = exitOnIdle(state, text);
   return {
     records: exit === NOTHING ? [responded] : [responded, ...exit.records],
-    effects: exit === NOTHING ? followedBy(told, WAKE) : [...told, ...exit.effects, WAKE],
+    effects: exit === NOTHING ? followedBy(replies, WAKE) : [...replies, ...exit.effects, WAKE],
   };
 }
 
@@ -103,12 +103,12 @@ function routeText(state: SessionState, text: string): readonly Effect[] {
   if (state.parent === undefined && state.children.size === 0) return NO_EFFECTS;
   const effects: Effect[] = [];
   if (state.parent !== undefined) {
-    effects.push({ type: 'tellParent', input: { type: 'subagentSaid', child: state.id, content: text } });
+    effects.push({ type: 'sendToParent', input: { type: 'subagentSaid', child: state.id, content: text } });
   }
   if (state.children.size > 0 && text.includes('@')) {
     const names = mentionedNames(text);
     for (const child of state.children.values()) {
-      if (names.has(child.name)) effects.push({ type: 'tellChild', child: child.id, content: text });
+      if (names.has(child.name)) effects.push({ type: 'sendToChild', child: child.id, content: text });
     }
   }
   return effects;
@@ -236,9 +236,9 @@ export function failureDecision(state: SessionState, error: ErrorShape, environm
     ...bouncedEntries(bounced),
     ...(blocks ? { blocks: true } : {}),
   });
-  const told = tellFailure(state, error, environment);
-  const effects: readonly Effect[] = blocks ? [...told.effects, { type: 'reportBlocked', error }] : told.effects;
-  return { records: [...records, ...told.records], effects };
+  const replies = failureToParent(state, error, environment);
+  const effects: readonly Effect[] = blocks ? [...replies.effects, { type: 'reportBlocked', error }] : replies.effects;
+  return { records: [...records, ...replies.records], effects };
 }
 
 /**

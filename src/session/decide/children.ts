@@ -228,7 +228,7 @@ export function decideMarkGoal(state: SessionState, input: Extract<Input, { type
   return {
     records: [{ type: 'goalCompleted', result: input.result }, ...exit.records],
     effects: [
-      { type: 'tellParent', input: { type: 'subagentSaid', child: state.id, content: input.result } },
+      { type: 'sendToParent', input: { type: 'subagentSaid', child: state.id, content: input.result } },
       ...exit.effects,
       {
         type: 'again',

@@ -58,18 +58,18 @@ export function decideCompress(
   environment: Environment,
 ): Decision {
   const facts = environment.agent.compression;
-  if (facts === undefined) return told({ compressed: false, reason: 'disabled' });
+  if (facts === undefined) return answered({ compressed: false, reason: 'disabled' });
   if (state.state !== 'idle' || !mayStart(state) || !environment.admits) {
-    return told({ compressed: false, reason: 'busy' });
+    return answered({ compressed: false, reason: 'busy' });
   }
   const isWanted = input.force ? isWorthForcing(state, facts) : facts.isAutomatic && reachesBounds(state, facts);
   const begun = isWanted ? begin(state, facts, environment, { entries: [] }) : undefined;
-  if (begun === undefined) return told({ compressed: false, reason: 'not_needed' });
+  if (begun === undefined) return answered({ compressed: false, reason: 'not_needed' });
   const result = { type: 'result', value: { started: state.nextHalfStep } satisfies CompressAnswer } as const;
   return { records: begun.records, effects: [...begun.effects, result] };
 }
 
-function told(value: CompressAnswer): Decision {
+function answered(value: CompressAnswer): Decision {
   return { records: NO_RECORDS, effects: [{ type: 'result', value }] };
 }
 

@@ -24,6 +24,7 @@ import {
 } from './children.ts';
 import { decideCompress } from './compression.ts';
 import { decideEdit } from './edit.ts';
+import { decideRename, decideSurface } from './enricher-tools.ts';
 import { decideEnriched } from './enrichment.ts';
 import { decideFork, decideForked } from './fork.ts';
 import { decideGoal } from './goals.ts';
@@ -31,7 +32,6 @@ import { decideGuardedAfter, decideGuardedBefore, decideGuardFailure } from './g
 import { decideClaim, decideGuardedCall, decideSystem, decideSystemFailure } from './half-step.ts';
 import { decideInterrupt, decidePause, decideRecall, decideResume } from './interrupt.ts';
 import { decideSummarised } from './memory.ts';
-import { decideRename, decideSurface } from './muse-tools.ts';
 import { decideChildName, decideChildReady, decideNamed, decideNickname } from './naming.ts';
 import { decideRecovery } from './recovery.ts';
 import { decideBoundary, decideConsulted } from './run-loop.ts';
@@ -81,7 +81,7 @@ export function decide(state: SessionState, input: Input, environment: Environme
     case 'childExited':
       return decideChildExit(state, input);
     case 'fail':
-      return reportFailure(state, input.error, input.tell);
+      return reportFailure(state, input.error, input.reports);
     case 'restart':
       return decideRestart(state, input.reason);
     case 'restartLater':

@@ -29,7 +29,7 @@ export function decideEdit(
   const { request, key, fingerprint = '' } = input;
   const known = key === undefined ? undefined : state.editKeys?.get(key);
   if (known !== undefined) {
-    if (known.fingerprint === fingerprint) return told({ type: 'result', value: known.value });
+    if (known.fingerprint === fingerprint) return answered({ type: 'result', value: known.value });
     return refused(new KeyReusedError(`key ${JSON.stringify(key)} was used for another operation`, { data: { key } }));
   }
   if (state.state === 'awaiting') {
@@ -146,10 +146,10 @@ function heldResults({ held, messages, callIds }: SessionState): readonly string
   return ids;
 }
 
-function told(effect: Effect): Decision {
+function answered(effect: Effect): Decision {
   return { records: NO_RECORDS, effects: [effect] };
 }
 
 function refused(error: TroupeError): Decision {
-  return told({ type: 'refused', error: errorShape(error) });
+  return answered({ type: 'refused', error: errorShape(error) });
 }

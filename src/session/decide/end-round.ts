@@ -58,7 +58,7 @@ function endCompaction(current: CurrentCall, error: ErrorShape | undefined): rea
   const given = compactionInterrupted(current.halfStep);
   if (current.compaction?.returnsTo === 'idle') return [given];
   const suspended = current.compaction?.overflow?.suspended;
-  const told = error === undefined ? {} : { error };
-  if (suspended === undefined) return [given, { type: 'closed', entries: [], reason: 'cancelled', ...told }];
+  const errorMember = error === undefined ? {} : { error };
+  if (suspended === undefined) return [given, { type: 'closed', entries: [], reason: 'cancelled', ...errorMember }];
   return [given, error === undefined ? { type: 'released' } : { type: 'failed', halfStep: suspended.halfStep, error }];
 }

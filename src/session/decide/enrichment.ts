@@ -38,7 +38,7 @@ export function decidePreparation(
   const run = state.nextMuseRun;
   return {
     records: [{ type: 'preparing', run, entry: entry.id }],
-    effects: [{ type: 'startMuse', muse: 'melete', run }],
+    effects: [{ type: 'startEnricher', enricher: 'melete', run }],
   };
 }
 
@@ -58,13 +58,13 @@ function beginNaming(state: SessionState, riders: readonly MailboxEntry[]): Deci
   const run = state.nextMuseRun;
   return {
     records: [{ type: 'preparing', run, entry: task.id, naming: true }],
-    effects: [{ type: 'startMuse', muse: 'namer', run }],
+    effects: [{ type: 'startEnricher', enricher: 'namer', run }],
   };
 }
 
 /** The report to the parent when the naming has ended, no matter how. */
 function readyChild(state: SessionState): Effect {
-  return { type: 'tellParent', input: { type: 'childReady', child: state.id } };
+  return { type: 'sendToParent', input: { type: 'childReady', child: state.id } };
 }
 
 /** A run has ended: the next stage follows, or the turn. */
@@ -96,7 +96,7 @@ export function decideEnriched(
     const next = state.nextMuseRun;
     return {
       records: [{ type: 'recalling', run: next, usage }],
-      effects: [{ type: 'startMuse', muse: 'recall', run: next }],
+      effects: [{ type: 'startEnricher', enricher: 'recall', run: next }],
     };
   }
   return { records: [prepared], effects: [WAKE] };
@@ -141,7 +141,7 @@ export function withPreparationGivenUp(state: SessionState, decision: Decision):
   const { run } = enrichment;
   return {
     records: [...decision.records, { type: 'prepared', run }],
-    effects: [{ type: 'cancelMuse', run }, ...decision.effects.filter((effect) => effect !== WAKE), WAKE],
+    effects: [{ type: 'cancelEnricher', run }, ...decision.effects.filter((effect) => effect !== WAKE), WAKE],
   };
 }
 
@@ -160,7 +160,7 @@ export function interruptPreparation(
   return {
     records: [interrupted, { type: 'prepared', run }, ...released, ...exit.records],
     effects: [
-      { type: 'cancelMuse', run },
+      { type: 'cancelEnricher', run },
       ...ready,
       ...exit.effects,
       ...children,
@@ -185,10 +185,10 @@ export function recoverPreparation(state: SessionState, enrichment: Enrichment, 
   const isOff = stage === 'preparing' ? agent.enrichers?.melete === undefined : agent.enrichers?.mneme === undefined;
   if (isOff) return { records: [{ type: 'prepared', run: enrichment.run, entry }], effects: [WAKE] };
   if (stage === 'recalling') {
-    return { records: [{ type: 'recalling', run }], effects: [{ type: 'startMuse', muse: 'recall', run }] };
+    return { records: [{ type: 'recalling', run }], effects: [{ type: 'startEnricher', enricher: 'recall', run }] };
   }
   return {
     records: [{ type: 'preparing', run, entry, again: true }],
-    effects: [{ type: 'startMuse', muse: 'melete', run }],
+    effects: [{ type: 'startEnricher', enricher: 'melete', run }],
   };
 }

@@ -6,7 +6,7 @@ import { GOAL_DESCRIPTION_CHARACTERS_MAX, GOALS_ACTIVE_MAX, PINS_MAX } from '../
 import { ConfigError, ContentError, LimitError, type TroupeError } from '../../base/errors.ts';
 import type { GoalChange } from '../../base/goals.ts';
 import { textOf } from '../../base/messages.ts';
-import { activeCount, goalOf, goalTold, isActive, withCompleted } from '../rules/goal-book.ts';
+import { activeCount, goalOf, isActive, publicGoal, withCompleted } from '../rules/goal-book.ts';
 import { bookOf } from '../rules/goals.ts';
 import { mailboxRefusal } from '../rules/mailbox.ts';
 import type { Decision } from '../state/decision.ts';
@@ -32,7 +32,7 @@ export function decideGoal(state: SessionState, change: GoalChange, environment:
           { type: 'goalUpdated', id, description },
           entry(state, id, `Goal updated: ${description} (id: ${id})`),
         ],
-        effects: [{ type: 'result', value: goalTold(book, { ...goal, description }) }],
+        effects: [{ type: 'result', value: publicGoal(book, { ...goal, description }) }],
       };
     }
     case 'complete':
@@ -66,7 +66,7 @@ function complete(state: SessionState, book: GoalBook, goal: GoalNode, now: numb
       { type: 'goalDone', id: goal.id },
       entry(state, goal.id, `Goal completed: ${goal.description} (id: ${goal.id})${released}`),
     ],
-    effects: [{ type: 'result', value: goalTold(done.book, completed) }],
+    effects: [{ type: 'result', value: publicGoal(done.book, completed) }],
   };
 }
 

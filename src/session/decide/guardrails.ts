@@ -14,7 +14,7 @@ import type { Environment, Input } from '../state/inputs.ts';
 import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { failureDecision } from './answer.ts';
-import { tellFailure } from './supervision.ts';
+import { failureToParent } from './supervision.ts';
 
 /** The verdict of the guardrails after the call. */
 export function decideGuardedAfter(
@@ -80,8 +80,8 @@ function block(
     error,
     ...(what.usage === undefined ? {} : { usage: what.usage }),
   };
-  const told = tellFailure(state, error, environment);
-  return { records: [blocked, ...told.records], effects: told.effects };
+  const failure = failureToParent(state, error, environment);
+  return { records: [blocked, ...failure.records], effects: failure.effects };
 }
 
 function blockError(phase: 'before' | 'after', reason: string): ErrorShape {

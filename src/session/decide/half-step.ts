@@ -20,7 +20,7 @@ import { decideEarlyNaming, decidePreparation } from './enrichment.ts';
 import { awaitSummary, decideMemory } from './memory.ts';
 import { rollbackRecords } from './rollback.ts';
 import { continueForUser, exitWithout, gatherResults } from './run-loop.ts';
-import { tellFailure } from './supervision.ts';
+import { failureToParent } from './supervision.ts';
 
 /**
  * Effect C and every wake-up: claims the next half-step if the guards allow it and an active entry waits. An
@@ -115,8 +115,8 @@ function closeRound(
     ...(error === undefined ? {} : { error }),
   });
   if (error === undefined) return { records, effects: [WAKE] };
-  const told = tellFailure(state, error, environment);
-  return { records: [...records, ...told.records], effects: told.effects };
+  const failure = failureToParent(state, error, environment);
+  return { records: [...records, ...failure.records], effects: failure.effects };
 }
 
 function claim(state: SessionState, selection: Selection, environment: Environment): Decision {

@@ -93,7 +93,10 @@ function snapshotsDue({ memory }: SessionState, { settings }: Environment): Begu
 
 function begin(state: SessionState, begun: Begun): Decision {
   const run = state.nextMuseRun;
-  return { records: [{ type: 'summaryBegun', run, ...begun }], effects: [{ type: 'startMuse', muse: 'mneme', run }] };
+  return {
+    records: [{ type: 'summaryBegun', run, ...begun }],
+    effects: [{ type: 'startEnricher', enricher: 'mneme', run }],
+  };
 }
 
 /** The messages that an eviction below a boundary removes. */
@@ -127,7 +130,7 @@ function repeated(current: SummaryRun, run: number, attempt: number): Decision {
   const { isAwaited, ended: _ended, ...same } = current;
   const records: SessionRecord[] = [{ type: 'summaryBegun', ...same, run, attempt }];
   if (isAwaited === true) records.push({ type: 'summaryAwaited' });
-  return { records, effects: [{ type: 'startMuse', muse: 'mneme', run }] };
+  return { records, effects: [{ type: 'startEnricher', enricher: 'mneme', run }] };
 }
 
 /** At a message boundary: the result of the run is remembered, and its messages leave. */

@@ -16,7 +16,7 @@ export function decideNickname(state: SessionState, nickname: string): Decision 
   if (state.enrichment?.stage !== 'naming') return refuse(new ConfigError('A sub-agent is named once, as it begins'));
   return {
     records: NO_RECORDS,
-    effects: [{ type: 'tellParent', input: { type: 'nameChild', child: state.id, nickname } }],
+    effects: [{ type: 'sendToParent', input: { type: 'nameChild', child: state.id, nickname } }],
   };
 }
 
@@ -34,7 +34,7 @@ export function decideChildName(state: SessionState, input: Extract<Input, { typ
   if (name === link.name) return { records: NO_RECORDS, effects: [result] };
   return {
     records: [{ type: 'childNamed', child, name }],
-    effects: [{ type: 'tellChildName', child, name }, result],
+    effects: [{ type: 'nameChild', child, name }, result],
   };
 }
 

@@ -16,7 +16,7 @@ import type { BoundaryWord, Effect, Environment, Input } from '../state/inputs.t
 import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { endRound } from './end-round.ts';
-import { exitDecision, tellFailure } from './supervision.ts';
+import { exitDecision, failureToParent } from './supervision.ts';
 
 /** Follows an answer that was just held, and a boundary that recovery finds. */
 export const AT_BOUNDARY: Effect = Object.freeze({ type: 'again', input: Object.freeze({ type: 'boundary' }) });
@@ -40,13 +40,13 @@ export function gatherResults(selection: Selection): Decision {
 export function decideBoundary(state: SessionState, environment: Environment): Decision {
   const { held } = state;
   if (held === undefined) return { records: [], effects: [{ type: 'stale', what: 'boundary' }] };
-  const tellsListeners = environment.isGated === true && held.at !== 'resume';
+  const notifiesListeners = environment.isGated === true && held.at !== 'resume';
   const startsCalls = held.next === 'tools' && held.at !== 'results' && !isOverLimit(state, held, environment);
   const asksApproval = startsCalls && environment.agent.approval === 'function';
-  if (!tellsListeners && !asksApproval) return pass(state, held, PROCEED, environment);
+  if (!notifiesListeners && !asksApproval) return pass(state, held, PROCEED, environment);
   return {
     records: [],
-    effects: [{ type: 'consult', at: held.at, halfStep: held.halfStep, tellsListeners, asksApproval }],
+    effects: [{ type: 'consult', at: held.at, halfStep: held.halfStep, notifiesListeners, asksApproval }],
   };
 }
 
@@ -75,8 +75,8 @@ function failAtBoundary(
     notice: `Not executed: the turn failed (${error.message}).`,
     error,
   });
-  const told = tellFailure(state, error, environment);
-  return { records: [...ended.records, ...told.records], effects: told.effects };
+  const failure = failureToParent(state, error, environment);
+  return { records: [...ended.records, ...failure.records], effects: failure.effects };
 }
 
 function pass(state: SessionState, held: Held, word: BoundaryWord, environment: Environment): Decision {
@@ -145,8 +145,8 @@ function suspend(
     const exit = exitDecision(state, { reason: 'cancelled', reply: '' });
     return { records: [...stopped, ...exit.records], effects: [...exit.effects, WAKE] };
   }
-  const told = tellFailure(state, errorShape(stepLimitError(environment)), environment);
-  return { records: [...stopped, ...told.records], effects: told.effects };
+  const failure = failureToParent(state, errorShape(stepLimitError(environment)), environment);
+  return { records: [...stopped, ...failure.records], effects: failure.effects };
 }
 
 function stepLimitError({ agent }: Environment): LimitError {

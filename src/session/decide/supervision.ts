@@ -19,7 +19,7 @@ export function exitDecision(
   const error = exit.error === undefined ? {} : { error: exit.error };
   return {
     records: [{ type: 'exited', reason: exit.reason, reply: exit.reply, ...error }],
-    effects: [{ type: 'tellParent', input: { type: 'childExited', child: state.id, reason: exit.reason, ...error } }],
+    effects: [{ type: 'sendToParent', input: { type: 'childExited', child: state.id, reason: exit.reason, ...error } }],
   };
 }
 
@@ -27,21 +27,21 @@ export function exitDecision(
  * After a failed turn a child's supervisor decides, or the failure is reported; then the session takes up waiting work.
  * A supervised child takes up nothing before its supervisor has decided: a restart would cancel the message just begun.
  */
-export function tellFailure(state: SessionState, error: ErrorShape, environment: Environment): Decision {
+export function failureToParent(state: SessionState, error: ErrorShape, environment: Environment): Decision {
   const isSupervised = state.parent !== undefined && state.exit === undefined && environment.isSupervised?.() === true;
   return isSupervised ? { records: [], effects: [{ type: 'childFailed', error }] } : reportFailure(state, error, true);
 }
 
 /**
- * The end of a failed child: reported to its parent's model (Δ11) if `tell` is true, and as its exit. Then the child
+ * The end of a failed child: reported to its parent's model (Δ11) if `reports` is true, and as its exit. Then the child
  * continues.
  */
-export function reportFailure(state: SessionState, error: ErrorShape, tell: boolean): Decision {
+export function reportFailure(state: SessionState, error: ErrorShape, reports: boolean): Decision {
   if (state.parent === undefined) return { records: [], effects: [WAKE] };
   const content = `I could not finish: my turn failed (${error.message}).`;
   const exit = exitDecision(state, { reason: 'failed', reply: '', error });
-  const said: Effect = { type: 'tellParent', input: { type: 'subagentSaid', child: state.id, content } };
-  return { records: exit.records, effects: [...(tell ? [said] : []), ...exit.effects, WAKE] };
+  const said: Effect = { type: 'sendToParent', input: { type: 'subagentSaid', child: state.id, content } };
+  return { records: exit.records, effects: [...(reports ? [said] : []), ...exit.effects, WAKE] };
 }
 
 /**
@@ -111,9 +111,9 @@ export function decideEscalation(
     records.push(...ended.records);
     effects.push(...ended.effects);
   }
-  const told = tellFailure(state, error, environment);
+  const failure = failureToParent(state, error, environment);
   return {
-    records: [...records, ...told.records],
-    effects: [...effects, ...told.effects],
+    records: [...records, ...failure.records],
+    effects: [...effects, ...failure.effects],
   };
 }

@@ -128,8 +128,12 @@ export class EditDraft {
     for (const entry of this.entries) this.remove(entry);
   }
 
-  /** The edit as a plan. With `told` false, callbacks for new messages are not notified. */
-  plan(operation: string, value: unknown, more: { readonly reason?: string; readonly told?: boolean } = {}): EditPlan {
+  /** The edit as a plan. With `notifies` false, callbacks for new messages are not notified. */
+  plan(
+    operation: string,
+    value: unknown,
+    more: { readonly reason?: string; readonly notifies?: boolean } = {},
+  ): EditPlan {
     if (this.#added.length > HISTORY_MESSAGES_MAX) {
       throw new LimitError(`an operation brings at most ${HISTORY_MESSAGES_MAX} messages`, {
         data: { limit: 'historyMessages', value: this.#added.length },
@@ -146,7 +150,7 @@ export class EditDraft {
       ...(this.#annotated.length === 0 ? {} : { annotated: this.#annotated }),
       ...(this.#added.length === 0 ? {} : { added: this.#added }),
       ...(more.reason === undefined ? {} : { reason: more.reason }),
-      ...(more.told === true ? { silent: false } : {}),
+      ...(more.notifies === true ? { silent: false } : {}),
     };
     return { record, value, ...transients };
   }

@@ -97,7 +97,7 @@ function planAdd(draft: EditDraft, request: Request<'add' | 'append'>): EditPlan
   const named = drafts.map((each) => (isKept ? draft.add(each) : draft.addTransient(each)));
   const first = named[0];
   const value = operation === 'add' ? first?.message : first?.handle;
-  return draft.plan(operation, value, { told: !silent });
+  return draft.plan(operation, value, { notifies: !silent });
 }
 
 /**

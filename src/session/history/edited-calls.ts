@@ -46,13 +46,13 @@ export function revokedCalls(state: SessionState, changed: readonly ChangedCall[
 }
 
 /**
- * The consequences of an edit that was just applied, for calls that have not started (E1 to E3). `tell` publishes a
+ * The consequences of an edit that was just applied, for calls that have not started (E1 to E3). `publish` publishes a
  * changed state.
  */
 export function settleCalls(
   state: SessionState,
   changed: readonly ChangedCall[],
-  tell: (body: EventBody) => void,
+  publish: (body: EventBody) => void,
 ): void {
   for (const id of revokedCalls(state, changed)) state.openCalls.delete(id);
   for (const { id, name, input } of changed) {
@@ -75,7 +75,7 @@ export function settleCalls(
   const left = approvals.waiting.filter((id) => state.openCalls.has(id));
   if (left.length === approvals.waiting.length) return;
   state.approvals = { ...approvals, waiting: left };
-  if (left.length === 0) tell({ type: 'session.state', state: 'executing' });
+  if (left.length === 0) publish({ type: 'session.state', state: 'executing' });
 }
 
 /**

@@ -109,7 +109,7 @@ export function goalSummary(book: GoalBook): readonly Goal[] {
 }
 
 /** The public form of a single goal. */
-export function goalTold(book: GoalBook, goal: GoalNode): Goal {
+export function publicGoal(book: GoalBook, goal: GoalNode): Goal {
   const { parentId } = goal;
   const subGoals = partsOf(book, goal.id).map(brief);
   return parentId === undefined ? { ...brief(goal), subGoals } : { ...brief(goal), parentId, subGoals };
@@ -137,12 +137,12 @@ export function goalsText(book: GoalBook, firstSeq: number): string | undefined 
   const roots = book.goals.filter((goal) => goal.parentId === undefined && isActive(goal));
   if (roots.length === 0) return undefined;
   const pins = pinsShown(book, firstSeq);
-  const told = new Set<number>();
-  const sections = roots.map((root) => rootText(book, root, pins, told));
+  const shown = new Set<number>();
+  const sections = roots.map((root) => rootText(book, root, pins, shown));
   return ['Current Goals\n=============', ...sections].join('\n\n');
 }
 
-function rootText(book: GoalBook, root: GoalNode, pins: readonly Pin[], told: Set<number>): string {
+function rootText(book: GoalBook, root: GoalNode, pins: readonly Pin[], shown: Set<number>): string {
   const lines = [`### ${cut(root.description, PREFIX_GOAL_CHARACTERS_MAX, '')}`];
   const ids = new Set([root.id]);
   for (const part of partsOf(book, root.id)) {
@@ -152,8 +152,8 @@ function rootText(book: GoalBook, root: GoalNode, pins: readonly Pin[], told: Se
   const own = pins.filter((pin) => pin.goals.some((goal) => ids.has(goal)));
   if (own.length > 0) lines.push('');
   for (const pin of own) {
-    lines.push(told.has(pin.seq) ? `  📌 message ${pin.seq}` : `  📌 message ${pin.seq}: ${pin.text}`);
-    told.add(pin.seq);
+    lines.push(shown.has(pin.seq) ? `  📌 message ${pin.seq}` : `  📌 message ${pin.seq}: ${pin.text}`);
+    shown.add(pin.seq);
   }
   return lines.join('\n');
 }

@@ -51,7 +51,7 @@ export function prefixText(state: SessionState): string | undefined {
 export interface GoalOutcome {
   /** The beginning of the request changed. */
   readonly opensEpoch: boolean;
-  readonly told: boolean;
+  readonly isPublished: boolean;
 }
 
 /** Applies a record of goals. */
@@ -77,7 +77,7 @@ export function applyGoal(state: SessionState, record: GoalRecord, at: number): 
   const changesPrompt = changeTask(state, record);
   // The text before the window is as of the epoch. Only its presence is always up to date.
   const changesPrefix = (prefixText(state) === undefined) !== (state.prefix === undefined);
-  return { opensEpoch: changesPrompt || changesPrefix, told: record.type !== 'pinned' };
+  return { opensEpoch: changesPrompt || changesPrefix, isPublished: record.type !== 'pinned' };
 }
 
 /** A child's task is a section of its system prompt: true if that section changed. */

@@ -185,8 +185,8 @@ export type Input =
     }
   | { readonly type: 'childSpent'; readonly tokens: number }
   | { readonly type: 'parentSaid'; readonly content: string }
-  /** The end of a child, as its supervisor decided. `tell`: the parent's model is also notified. */
-  | { readonly type: 'fail'; readonly error: ErrorShape; readonly tell: boolean }
+  /** The end of a child, as its supervisor decided. `reports`: the parent's model is also notified. */
+  | { readonly type: 'fail'; readonly error: ErrorShape; readonly reports: boolean }
   /** A child restarts with its task (supervision). */
   | { readonly type: 'restart'; readonly reason: string }
   | { readonly type: 'restartLater'; readonly delayMs: number; readonly error: ErrorShape }
@@ -237,14 +237,14 @@ export type Input =
       readonly error?: ErrorShape;
       readonly usage?: Usage;
     }
-  /** One operation on the history; never while a model call is in flight: see `edit-gate.ts`. */
+  /** One operation on the history; never while a model call is in flight: see `edit-queue.ts`. */
   | { readonly type: 'edit'; readonly request: EditRequest; readonly key?: string; readonly fingerprint?: string };
 
 /**
  * The task of an enricher's run: prepare a turn, find memories worth recalling, sum up messages that leave the window,
  * or name a sub-agent.
  */
-export type MuseName = 'melete' | 'recall' | 'mneme' | 'namer';
+export type EnricherName = 'melete' | 'recall' | 'mneme' | 'namer';
 
 /** A model's answer. */
 export type AnsweredInput = Extract<Input, { type: 'answered' }>;
@@ -267,7 +267,7 @@ export interface ChildSeed {
 }
 
 /**
- * All effects. `again`, `born` and the `tell…` effects happen in the same batch, the others after the batch is durable.
+ * All effects. `again`, `born` and the `reports…` effects happen in the same batch, the others after the batch is durable.
  */
 export type Effect =
   | { readonly type: 'again'; readonly input: Input }
@@ -280,11 +280,11 @@ export type Effect =
       readonly record: Extract<SessionRecord, { type: 'forked' }>;
     }
   | {
-      readonly type: 'tellParent';
+      readonly type: 'sendToParent';
       readonly input: Extract<Input, { type: 'subagentSaid' | 'childExited' | 'nameChild' | 'childReady' }>;
     }
-  | { readonly type: 'tellChildName'; readonly child: string; readonly name: string }
-  | { readonly type: 'tellChild'; readonly child: string; readonly content: string }
+  | { readonly type: 'nameChild'; readonly child: string; readonly name: string }
+  | { readonly type: 'sendToChild'; readonly child: string; readonly content: string }
   /** A supervised child's turn failed. `restartDue`: its back-off has ended. The supervisor decides what follows. */
   | { readonly type: 'childFailed'; readonly error: ErrorShape }
   | { readonly type: 'restartDue' }
@@ -315,7 +315,7 @@ export type Effect =
   | { readonly type: 'reportBlocked'; readonly error: ErrorShape }
   | { readonly type: 'evaluateSystem'; readonly epoch: number }
   /** A separate model looks at the session. */
-  | { readonly type: 'startMuse'; readonly muse: 'mneme'; readonly run: number }
+  | { readonly type: 'startEnricher'; readonly enricher: 'mneme'; readonly run: number }
   /** The session's transient messages from now on. */
   | { readonly type: 'transients'; readonly list: readonly TransientMessage[] }
   /** Asks for verdicts at the boundary at which the session is held. */
@@ -323,13 +323,13 @@ export type Effect =
       readonly type: 'consult';
       readonly at: Held['at'];
       readonly halfStep: number;
-      readonly tellsListeners: boolean;
+      readonly notifiesListeners: boolean;
       readonly asksApproval: boolean;
     }
   | { readonly type: 'guardBefore'; readonly halfStep: number }
   /** Starts an enricher on the session's current state, after the flush. */
-  | { readonly type: 'startMuse'; readonly muse: MuseName; readonly run: number }
-  | { readonly type: 'cancelMuse'; readonly run: number }
+  | { readonly type: 'startEnricher'; readonly enricher: EnricherName; readonly run: number }
+  | { readonly type: 'cancelEnricher'; readonly run: number }
   | {
       readonly type: 'guardAfter';
       readonly halfStep: number;

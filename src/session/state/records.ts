@@ -304,7 +304,7 @@ export interface ArchivedChunk {
 }
 
 /** The records of one transition, for one session. */
-export interface RecordTurn {
+export interface TransitionRecords {
   /** Epoch ms of the transition. Each of its messages and events carries this time. */
   readonly at: number;
   readonly records: readonly SessionRecord[];
@@ -321,7 +321,7 @@ export function bouncedEntries(entries: readonly number[]): { readonly bounced?:
 export const RECORD_FORMAT: 1 = 1;
 
 /** The text of a transition for the journal: versioned JSON. */
-export function encodeTurn(turn: RecordTurn): string {
+export function encodeTransition(turn: TransitionRecords): string {
   return `{"v":${RECORD_FORMAT},"at":${turn.at},"r":${JSON.stringify(turn.records)}}`;
 }
 
@@ -330,7 +330,7 @@ export function encodeTurn(turn: RecordTurn): string {
  * `StoreCorruptError`. Only the envelope is checked here: the records' own fields were checked before they were
  * written.
  */
-export function decodeTurn(text: string): RecordTurn {
+export function decodeTransition(text: string): TransitionRecords {
   const parsed: unknown = JSON.parse(text);
   if (!isRecord(parsed) || parsed['v'] !== RECORD_FORMAT) throw new Error('not a turn of a known format');
   const { at, r: records } = parsed;

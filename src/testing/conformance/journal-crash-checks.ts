@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { StoreFullError, StoreLockedError } from '../../base/errors.ts';
 import type { Journal } from '../../journal/journal.ts';
-import { appendTurn, assertLog, type Written } from './journal-log-checks.ts';
+import { appendTransition, assertLog, type Written } from './journal-log-checks.ts';
 import type { JournalCheck, JournalUnderTest } from './journal-under-test.ts';
 
 const MODEL_STEPS = 400;
@@ -18,7 +18,7 @@ export const crashChecks: readonly JournalCheck[] = [
       const written: Written[] = [];
       const [a, b] = [journal.intern('a'), journal.intern('b')];
       for (let turn = 0; turn < 150; turn += 1) {
-        appendTurn(
+        appendTransition(
           journal,
           [
             { key: a, data: String(turn) },
@@ -30,7 +30,7 @@ export const crashChecks: readonly JournalCheck[] = [
       await journal.flushed();
       const flushed = written.length;
       for (let turn = 0; turn < 10; turn += 1) {
-        appendTurn(
+        appendTransition(
           journal,
           [
             { key: a, data: '"maybe"' },
@@ -107,7 +107,7 @@ export const crashChecks: readonly JournalCheck[] = [
       const { journal } = store;
       const written: Written[] = [];
       const key = journal.intern('a');
-      const last = appendTurn(journal, [{ key, data: '1' }], written);
+      const last = appendTransition(journal, [{ key, data: '1' }], written);
       await journal.flushed();
       const cause = new Error('no space left');
       store.refuseWrites?.(cause);
@@ -133,7 +133,7 @@ export const crashChecks: readonly JournalCheck[] = [
       store.refuseWrites?.(undefined);
       assert.equal(await journal.recover(), last);
       assertGone(journal);
-      assert.ok(appendTurn(journal, [{ key, data: '2' }], written) > refused);
+      assert.ok(appendTransition(journal, [{ key, data: '2' }], written) > refused);
       await journal.flushed();
       assertLog(journal, written);
       await journal.close();
@@ -147,7 +147,7 @@ export const crashChecks: readonly JournalCheck[] = [
       const { journal } = store;
       const written: Written[] = [];
       const key = journal.intern('a');
-      appendTurn(journal, [{ key, data: '1' }], written);
+      appendTransition(journal, [{ key, data: '1' }], written);
       await journal.flushed();
       store.refuseWrites?.(new Error('no space left'));
       const refused = journal.append([{ key, data: '"refused"' }]);
@@ -159,7 +159,7 @@ export const crashChecks: readonly JournalCheck[] = [
       await journal.close();
       const again = await store.reopen();
       const checkpointed = again.checkpointed();
-      assert.ok(appendTurn(again, [{ key, data: '2' }], written) > checkpointed);
+      assert.ok(appendTransition(again, [{ key, data: '2' }], written) > checkpointed);
       await again.flushed();
       await again.close();
       const third = await store.reopen();
@@ -211,7 +211,7 @@ async function runModel(store: JournalUnderTest, random: (below: number) => numb
         key: journal.intern(`s${random(12)}`),
         data: JSON.stringify(`${step} ${'é'.repeat(random(2_000))}`),
       }));
-      appendTurn(journal, entries, written);
+      appendTransition(journal, entries, written);
     } else if (kind < 15) {
       await journal.flushed();
       durable = written.slice();

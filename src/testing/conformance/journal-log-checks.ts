@@ -50,7 +50,7 @@ function plain({ position, key, data }: Written): Written {
 }
 
 /** Appends one transition of entries and adds them to `written`. */
-export function appendTurn(journal: Journal, entries: readonly TurnEntry[], written: Written[]): Position {
+export function appendTransition(journal: Journal, entries: readonly TurnEntry[], written: Written[]): Position {
   const position = journal.append(entries);
   for (const { key, data } of entries) written.push({ position, key, data });
   return position;
@@ -65,7 +65,7 @@ export const logChecks: readonly JournalCheck[] = [
       const keys = ['a', 'b', 'c'].map((name) => journal.intern(name));
       for (let turn = 0; turn < 30; turn += 1) {
         const key = keys[turn % 3] ?? 0;
-        appendTurn(journal, [{ key, data: JSON.stringify({ turn }) }], written);
+        appendTransition(journal, [{ key, data: JSON.stringify({ turn }) }], written);
         if (turn % 7 === 0) await journal.flushed();
       }
       assertLog(journal, written);
@@ -79,14 +79,14 @@ export const logChecks: readonly JournalCheck[] = [
       const { journal } = store;
       const written: Written[] = [];
       const [a, b] = [journal.intern('a'), journal.intern('b')];
-      appendTurn(journal, [{ key: a, data: '1' }], written);
+      appendTransition(journal, [{ key: a, data: '1' }], written);
       const entries = [
         { key: b, data: '2' },
         { key: a, data: '3' },
         { key: b, data: '4' },
       ];
-      const position = appendTurn(journal, entries, written);
-      appendTurn(journal, [{ key: b, data: '5' }], written);
+      const position = appendTransition(journal, entries, written);
+      appendTransition(journal, [{ key: b, data: '5' }], written);
       assert.deepEqual(
         [...journal.tail(0)].filter((entry) => entry.position === position).map((entry) => entry.data),
         ['2', '3', '4'],
@@ -104,11 +104,11 @@ export const logChecks: readonly JournalCheck[] = [
       const keys = Array.from({ length: 10 }, (_, index) => journal.intern(`session-${index}`));
       for (let turn = 0; turn < MANY_TURNS; turn += 1) {
         const key = keys[(turn * 7) % 10] ?? 0;
-        appendTurn(journal, [{ key, data: JSON.stringify(`turn ${turn} ${'x'.repeat(turn % 50)}`) }], written);
+        appendTransition(journal, [{ key, data: JSON.stringify(`turn ${turn} ${'x'.repeat(turn % 50)}`) }], written);
       }
       const all = keys.map((key) => ({ key, data: JSON.stringify('y'.repeat(LARGE_CHARACTERS)) }));
-      appendTurn(journal, all, written);
-      appendTurn(journal, [{ key: keys[0] ?? 0, data: '"last"' }], written);
+      appendTransition(journal, all, written);
+      appendTransition(journal, [{ key: keys[0] ?? 0, data: '"last"' }], written);
       assertLog(journal, written);
       await journal.flushed();
       assertLog(journal, written);
@@ -216,7 +216,7 @@ export const logChecks: readonly JournalCheck[] = [
       const { journal } = store;
       const written: Written[] = [];
       const key = journal.intern('a');
-      appendTurn(journal, [{ key, data: '1' }], written);
+      appendTransition(journal, [{ key, data: '1' }], written);
       await journal.close();
       assert.throws(() => journal.append([{ key, data: '2' }]));
       assert.throws(() => journal.keyOf('a'));

@@ -109,7 +109,7 @@ export class Invariants {
       this.#checkRefusals(story);
       this.#checkForks(story, stories);
     }
-    this.#checkTold(stories);
+    this.#checkPublished(stories);
     this.#checkDeleted(names);
     this.#checkModelCalls(stories);
     this.#checkToolRuns(stories);
@@ -322,7 +322,7 @@ export class Invariants {
 
   // ---- I1, I2: every reply and event that left still holds ----------------------------------------------------------
 
-  #checkTold(stories: Stories): void {
+  #checkPublished(stories: Stories): void {
     for (const story of this.#ledger.messages.values()) this.#checkMessage(story, stories);
     for (const { session, pendingId, outcome } of this.#ledger.answers.values()) {
       const receipt = stories.get(session)?.settled.get(pendingId);

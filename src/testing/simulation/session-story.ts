@@ -13,7 +13,7 @@ import type { Observer } from '../../session/apply/fold.ts';
 import { historyMessages } from '../../session/history/history-form.ts';
 import { taskOf } from '../../session/history/tasks.ts';
 import { answerText } from '../../session/rules/answer.ts';
-import type { Entry, RecordTurn, SessionRecord } from '../../session/state/records.ts';
+import type { Entry, SessionRecord, TransitionRecords } from '../../session/state/records.ts';
 import { emptyState, type ReceiptState, type SessionState } from '../../session/state/state.ts';
 import { contentBytes } from '../../session/state/tokens.ts';
 import { digestOf } from './ledger.ts';
@@ -84,10 +84,10 @@ export interface SessionStory {
  * Folds a session's transitions. `plant` gives the state of a fork its beginning, `rendering` says how its agent's
  * requests are made. Throws where the runtime would call the log corrupt.
  */
-export function tellStory(
+export function writeStory(
   id: string,
-  turns: Iterable<RecordTurn>,
-  plant: (state: SessionState, first: RecordTurn) => void = () => undefined,
+  turns: Iterable<TransitionRecords>,
+  plant: (state: SessionState, first: TransitionRecords) => void = () => undefined,
   rendering: RenderOptions = RENDERING,
 ): SessionStory {
   const teller = new Teller(id, rendering);
@@ -156,7 +156,7 @@ class Teller {
     plant(this.#story.state);
   }
 
-  turn({ at, records }: RecordTurn): void {
+  turn({ at, records }: TransitionRecords): void {
     const { state } = this.#story;
     for (const record of records) {
       if (record.type === 'responded') this.#sealRequest();

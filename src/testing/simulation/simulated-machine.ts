@@ -2,7 +2,7 @@
  * The machine under a simulated runtime: disks that outlive processes, and simulated session and model threads.
  * Everything above the ports is the production code.
  */
-import { ResultShelf } from '../../../actors/result-shelf.ts';
+import { ResultStore } from '../../../actors/result-store.ts';
 import type { ShardBounds } from '../../base/bounds.ts';
 import { shardOf } from '../../base/ids.ts';
 import type { Journal } from '../../journal/journal.ts';
@@ -99,7 +99,7 @@ export class SimulatedMachine {
     });
     const place = {
       directory: STORE_DIRECTORY,
-      shelf: RESULTS_DIRECTORY,
+      resultStore: RESULTS_DIRECTORY,
       shards: this.#parts.shards,
       release: async () => undefined,
     };
@@ -134,7 +134,7 @@ export class SimulatedMachine {
       },
       makeToolPool: tools.poolOf(process),
       startModelThread: () => this.#startModelThread(process),
-      shelf: new ResultShelf(RESULTS_DIRECTORY, { disk: this.results.diskOf(process, world, faults) }),
+      resultStore: new ResultStore(RESULTS_DIRECTORY, { disk: this.results.diskOf(process, world, faults) }),
     };
   }
 

@@ -189,8 +189,8 @@ export class SimulatedModel {
     if (name === 'spawn_subagent') return { task: `task ${this.#next()}` };
     if (name === 'spawn_specialist') return { name: 'wide', task: `task ${this.#next()}` };
     if (name === 'mark_goal_completed') return { result: `result ${this.#next()}` };
-    const muse = museInput(name, random, () => this.#next());
-    if (muse !== undefined) return muse;
+    const enricher = enricherInput(name, random, () => this.#next());
+    if (enricher !== undefined) return enricher;
     return { n: random.between(0, 9) };
   }
 
@@ -218,7 +218,7 @@ function thinks({ model, thinking }: ModelRequest): boolean {
 }
 
 /** The input for an enricher's tool, valid or not; undefined for other tools. */
-function museInput(name: string, random: SeededRandom, next: () => number): unknown {
+function enricherInput(name: string, random: SeededRandom, next: () => number): unknown {
   switch (name) {
     case 'rename_session':
       return { emoji: '🍞', name: random.pick(['Bread', 'Cake', ' ']) };

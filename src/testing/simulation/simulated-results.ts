@@ -4,7 +4,7 @@
  * Owns: the files and their durable parts. Outlives processes. Does not own: the logs that name them.
  */
 import { dirname } from 'node:path';
-import type { DiskStep, ResultDisk } from '../../../actors/result-shelf.ts';
+import type { DiskStep, ResultDisk } from '../../../actors/result-store.ts';
 import type { Faults } from './faults.ts';
 import type { SimulatedProcess, World } from './world.ts';
 

@@ -11,9 +11,9 @@ import { contentReader } from '../../runtime/reading/content-reader.ts';
 import { plantFork } from '../../runtime/reading/fork-reader.ts';
 import { readActor } from '../../runtime/reading/session-reader.ts';
 import { withContent } from '../../session/rules/waiting-content.ts';
-import { decodeTurn, type RecordTurn } from '../../session/state/records.ts';
+import { decodeTransition, type TransitionRecords } from '../../session/state/records.ts';
 import { type SessionState, snapshotState } from '../../session/state/state.ts';
-import { type SessionStory, tellStory } from './session-story.ts';
+import { type SessionStory, writeStory } from './session-story.ts';
 
 /** The contents of a runtime's stores, by session. */
 export type Stories = ReadonlyMap<string, SessionStory>;
@@ -61,10 +61,10 @@ export class StoreReader {
           this.#stories.set(name, known);
           continue;
         }
-        const plant = (state: SessionState, first: RecordTurn): void => {
+        const plant = (state: SessionState, first: TransitionRecords): void => {
           plantFork(journal, key, state, first);
         };
-        const story = tellStory(name, turnsOf(journal, key), plant, this.#rendering);
+        const story = writeStory(name, turnsOf(journal, key), plant, this.#rendering);
         // A name without any transition: the transition that would have made the session was lost.
         if (story.state.agent === undefined) continue;
         this.#stories.set(name, story);
@@ -106,6 +106,6 @@ function count(entries: Iterable<unknown>): number {
   return found;
 }
 
-function* turnsOf(journal: Journal, key: SessionKey): Iterable<RecordTurn> {
-  for (const entry of journal.read(key, 0)) yield decodeTurn(entry.data);
+function* turnsOf(journal: Journal, key: SessionKey): Iterable<TransitionRecords> {
+  for (const entry of journal.read(key, 0)) yield decodeTransition(entry.data);
 }

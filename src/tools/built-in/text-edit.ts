@@ -1,5 +1,5 @@
 /** Finds `old_text` in a file's text, and makes the text with `new_text` in its place (contract §11.2). Pure. */
-import { EDIT_LINES_TOLD_MAX, EDIT_MATCHES_COUNTED_MAX } from '../../base/bounds.ts';
+import { EDIT_LINES_NAMED_MAX, EDIT_MATCHES_COUNTED_MAX } from '../../base/bounds.ts';
 import { countLines, type Region } from './region-diff.ts';
 
 /** The text to replace and its replacement. */
@@ -74,7 +74,7 @@ export function unplanEdit(fileText: string, wanted: Wanted): Planned {
   const newText = withLf(unmarked(wanted.newText, mark));
   const oldText = withLf(unmarked(wanted.oldText, mark));
   if (newText === '') return { type: 'missing' };
-  const spans = exactSpans(text, newText, EDIT_LINES_TOLD_MAX).filter(({ start, end }) => {
+  const spans = exactSpans(text, newText, EDIT_LINES_NAMED_MAX).filter(({ start, end }) => {
     const before = text.slice(0, start) + oldText + text.slice(end);
     return before.indexOf(oldText) === start && before.indexOf(oldText, start + 1) === -1;
   });
@@ -167,9 +167,9 @@ function countOf(spans: readonly Span[]): string {
 }
 
 function linesOf(text: string, spans: readonly Span[]): string {
-  const told = spans.slice(0, EDIT_LINES_TOLD_MAX).map(({ start }) => start);
+  const told = spans.slice(0, EDIT_LINES_NAMED_MAX).map(({ start }) => start);
   const numbers = lineIndexes(text, told).map((index) => index + 1);
-  return numbers.join(', ') + (spans.length > EDIT_LINES_TOLD_MAX ? ', …' : '');
+  return numbers.join(', ') + (spans.length > EDIT_LINES_NAMED_MAX ? ', …' : '');
 }
 
 /** The line indexes, from 0, of these positions. The positions ascend, so the text is scanned once. */

@@ -97,7 +97,7 @@ async function runCall(
     mode: run.mode,
     abort,
     onAbort: 'wait',
-    progress: progress.tell,
+    progress: progress.publish,
     resultBytesMax,
     clock,
   });

@@ -79,7 +79,7 @@ export function createToolPool(options: ToolPoolOptions): ThreadedToolPool {
   return new Pool(options);
 }
 
-interface Told {
+interface Completed {
   readonly id: number;
   readonly outcome: ToolOutcome;
 }
@@ -93,7 +93,7 @@ class Pool implements ThreadedToolPool {
   /** Bounds of tools seen by `describe`, for runs that do not carry their own. */
   readonly #concurrency = new Map<string, number>();
   /** Outcomes that the listener receives in the next microtask (P4). */
-  #told: Told[] = [];
+  #completed: Completed[] = [];
   #isClosed = false;
 
   constructor(options: ToolPoolOptions) {
@@ -121,7 +121,7 @@ class Pool implements ThreadedToolPool {
       const why = this.#isClosed
         ? 'the tool pool is closed'
         : `${queueMax} tool calls are open already; try again later`;
-      this.#tell(run.id, failure(`limit: ${why}`, 0));
+      this.#report(run.id, failure(`limit: ${why}`, 0));
       return;
     }
     const lane = laneOf(run);
@@ -136,7 +136,7 @@ class Pool implements ThreadedToolPool {
   }
 
   holds(id: number): boolean {
-    return this.#open.has(id) || this.#told.some((told) => told.id === id);
+    return this.#open.has(id) || this.#completed.some((completed) => completed.id === id);
   }
 
   async describe(url: string): Promise<readonly FoundTool[]> {
@@ -187,25 +187,25 @@ class Pool implements ThreadedToolPool {
   #over(open: OpenRun, outcome: ToolOutcome): void {
     // False for the runs that `close` has answered.
     if (!this.#open.delete(open.run.id)) return;
-    this.#tell(open.run.id, outcome);
+    this.#report(open.run.id, outcome);
   }
 
-  #tell(id: number, outcome: ToolOutcome): void {
-    if (this.#told.push({ id, outcome }) === 1) queueMicrotask(() => this.#flush());
+  #report(id: number, outcome: ToolOutcome): void {
+    if (this.#completed.push({ id, outcome }) === 1) queueMicrotask(() => this.#flush());
   }
 
   #flush(): void {
-    const told = this.#told;
-    this.#told = [];
+    const completed = this.#completed;
+    this.#completed = [];
     let at = 0;
     try {
-      for (const { id, outcome } of told) {
+      for (const { id, outcome } of completed) {
         at += 1;
         this.#options.listener.finished(id, outcome);
       }
     } finally {
       // A listener that throws is its owner's error; the other calls must still be reported.
-      for (const { id, outcome } of told.slice(at)) this.#tell(id, outcome);
+      for (const { id, outcome } of completed.slice(at)) this.#report(id, outcome);
     }
   }
 }

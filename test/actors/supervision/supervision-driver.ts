@@ -24,7 +24,7 @@ export class SupervisionDriver {
   }
 
   /** One input; returns what is to be done. */
-  tell(input: SupervisorInput): readonly SupervisorAction[] {
+  reports(input: SupervisorInput): readonly SupervisorAction[] {
     const { state, actions } = decideSupervision(this.state, input, this.now);
     this.state = state;
     this.log.push(...actions);
@@ -34,10 +34,10 @@ export class SupervisionDriver {
   /** One input, and then the answers of obedient children to all that follows. Returns all actions. */
   run(input: SupervisorInput): readonly SupervisorAction[] {
     const first = this.log.length;
-    this.tell(input);
+    this.reports(input);
     for (let at = first; at < this.log.length; at += 1) {
       const answer = answerTo(this.log[at]);
-      if (answer !== undefined) this.tell(answer);
+      if (answer !== undefined) this.reports(answer);
     }
     return this.log.slice(first);
   }

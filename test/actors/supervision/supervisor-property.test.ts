@@ -43,12 +43,12 @@ class RandomHost {
 
   constructor(specs: readonly ChildSpecInput[], options: SupervisorOptionsInput) {
     this.driver = new SupervisionDriver(specs, options);
-    this.tell({ type: 'begin' });
+    this.reports({ type: 'begin' });
   }
 
-  tell(input: SupervisorInput): void {
+  reports(input: SupervisorInput): void {
     const before = this.driver.state.restarts;
-    const actions = this.driver.tell(input);
+    const actions = this.driver.reports(input);
     this.#noteDecisions(before, actions);
     for (const action of actions) this.#obey(action);
   }
@@ -115,25 +115,26 @@ class RandomHost {
     if (choice < 5 && life !== undefined && !life.isUp) this.#up(life);
     else if (choice < 7 && life !== undefined) this.#down(life, kind);
     else if (choice < 9) this.#fireTimer(pick >>> 4);
-    else if (choice === 9) this.tell({ type: 'addChild', spec: { id: `n${(pick >>> 4) % 5}`, restart: 'transient' } });
-    else if (choice === 10) this.tell({ type: 'removeChild', id: `n${(pick >>> 4) % 5}` });
+    else if (choice === 9)
+      this.reports({ type: 'addChild', spec: { id: `n${(pick >>> 4) % 5}`, restart: 'transient' } });
+    else if (choice === 10) this.reports({ type: 'removeChild', id: `n${(pick >>> 4) % 5}` });
     else if (life !== undefined && life.asked + life.kills > 0) this.#down(life, 'shutdown');
   }
 
   #up(life: Life): void {
     life.isUp = true;
-    this.tell({ type: 'childStarted', id: life.id, run: life.run });
+    this.reports({ type: 'childStarted', id: life.id, run: life.run });
   }
 
   #down(life: Life, kind: ExitReason['kind']): void {
     this.lives.delete(life.run);
-    this.tell({ type: life.isUp ? 'childExited' : 'startFailed', id: life.id, run: life.run, reason: { kind } });
+    this.reports({ type: life.isUp ? 'childExited' : 'startFailed', id: life.id, run: life.run, reason: { kind } });
   }
 
   #fireTimer(pick: number): void {
     const [timer] = this.timers.splice(pick % Math.max(1, this.timers.length), 1);
     if (timer === undefined) return;
-    this.tell({
+    this.reports({
       type: 'timer',
       timer: timer.type === 'scheduleKill' ? 'kill' : 'restart',
       id: timer.id,
@@ -145,7 +146,7 @@ class RandomHost {
   finish(): void {
     const upBefore = [...this.lives.values()].filter((life) => life.asked + life.kills === 0);
     this.isShuttingDown = true;
-    this.tell({ type: 'shutdown' });
+    this.reports({ type: 'shutdown' });
     for (let steps = 0; this.lives.size > 0; steps += 1) {
       expect(steps).toBeLessThan(1_000);
       const asked = [...this.lives.values()].find((life) => life.asked + life.kills > 0);

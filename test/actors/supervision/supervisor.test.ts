@@ -23,27 +23,27 @@ const noJitter = { backoff: { minMs: 100, maxMs: 1_000, factor: 2, jitter: 0 } }
 describe('start and stop', () => {
   test('S01: children start left to right, each after the one before is up', () => {
     const driver = new SupervisionDriver(abc);
-    expect(words(driver.tell({ type: 'begin' }))).toEqual(['start a']);
-    expect(words(driver.tell(driver.started('a')))).toEqual(['start b']);
-    expect(words(driver.tell(driver.started('b')))).toEqual(['start c']);
-    expect(words(driver.tell(driver.started('c')))).toEqual([]);
+    expect(words(driver.reports({ type: 'begin' }))).toEqual(['start a']);
+    expect(words(driver.reports(driver.started('a')))).toEqual(['start b']);
+    expect(words(driver.reports(driver.started('b')))).toEqual(['start c']);
+    expect(words(driver.reports(driver.started('c')))).toEqual([]);
     expect(driver.state.phase.name).toBe('running');
   });
 
   test('S02: shutdown stops right to left, each after the one before is gone, and then says so', () => {
     const driver = new SupervisionDriver(abc).begin();
-    expect(words(driver.tell({ type: 'shutdown' }))).toEqual(['stop c']);
-    expect(words(driver.tell(driver.exit('c', 'shutdown')))).toEqual(['stop b']);
-    expect(words(driver.tell(driver.exit('b', 'normal')))).toEqual(['stop a']);
-    expect(words(driver.tell(driver.exit('a', 'shutdown')))).toEqual(['stopped']);
-    expect(words(driver.tell({ type: 'shutdown' }))).toEqual([]);
+    expect(words(driver.reports({ type: 'shutdown' }))).toEqual(['stop c']);
+    expect(words(driver.reports(driver.exit('c', 'shutdown')))).toEqual(['stop b']);
+    expect(words(driver.reports(driver.exit('b', 'normal')))).toEqual(['stop a']);
+    expect(words(driver.reports(driver.exit('a', 'shutdown')))).toEqual(['stopped']);
+    expect(words(driver.reports({ type: 'shutdown' }))).toEqual([]);
   });
 
   test('S03: a first start that fails stops what was started, right to left, and escalates', () => {
     const driver = new SupervisionDriver(abc);
-    driver.tell({ type: 'begin' });
-    driver.tell(driver.started('a'));
-    driver.tell(driver.started('b'));
+    driver.reports({ type: 'begin' });
+    driver.reports(driver.started('a'));
+    driver.reports(driver.started('b'));
     const actions = driver.run(driver.startFailed('c'));
     expect(words(actions)).toEqual(['report startFailed c', 'stop b', 'stop a', 'escalate startFailed']);
     expect(actions.at(-1)).toMatchObject({ reason: { kind: 'shutdown' }, cause: { id: 'c' } });
@@ -226,14 +226,14 @@ describe('escalation', () => {
 describe('shutdown of a child', () => {
   test('S20: a child that does not end in its time is killed, once, and reported', () => {
     const driver = new SupervisionDriver([{ id: 'a', shutdown: 250 }]).begin();
-    expect(words(driver.tell({ type: 'shutdown' }))).toEqual(['stop a', 'scheduleKill a 250']);
-    expect(words(driver.tell(driver.timer('a', 'kill')))).toEqual(['kill a', 'report killed a']);
-    expect(words(driver.tell(driver.timer('a', 'kill')))).toEqual([]);
-    expect(words(driver.tell(driver.exit('a', 'killed')))).toEqual(['stopped']);
+    expect(words(driver.reports({ type: 'shutdown' }))).toEqual(['stop a', 'scheduleKill a 250']);
+    expect(words(driver.reports(driver.timer('a', 'kill')))).toEqual(['kill a', 'report killed a']);
+    expect(words(driver.reports(driver.timer('a', 'kill')))).toEqual([]);
+    expect(words(driver.reports(driver.exit('a', 'killed')))).toEqual(['stopped']);
 
     const obedient = new SupervisionDriver([{ id: 'a', shutdown: 250 }]).begin();
     obedient.run({ type: 'shutdown' });
-    expect(words(obedient.tell(obedient.timer('a', 'kill')))).toEqual([]);
+    expect(words(obedient.reports(obedient.timer('a', 'kill')))).toEqual([]);
   });
 
   test("S21: brutalKill kills unasked, infinity sets no timer, and OTP's times are the defaults", () => {
@@ -256,44 +256,44 @@ describe('shutdown of a child', () => {
 describe('a restart that fails', () => {
   test('S22: a failed restart re-enters by a timer of 0 ms, and each attempt counts', () => {
     const driver = new SupervisionDriver(abc, { intensity: 2 }).begin();
-    driver.tell(driver.exit('b'));
-    expect(words(driver.tell(driver.startFailed('b')))).toEqual(['report startFailed b', 'scheduleRestart b 0']);
+    driver.reports(driver.exit('b'));
+    expect(words(driver.reports(driver.startFailed('b')))).toEqual(['report startFailed b', 'scheduleRestart b 0']);
     expect(driver.state.restarts).toHaveLength(1);
-    expect(words(driver.tell(driver.timer('b')))).toEqual(['restart b']);
+    expect(words(driver.reports(driver.timer('b')))).toEqual(['restart b']);
     expect(driver.state.restarts).toHaveLength(2);
-    driver.tell(driver.startFailed('b'));
+    driver.reports(driver.startFailed('b'));
     expect(moves(driver.run(driver.timer('b')))).toEqual(['stop c', 'stop a', 'escalate intensity']);
   });
 
   test('S23: a shutdown between a failed restart and its next attempt is served, and nothing starts again', () => {
     const driver = new SupervisionDriver(abc, patient).begin();
-    driver.tell(driver.exit('b'));
-    driver.tell(driver.startFailed('b'));
+    driver.reports(driver.exit('b'));
+    driver.reports(driver.startFailed('b'));
     const retry = driver.timer('b');
-    expect(words(driver.tell({ type: 'shutdown' }))).toEqual(['stop c']);
-    expect(words(driver.tell(retry))).toEqual([]);
-    driver.tell(driver.exit('c', 'shutdown'));
+    expect(words(driver.reports({ type: 'shutdown' }))).toEqual(['stop c']);
+    expect(words(driver.reports(retry))).toEqual([]);
+    driver.reports(driver.exit('c', 'shutdown'));
     expect(words(driver.run(driver.exit('a', 'shutdown')))).toEqual(['stopped']);
-    expect(words(driver.tell(retry))).toEqual([]);
+    expect(words(driver.reports(retry))).toEqual([]);
   });
 
   test('S24: a start that fails within a group leaves the rest down; its next attempt starts the group by the strategy', () => {
     const driver = new SupervisionDriver(abc, { ...patient, strategy: 'oneForAll' }).begin();
-    driver.tell(driver.exit('c'));
-    driver.tell(driver.exit('b', 'shutdown'));
-    driver.tell(driver.exit('a', 'shutdown'));
-    driver.tell(driver.started('a'));
-    expect(words(driver.tell(driver.startFailed('b')))).toEqual(['report startFailed b', 'scheduleRestart b 0']);
+    driver.reports(driver.exit('c'));
+    driver.reports(driver.exit('b', 'shutdown'));
+    driver.reports(driver.exit('a', 'shutdown'));
+    driver.reports(driver.started('a'));
+    expect(words(driver.reports(driver.startFailed('b')))).toEqual(['report startFailed b', 'scheduleRestart b 0']);
     expect(driver.child('c').status.name).toBe('stopped');
     expect(moves(driver.run(driver.timer('b')))).toEqual(['stop a', 'restart a', 'restart b', 'restart c']);
     expect(driver.state.restarts).toHaveLength(2);
 
     const rest = new SupervisionDriver(abc, { ...patient, strategy: 'restForOne' }).begin();
-    rest.tell(rest.exit('a'));
-    rest.tell(rest.exit('c', 'shutdown'));
-    rest.tell(rest.exit('b', 'shutdown'));
-    rest.tell(rest.started('a'));
-    rest.tell(rest.startFailed('b'));
+    rest.reports(rest.exit('a'));
+    rest.reports(rest.exit('c', 'shutdown'));
+    rest.reports(rest.exit('b', 'shutdown'));
+    rest.reports(rest.started('a'));
+    rest.reports(rest.startFailed('b'));
     expect(moves(rest.run(rest.timer('b')))).toEqual(['restart b', 'restart c']);
   });
 });
@@ -301,8 +301,8 @@ describe('a restart that fails', () => {
 describe('what happens during a walk', () => {
   test('S25: a child that ends by itself before its turn to be stopped is not asked, and does not count', () => {
     const driver = new SupervisionDriver(abc, { strategy: 'oneForAll' }).begin();
-    expect(moves(driver.tell(driver.exit('b')))).toEqual(['stop c']);
-    expect(words(driver.tell(driver.exit('a')))).toEqual([]);
+    expect(moves(driver.reports(driver.exit('b')))).toEqual(['stop c']);
+    expect(words(driver.reports(driver.exit('a')))).toEqual([]);
     expect(words(driver.run(driver.exit('c', 'shutdown')))).toEqual([
       'report exited a',
       'restart a',
@@ -315,8 +315,8 @@ describe('what happens during a walk', () => {
 
   test('S26: the end of a child outside the group waits for the walk, and is then decided', () => {
     const driver = new SupervisionDriver(abc, { ...patient, strategy: 'restForOne' }).begin();
-    driver.tell(driver.exit('b'));
-    expect(words(driver.tell(driver.exit('a')))).toEqual([]);
+    driver.reports(driver.exit('b'));
+    expect(words(driver.reports(driver.exit('a')))).toEqual([]);
     expect(moves(driver.run(driver.exit('c', 'shutdown')))).toEqual([
       'restart b',
       'restart c',
@@ -331,21 +331,21 @@ describe('what happens during a walk', () => {
 
   test('S34: a shutdown during a walk stops each child that is up exactly once, right to left', () => {
     const first = new SupervisionDriver(abc);
-    first.tell({ type: 'begin' });
-    first.tell(first.started('a'));
+    first.reports({ type: 'begin' });
+    first.reports(first.started('a'));
     // b was being started: it is asked as well, and says that it started before it says that it ended.
-    expect(words(first.tell({ type: 'shutdown' }))).toEqual(['stop b']);
-    expect(words(first.tell(first.started('b')))).toEqual([]);
+    expect(words(first.reports({ type: 'shutdown' }))).toEqual(['stop b']);
+    expect(words(first.reports(first.started('b')))).toEqual([]);
     expect(words(first.run(first.exit('b', 'shutdown')))).toEqual(['stop a', 'stopped']);
 
     const group = new SupervisionDriver(abc, { strategy: 'oneForAll' }).begin();
-    expect(moves(group.tell(group.exit('a')))).toEqual(['stop c']);
-    expect(words(group.tell({ type: 'shutdown' }))).toEqual([]);
+    expect(moves(group.reports(group.exit('a')))).toEqual(['stop c']);
+    expect(words(group.reports({ type: 'shutdown' }))).toEqual([]);
     expect(words(group.run(group.exit('c', 'shutdown')))).toEqual(['stop b', 'stopped']);
 
     const givingUp = new SupervisionDriver(abc, { intensity: 0 }).begin();
-    expect(moves(givingUp.tell(givingUp.exit('a')))).toEqual(['stop c']);
-    givingUp.tell({ type: 'shutdown' });
+    expect(moves(givingUp.reports(givingUp.exit('a')))).toEqual(['stop c']);
+    givingUp.reports({ type: 'shutdown' });
     expect(moves(givingUp.run(givingUp.exit('c', 'shutdown')))).toEqual(['stop b', 'stopped']);
   });
 });
@@ -360,15 +360,15 @@ describe('children that come and go', () => {
     const [refusal] = driver.run({ type: 'addChild', spec: bad });
     expect(refusal).toMatchObject({ type: 'refuse', refusal: 'invalid', message: expect.stringContaining('shutdown') });
     expect(driver.ids()).toEqual(['a', 'b', 'c', 'd']);
-    expect(moves(driver.tell({ type: 'shutdown' }))).toEqual(['stop d']);
-    expect(words(driver.tell({ type: 'addChild', spec: { id: 'g' } }))).toEqual(['refuse stopping g']);
-    expect(words(driver.tell({ type: 'removeChild', id: 'a' }))).toEqual(['refuse stopping a']);
+    expect(moves(driver.reports({ type: 'shutdown' }))).toEqual(['stop d']);
+    expect(words(driver.reports({ type: 'addChild', spec: { id: 'g' } }))).toEqual(['refuse stopping g']);
+    expect(words(driver.reports({ type: 'removeChild', id: 'a' }))).toEqual(['refuse stopping a']);
   });
 
   test('S28: an added child that cannot be started is forgotten and does not count', () => {
     const driver = new SupervisionDriver(abc).begin();
-    driver.tell({ type: 'addChild', spec: { id: 'd' } });
-    expect(words(driver.tell(driver.startFailed('d')))).toEqual(['report startFailed d']);
+    driver.reports({ type: 'addChild', spec: { id: 'd' } });
+    expect(words(driver.reports(driver.startFailed('d')))).toEqual(['report startFailed d']);
     expect(driver.ids()).toEqual(['a', 'b', 'c']);
     expect(driver.state.restarts).toEqual([]);
     expect(words(driver.run({ type: 'addChild', spec: { id: 'd' } }))).toEqual(['start d']);
@@ -383,26 +383,27 @@ describe('children that come and go', () => {
     expect(words(driver.run({ type: 'removeChild', id: 'c' }))).toEqual(['report removed c']);
     expect(words(driver.run(timer))).toEqual([]);
     expect(driver.ids()).toEqual(['a']);
-    driver.tell({ type: 'removeChild', id: 'a' });
-    expect(words(driver.tell({ type: 'removeChild', id: 'a' }))).toEqual([]);
-    expect(words(driver.tell(driver.exit('a')))).toEqual(['report exited a', 'report removed a']);
+    driver.reports({ type: 'removeChild', id: 'a' });
+    expect(words(driver.reports({ type: 'removeChild', id: 'a' }))).toEqual([]);
+    expect(words(driver.reports(driver.exit('a')))).toEqual(['report exited a', 'report removed a']);
   });
 
   test('S30: requests wait while a group is restarted, and too many of them are refused', () => {
     const driver = new SupervisionDriver(abc, { strategy: 'oneForAll' }).begin();
-    driver.tell(driver.exit('a'));
-    expect(words(driver.tell({ type: 'addChild', spec: { id: 'd' } }))).toEqual([]);
-    expect(words(driver.tell({ type: 'removeChild', id: 'a' }))).toEqual([]);
-    for (let count = 2; count < SUPERVISOR_REQUESTS_MAX; count += 1) driver.tell({ type: 'removeChild', id: 'nobody' });
-    expect(words(driver.tell({ type: 'addChild', spec: { id: 'e' } }))).toEqual(['refuse limit e']);
+    driver.reports(driver.exit('a'));
+    expect(words(driver.reports({ type: 'addChild', spec: { id: 'd' } }))).toEqual([]);
+    expect(words(driver.reports({ type: 'removeChild', id: 'a' }))).toEqual([]);
+    for (let count = 2; count < SUPERVISOR_REQUESTS_MAX; count += 1)
+      driver.reports({ type: 'removeChild', id: 'nobody' });
+    expect(words(driver.reports({ type: 'addChild', spec: { id: 'e' } }))).toEqual(['refuse limit e']);
     const done = words(driver.run(driver.exit('c', 'shutdown')));
     expect(done.slice(0, 6)).toEqual(['stop b', 'restart a', 'restart b', 'restart c', 'start d', 'stop a']);
     expect(driver.ids()).toEqual(['b', 'c', 'd']);
 
     const stopped = new SupervisionDriver(abc, { strategy: 'oneForAll' }).begin();
-    stopped.tell(stopped.exit('a'));
-    stopped.tell({ type: 'addChild', spec: { id: 'd' } });
-    expect(words(stopped.tell({ type: 'shutdown' }))).toEqual(['refuse stopping d']);
+    stopped.reports(stopped.exit('a'));
+    stopped.reports({ type: 'addChild', spec: { id: 'd' } });
+    expect(words(stopped.reports({ type: 'shutdown' }))).toEqual(['refuse stopping d']);
   });
 
   test('S31: an answer of a run that is over is dropped and counted', () => {
@@ -411,17 +412,17 @@ describe('children that come and go', () => {
     driver.run(late);
     expect(driver.state.stale).toBe(0);
     for (const input of [late, driver.startFailed('a'), driver.timer('a'), driver.timer('b', 'kill')]) {
-      expect(words(driver.tell(input))).toEqual([]);
+      expect(words(driver.reports(input))).toEqual([]);
     }
-    expect(words(driver.tell({ type: 'childStarted', id: 'nobody', run: 1 }))).toEqual([]);
+    expect(words(driver.reports({ type: 'childStarted', id: 'nobody', run: 1 }))).toEqual([]);
     expect(driver.state.stale).toBe(5);
     expect(driver.child('a').status.name).toBe('running');
 
     const walking = new SupervisionDriver(abc, { ...patient, strategy: 'restForOne' }).begin();
-    walking.tell(walking.exit('b'));
+    walking.reports(walking.exit('b'));
     const end = walking.exit('a');
-    walking.tell(end);
-    walking.tell(end);
+    walking.reports(end);
+    walking.reports(end);
     expect(walking.state.stale).toBe(1);
   });
 });

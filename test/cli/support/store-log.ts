@@ -3,7 +3,7 @@ import { openJournal } from '../../../src/journal/open-journal.ts';
 import { acquireStoreLock } from '../../../src/journal/store/lock.ts';
 import { readManifest, shardDirectory } from '../../../src/journal/store/manifest.ts';
 import { readActor } from '../../../src/runtime/reading/session-reader.ts';
-import { decodeTurn, type SessionRecord } from '../../../src/session/state/records.ts';
+import { decodeTransition, type SessionRecord } from '../../../src/session/state/records.ts';
 import type { SessionState } from '../../../src/session/state/state.ts';
 
 /** One session's records in order, and the state they fold to. */
@@ -22,7 +22,7 @@ export async function readLogs(directory: string): Promise<readonly SessionLog[]
     for (let shard = 0; shard < shards; shard += 1) {
       const journal = await openJournal({ directory: shardDirectory(directory, shard), durability: 'flush' });
       for (const [id, key] of journal.names({})) {
-        const records = [...journal.read(key, 0)].flatMap(({ data }) => decodeTurn(data).records);
+        const records = [...journal.read(key, 0)].flatMap(({ data }) => decodeTransition(data).records);
         logs.push({ id, records, state: readActor(journal, id, key).state });
       }
       await journal.close();

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { ThreadGate } from '../../../src/journal/journal.ts';
 import { CommitPace } from '../../../src/journal/lmdb/commit-pace.ts';
 import { openLmdbJournal } from '../../../src/journal/lmdb/journal.ts';
-import { EndGate } from '../../../src/threads/end-gate.ts';
+import { ExitLatch } from '../../../src/threads/exit-latch.ts';
 import { startHeldCommits } from '../support/held-commit.ts';
 import { temporaryDirectory } from '../support/stores.ts';
 
@@ -95,7 +95,7 @@ describe('L6: where commits run', () => {
     expect(await thread.endpoint.call('isTold', 0)).toBe(false);
     await thread.exit();
     // The tests' own process runs them on its main thread.
-    expect(new EndGate().isTold).toBe(true);
+    expect(new ExitLatch().isTold).toBe(true);
   });
 
   test('behind a closed gate a commit still becomes durable, and a store is not opened any more', async () => {
@@ -117,8 +117,8 @@ describe('L6: where commits run', () => {
 
 describe('EndGate', () => {
   test('N1: whoever is inside keeps the closing waiting, for its bounded time; nobody comes in again', () => {
-    const gate = new EndGate();
-    const other = new EndGate(gate.memory);
+    const gate = new ExitLatch();
+    const other = new ExitLatch(gate.memory);
     expect(other.enter()).toBe(true);
     expect(gate.enter()).toBe(false);
     gate.close(1);
@@ -128,7 +128,7 @@ describe('EndGate', () => {
   });
 
   test('N1: an empty gate is closed at once; until then whoever left comes in again', () => {
-    const gate = new EndGate();
+    const gate = new ExitLatch();
     expect(gate.enter()).toBe(true);
     gate.leave();
     expect(gate.enter()).toBe(true);

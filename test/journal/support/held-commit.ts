@@ -1,15 +1,15 @@
 /** The starting side of `held-commit.worker.ts`. */
 import { once } from 'node:events';
 import { MessageChannel } from 'node:worker_threads';
-import { EndGate } from '../../../src/threads/end-gate.ts';
+import { ExitLatch } from '../../../src/threads/exit-latch.ts';
 import { startThread, type Thread } from '../../../src/threads/thread.ts';
 import { workerUrl } from '../../../src/threads/worker-url.ts';
 
 /** A thread over the store in `directory`, open; `beginCommit` resolves when the thread is inside a commit. */
 export async function startHeldCommits(
   directory: string,
-): Promise<{ readonly thread: Thread; readonly gate: EndGate; beginCommit(text: string): Promise<void> }> {
-  const gate = new EndGate();
+): Promise<{ readonly thread: Thread; readonly gate: ExitLatch; beginCommit(text: string): Promise<void> }> {
+  const gate = new ExitLatch();
   const { port1, port2 } = new MessageChannel();
   port1.unref();
   const thread = startThread(workerUrl('./held-commit.worker', import.meta.url), {

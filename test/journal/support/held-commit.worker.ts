@@ -7,7 +7,7 @@ import type { MessagePort } from 'node:worker_threads';
 import type { ThreadGate } from '../../../src/journal/journal.ts';
 import { CommitPace } from '../../../src/journal/lmdb/commit-pace.ts';
 import { openLmdbJournal } from '../../../src/journal/lmdb/journal.ts';
-import { EndGate } from '../../../src/threads/end-gate.ts';
+import { ExitLatch } from '../../../src/threads/exit-latch.ts';
 import { serveThread } from '../../../src/threads/thread.ts';
 
 /** Ms a commit is held: whoever ends the thread meets it inside. */
@@ -15,7 +15,7 @@ const HOLD_MS = 300;
 
 const { endpoint, data } = serveThread({});
 const { directory, memory, port } = data as { directory: string; memory: SharedArrayBuffer; port: MessagePort };
-const own = new EndGate(memory);
+const own = new ExitLatch(memory);
 let isInside = false;
 let isArmed = false;
 const gate: ThreadGate = {
@@ -50,4 +50,4 @@ endpoint.handle('commit', async (text) => {
   await journal.flushed();
 });
 /** Whether a gate that is made here, below the main thread, counts on being told. */
-endpoint.handle('isTold', () => new EndGate().isTold);
+endpoint.handle('isTold', () => new ExitLatch().isTold);

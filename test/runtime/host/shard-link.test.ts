@@ -13,7 +13,7 @@ const PLAN: ShardPlan = {
   index: 0,
   count: 1,
   directory: 'none',
-  shelf: 'none',
+  resultStore: 'none',
   durability: 'flush',
   agents: [],
   provider: { kind: 'host', name: 'none' },

@@ -10,7 +10,7 @@ import { openMemoryJournal } from '../../../src/journal/memory-journal.ts';
 import type { SessionKey, StoredEntry } from '../../../src/journal/position.ts';
 import { EventReplays } from '../../../src/runtime/reading/event-replay.ts';
 import { encodeHead, summaryOf } from '../../../src/runtime/reading/head.ts';
-import { encodeTurn } from '../../../src/session/state/records.ts';
+import { encodeTransition } from '../../../src/session/state/records.ts';
 import { snapshotState } from '../../../src/session/state/state.ts';
 import { call, type Machine, startedSession } from '../../support/session-kit.ts';
 
@@ -53,7 +53,7 @@ class Stage {
   write({ turns }: Machine, from = 0, to: number = turns.length): number {
     return turns
       .slice(from, to)
-      .reduce((_, turn) => this.journal.append([{ key: this.key, data: encodeTurn(turn) }]), 0);
+      .reduce((_, turn) => this.journal.append([{ key: this.key, data: encodeTransition(turn) }]), 0);
   }
 
   /** Seqs and kinds of a page. */

@@ -9,8 +9,8 @@ import type { RowPiece } from '../../../src/journal/stored-log.ts';
 import { searchAnswers } from '../../../src/runtime/door/search-requests.ts';
 import type { AskShard, SearchMethod } from '../../../src/runtime/search/reader.ts';
 import { type SearchAnswer, SearchService } from '../../../src/runtime/search/service.ts';
-import { MemoryShelf, type SegmentShelf } from '../../../src/search/segment-shelf.ts';
-import { encodeTurn, type SessionRecord } from '../../../src/session/state/records.ts';
+import { MemorySegmentStore, type SegmentStore } from '../../../src/search/segment-store.ts';
+import { encodeTransition, type SessionRecord } from '../../../src/session/state/records.ts';
 
 const NOW = Date.UTC(2026, 0, 1);
 
@@ -37,7 +37,7 @@ class Shard {
   }
 
   write(session: string, records: readonly SessionRecord[]): void {
-    this.journal.append([{ key: this.journal.intern(session), data: encodeTurn({ at: NOW, records }) }]);
+    this.journal.append([{ key: this.journal.intern(session), data: encodeTransition({ at: NOW, records }) }]);
   }
 
   delete(session: string): void {
@@ -57,8 +57,8 @@ class Shard {
 
 const never = (): Promise<void> => new Promise(() => undefined);
 
-function serve(shard: Shard, shelf: SegmentShelf = new MemoryShelf(), wait = never): SearchService {
-  return new SearchService({ shelf, shards: 1, ask: shard.ask, wait });
+function serve(shard: Shard, segments: SegmentStore = new MemorySegmentStore(), wait = never): SearchService {
+  return new SearchService({ segments, shards: 1, ask: shard.ask, wait });
 }
 
 function search(service: SearchService, text: string): Promise<SearchAnswer> {
@@ -137,15 +137,15 @@ describe('following', () => {
 describe('saving', () => {
   test('V2: opened again it reads what is new, and forgets what was deleted meanwhile', async () => {
     const shard = new Shard();
-    const shelf = new MemoryShelf();
-    const first = serve(shard, shelf);
+    const segments = new MemorySegmentStore();
+    const first = serve(shard, segments);
     for (let count = 0; count < 50; count += 1) shard.say(`s${count}`, 'zebra');
     expect((await search(first, 'zebra')).messages).toBe(50);
     first.close();
     shard.delete('s7');
     shard.say('s8', 'another zebra');
     shard.handed = 0;
-    const again = serve(shard, shelf);
+    const again = serve(shard, segments);
     expect((await search(again, 'zebra')).messages).toBe(50);
     expect(await hits(again, 'another')).toEqual(['s8#2']);
     // The last page's end, to know the log again, and what came since.
@@ -154,67 +154,67 @@ describe('saving', () => {
 
   test('V2: after a crash between two saves what came since is read again', async () => {
     const shard = new Shard();
-    const shelf = new MemoryShelf();
-    const first = serve(shard, shelf);
+    const segments = new MemorySegmentStore();
+    const first = serve(shard, segments);
     shard.say('a', 'zebra');
     shard.write('a', [{ type: 'accepted', id: 9, entry: { type: 'user_message', content: 'waiting zebra' } }]);
     await search(first, 'zebra');
     first.close();
-    const second = serve(shard, shelf);
+    const second = serve(shard, segments);
     // Promoted later: what waits is part of what is saved.
     shard.write('a', [{ type: 'claimed', halfStep: 2, entries: [9], turn: 2 }, { type: 'released' }]);
     expect(await hits(second, 'zebra')).toEqual(['a#1', 'a#2']);
     // No close: the state saved is that of the first.
-    expect(await hits(serve(shard, shelf), 'zebra')).toEqual(['a#1', 'a#2']);
+    expect(await hits(serve(shard, segments), 'zebra')).toEqual(['a#1', 'a#2']);
   });
 
   test('V3: of another log nothing is kept', async () => {
-    const shelf = new MemoryShelf();
+    const segments = new MemorySegmentStore();
     const one = new Shard();
     one.say('a', 'zebra');
-    const first = serve(one, shelf);
+    const first = serve(one, segments);
     await search(first, 'zebra');
     first.close();
     const other = new Shard();
     other.say('a', 'giraffe');
-    const second = serve(other, shelf);
+    const second = serve(other, segments);
     expect(await hits(second, 'zebra OR giraffe')).toEqual(['a#1']);
     expect(await hits(second, 'zebra')).toEqual([]);
   });
 
   test('V3: what cannot be read of it is made anew', async () => {
     for (const spoil of [
-      (shelf: MemoryShelf) => shelf.saveState('{"v":1}'),
-      (shelf: MemoryShelf) => shelf.saveState('not JSON'),
-      (shelf: MemoryShelf) => shelf.keepOnly(new Set()),
-      (shelf: MemoryShelf) => {
-        const { index } = JSON.parse(shelf.loadState() ?? '') as { index: { segments: string[] } };
-        const bytes = shelf.open(index.segments[0] ?? '');
+      (segments: MemorySegmentStore) => segments.saveState('{"v":1}'),
+      (segments: MemorySegmentStore) => segments.saveState('not JSON'),
+      (segments: MemorySegmentStore) => segments.keepOnly(new Set()),
+      (segments: MemorySegmentStore) => {
+        const { index } = JSON.parse(segments.loadState() ?? '') as { index: { segments: string[] } };
+        const bytes = segments.open(index.segments[0] ?? '');
         bytes.read(0, bytes.length).fill(0, Math.floor(bytes.length / 3), Math.floor(bytes.length / 2));
       },
     ]) {
       const shard = new Shard();
-      const shelf = new MemoryShelf();
-      const first = serve(shard, shelf);
+      const segments = new MemorySegmentStore();
+      const first = serve(shard, segments);
       for (let count = 0; count < 5; count += 1) shard.say('a', `zebra ${count}`);
       await search(first, 'zebra');
       first.close();
-      spoil(shelf);
-      expect(await hits(serve(shard, shelf), 'zebra')).toHaveLength(5);
+      spoil(segments);
+      expect(await hits(serve(shard, segments), 'zebra')).toHaveLength(5);
     }
   });
 });
 
 test('W1: a device that refuses fails the search, and once it takes writes again nothing is missing or told twice', async () => {
   const shard = new Shard();
-  const shelf = new MemoryShelf();
+  const segments = new MemorySegmentStore();
   let isFull = false;
-  const put = shelf.put.bind(shelf);
-  shelf.put = (chunks) => {
+  const put = segments.put.bind(segments);
+  segments.put = (chunks) => {
     if (isFull) throw new Error('no space left on device');
     return put(chunks);
   };
-  const service = serve(shard, shelf);
+  const service = serve(shard, segments);
   isFull = true;
   for (let count = 1; count <= 600; count += 1) shard.say('a', `zebra n${count}`);
   await expect(search(service, 'zebra')).rejects.toThrow('no space left');
@@ -227,9 +227,9 @@ test('W1: a device that refuses fails the search, and once it takes writes again
 
 test('V1: a search that does not wait says so, and tells nothing that is gone by then', async () => {
   const shard = new Shard();
-  const shelf = new MemoryShelf();
+  const segments = new MemorySegmentStore();
   let isLate = false;
-  const service = serve(shard, shelf, () => (isLate ? Promise.resolve() : never()));
+  const service = serve(shard, segments, () => (isLate ? Promise.resolve() : never()));
   shard.say('a', 'zebra one');
   shard.say('b', 'zebra two');
   await search(service, 'zebra');

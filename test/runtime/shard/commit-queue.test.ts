@@ -30,8 +30,8 @@ function stage() {
     refuse: (error) => void told.push(`${name} refused: ${error.message}`),
   });
   const add = (name: string, act?: () => void): void => commits.add(itemOf(name, act));
-  const addPatient = (name: string): void => commits.add(itemOf(name), true);
-  return { commits, flushes, told, clock, add, addPatient };
+  const addDeferrable = (name: string): void => commits.add(itemOf(name), true);
+  return { commits, flushes, told, clock, add, addDeferrable };
 }
 
 test('Q1, Q2: items are released in order, those that come during a flush by the next one', async () => {
@@ -87,13 +87,13 @@ test('what an item adds waits for a flush of its own', async () => {
 });
 
 test('Q5: what nobody waits for rides the next flush, in its place', async () => {
-  const { commits, flushes, told, clock, add, addPatient } = stage();
-  addPatient('a');
-  addPatient('b');
+  const { commits, flushes, told, clock, add, addDeferrable } = stage();
+  addDeferrable('a');
+  addDeferrable('b');
   add('c');
   expect(clock.pending).toBe(0);
   const first = await flushes.take();
-  addPatient('d');
+  addDeferrable('d');
   first.resolve();
   await eventually(() => told.length === 3);
   expect(told).toEqual(['a', 'b', 'c']);
@@ -106,14 +106,14 @@ test('Q5: what nobody waits for rides the next flush, in its place', async () =>
 });
 
 test('Q5: patience ends by itself, or when it is asked to', async () => {
-  const { commits, flushes, told, clock, addPatient } = stage();
-  addPatient('a');
+  const { commits, flushes, told, clock, addDeferrable } = stage();
+  addDeferrable('a');
   await clock.advance(PATIENCE_MS - 1);
   expect(told).toEqual([]);
   await clock.advance(1);
   (await flushes.take()).resolve();
   await eventually(() => commits.isEmpty);
-  addPatient('b');
+  addDeferrable('b');
   commits.hurry();
   (await flushes.take()).resolve();
   await eventually(() => commits.isEmpty);

@@ -24,7 +24,7 @@ function enriched(machine: Machine, error?: ErrorShape, of = run(machine)): void
 }
 
 function started(machine: Machine): readonly string[] {
-  return machine.allOf('startMuse').map(({ muse, run: number }) => `${muse} ${number}`);
+  return machine.allOf('startEnricher').map(({ enricher, run: number }) => `${enricher} ${number}`);
 }
 
 describe('a preparation', () => {
@@ -169,8 +169,8 @@ it('S7, E1, A10: under any schedule one run is due at most, a log folds to the s
         if (each.do === 'recover') out.clear();
         if (each.do === 'enriched') out.delete(ended);
         for (const effect of machine.last) {
-          if (effect.type === 'startMuse') out.add(effect.run);
-          else if (effect.type === 'cancelMuse') out.delete(effect.run);
+          if (effect.type === 'startEnricher') out.add(effect.run);
+          else if (effect.type === 'cancelEnricher') out.delete(effect.run);
         }
         const { state } = machine;
         const { enrichment } = state;

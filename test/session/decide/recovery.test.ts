@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { applyAll } from '../../../src/session/apply/apply.ts';
 import { OUTCOME_UNKNOWN } from '../../../src/session/rules/tool-texts.ts';
-import { decodeTurn, encodeTurn, RECORD_FORMAT } from '../../../src/session/state/records.ts';
+import { decodeTransition, encodeTransition, RECORD_FORMAT } from '../../../src/session/state/records.ts';
 import { emptyState } from '../../../src/session/state/state.ts';
 import { executingSession, Machine, startedSession, transientError, UNAUTHORIZED } from '../../support/session-kit.ts';
 
 /** The same session after its process died: folded from the text of its log, then told to recover. */
 function reopened(machine: Machine): Machine {
-  const turns = machine.turns.map((turn) => decodeTurn(encodeTurn(turn)));
+  const turns = machine.turns.map((turn) => decodeTransition(encodeTransition(turn)));
   const again = Machine.replayed(machine.world, machine.state.id, turns);
   again.input({ type: 'recover' });
   return again;
@@ -139,7 +139,7 @@ describe('the text of a turn', () => {
     `{"v":${RECORD_FORMAT + 1},"at":1,"r":[]}`,
     'no json',
   ])('refuses %s', (text) => {
-    expect(() => decodeTurn(text)).toThrow();
+    expect(() => decodeTransition(text)).toThrow();
   });
 
   it('a record that no writer of ours can have made is a broken log and throws', () => {

@@ -145,7 +145,7 @@ describe('a supervised child', () => {
   it('told to fail, it ends, its parent is told, and it goes on with what waits', () => {
     const { tree, child } = supervisedChild();
     child.fail(FATAL);
-    tree.input(child, { type: 'fail', error: FATAL, tell: true });
+    tree.input(child, { type: 'fail', error: FATAL, reports: true });
     expect(child.state.exit).toMatchObject({ reason: 'failed' });
     expect(tree.root.log.at(-1)).toContain('bad request');
     expect(child.log.at(-1)).toBe('user_message also look left');

@@ -68,7 +68,7 @@ describe('a call that needs a person', () => {
   it('where a predicate says so, it is asked with the calls that could run, before anything starts', () => {
     const machine = asking({ a: 'read_file', b: 'bash' }, ASKED);
     expect(machine.last).toEqual([
-      { type: 'consult', at: 'answer', halfStep: 1, tellsListeners: false, asksApproval: true },
+      { type: 'consult', at: 'answer', halfStep: 1, notifiesListeners: false, asksApproval: true },
     ]);
     machine.input({ type: 'consulted', at: 'answer', halfStep: 1, word: { approve: ['a'] } });
     expect(machine.lastOf('runTool').map(({ callId }) => callId)).toEqual(['b']);
@@ -175,7 +175,7 @@ describe('a call that needs a person', () => {
     machine.answer([call('a', 'bash')]);
     expect(machine.effect('consult')).toBeUndefined();
     machine.input({ type: 'resume' });
-    expect(machine.effect('consult')).toMatchObject({ at: 'resume', tellsListeners: false, asksApproval: true });
+    expect(machine.effect('consult')).toMatchObject({ at: 'resume', notifiesListeners: false, asksApproval: true });
     expect(reopened(machine).effect('consult')).toMatchObject({ at: 'resume' });
     machine.input({ type: 'consulted', at: 'resume', halfStep: 1, word: { approve: [] } });
     expect(machine.effect('runTool')?.callId).toBe('a');

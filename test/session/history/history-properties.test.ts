@@ -13,7 +13,7 @@ import { RequestWindow } from '../../../src/context/request-window.ts';
 import { historyMessages } from '../../../src/session/history/history-form.ts';
 import { toApi } from '../../../src/session/history/to-api.ts';
 import type { EditRequest } from '../../../src/session/state/edit-request.ts';
-import { decodeTurn, encodeTurn } from '../../../src/session/state/records.ts';
+import { decodeTransition, encodeTransition } from '../../../src/session/state/records.ts';
 import { restoreState, type SessionState, snapshotState } from '../../../src/session/state/state.ts';
 import { call, Machine, makeWorld, text } from '../../support/session-kit.ts';
 
@@ -89,7 +89,7 @@ class Story {
   }
 
   reopen(isCrash: boolean): void {
-    const turns = this.machine.turns.map((turn) => decodeTurn(encodeTurn(turn)));
+    const turns = this.machine.turns.map((turn) => decodeTransition(encodeTransition(turn)));
     const before = snapshotState(this.machine.state);
     this.machine = Machine.replayed(this.world, 's', turns);
     expect(snapshotState(this.machine.state), 'A10').toBe(before);

@@ -198,7 +198,7 @@ class RunLife {
     } else if (effect.type === 'consult') {
       const { at, halfStep } = effect;
       const approve = effect.asksApproval ? [...machine.state.openCalls.keys()].slice(0, word) : [];
-      const interrupt = effect.tellsListeners && word === 3 ? { interrupt: { reason: 'stop' } } : {};
+      const interrupt = effect.notifiesListeners && word === 3 ? { interrupt: { reason: 'stop' } } : {};
       if (word === 5) machine.input({ type: 'consulted', at, halfStep, error: FATAL });
       else machine.input({ type: 'consulted', at, halfStep, word: { approve, ...interrupt } });
     } else if (effect.type === 'guardBefore') {

@@ -53,7 +53,7 @@ describe('a message boundary that is waited for', () => {
     const machine = gatedSession();
     machine.answer([text('I look.'), call('a', 'bash'), call('b', 'read_file')]);
     expect(machine.last).toEqual([
-      { type: 'consult', at: 'answer', halfStep: 1, tellsListeners: true, asksApproval: false },
+      { type: 'consult', at: 'answer', halfStep: 1, notifiesListeners: true, asksApproval: false },
     ]);
     expect(machine.state.state).toBe('executing');
     expect(machine.events('tool.started')).toEqual([]);
@@ -421,7 +421,7 @@ describe('the step limit', () => {
   it('the limit is looked at after the listeners were told', () => {
     const machine = startedSession({ ...limited(1), isGated: true, sent: 'go' });
     machine.answer([call('a', 'bash')]);
-    expect(machine.effect('consult')).toMatchObject({ tellsListeners: true, asksApproval: false });
+    expect(machine.effect('consult')).toMatchObject({ notifiesListeners: true, asksApproval: false });
     say(machine);
     expect(machine.state.suspended).toEqual({ reason: 'max_steps' });
   });

@@ -118,7 +118,7 @@ describe('mailbox: routing', () => {
   it('F015: a user message to an idle session is routed through preparation', () => {
     const machine = startedSession(PREPARED);
     machine.send('hello');
-    expect(machine.effect('startMuse')).toMatchObject({ muse: 'melete' });
+    expect(machine.effect('startEnricher')).toMatchObject({ enricher: 'melete' });
     expect(machine.effect('callModel')).toBeUndefined();
     expect(machine.state).toMatchObject({ state: 'idle', enrichment: { entry: 1 } });
   });
@@ -126,7 +126,7 @@ describe('mailbox: routing', () => {
   it('F016: a reply of a sub-agent to an idle session is routed to the half-step', () => {
     const machine = startedSession(PREPARED);
     machine.send('found', REPLY);
-    expect(machine.effect('startMuse')).toBeUndefined();
+    expect(machine.effect('startEnricher')).toBeUndefined();
     expect(machine.effect('callModel')).toMatchObject({ halfStep: 1 });
     expect(machine.log).toEqual(['tool_call [sub-agent sleuth]: found', 'tool_response found']);
   });

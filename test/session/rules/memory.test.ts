@@ -63,7 +63,7 @@ describe('when a summary is due', () => {
     const machine = remembering();
     machine.send(words(10));
     expect(machine.state.memory).toBeUndefined();
-    expect(machine.allOf('startMuse')).toEqual([]);
+    expect(machine.allOf('startEnricher')).toEqual([]);
   });
 
   it('F093: above the window budget there is one, at it there is none, and a child has none ever', () => {
@@ -74,7 +74,7 @@ describe('when a summary is due', () => {
     expect(machine.state.tokens).toBe(BUDGET);
     expect(machine.state.memory).toBeUndefined();
     machine.send(words(1));
-    expect(machine.allOf('startMuse')).toEqual([{ type: 'startMuse', muse: 'mneme', run: 1 }]);
+    expect(machine.allOf('startEnricher')).toEqual([{ type: 'startEnricher', enricher: 'mneme', run: 1 }]);
     const child = remembering({ agent: {} });
     talk(child, 20);
     expect(child.state.memory).toBeUndefined();
@@ -83,7 +83,7 @@ describe('when a summary is due', () => {
   it('Δ23: the part kept for pins counts as taken', () => {
     const machine = remembering({ settings: { mneme: { pinnedBudgetFraction: 0.5 } } });
     talk(machine, 3);
-    expect(machine.allOf('startMuse')).toHaveLength(1);
+    expect(machine.allOf('startEnricher')).toHaveLength(1);
   });
 
   it('a delivery counts as the pair it becomes', () => {
@@ -101,7 +101,7 @@ describe('when a summary is due', () => {
     talk(other, 4);
     other.input({ type: 'goal', change: { action: 'create', description: 'x' } });
     other.send(words(BUDGET - other.state.tokens - incoming + 1));
-    expect(other.allOf('startMuse')).toHaveLength(1);
+    expect(other.allOf('startEnricher')).toHaveLength(1);
   });
 
   it('F096: of many messages beyond the threshold one run comes', () => {
@@ -112,7 +112,7 @@ describe('when a summary is due', () => {
     for (const id of ['a', 'b', 'c']) machine.finish(id, words(60));
     expect(machine.state.state).toBe('executing');
     for (let each = 0; each < 10; each += 1) machine.send(words(10));
-    expect(machine.allOf('startMuse')).toHaveLength(1);
+    expect(machine.allOf('startEnricher')).toHaveLength(1);
     expect(machine.records.filter((record) => record.type === 'summaryBegun')).toHaveLength(1);
   });
 
@@ -121,9 +121,9 @@ describe('when a summary is due', () => {
     talk(machine, 4);
     machine.input({ type: 'pause' });
     machine.send(words(200));
-    expect(machine.allOf('startMuse')).toEqual([]);
+    expect(machine.allOf('startEnricher')).toEqual([]);
     machine.input({ type: 'resume' });
-    expect(machine.allOf('startMuse')).toHaveLength(1);
+    expect(machine.allOf('startEnricher')).toHaveLength(1);
   });
 });
 
@@ -289,7 +289,7 @@ describe('a run', () => {
     machine.send(words(200));
     failRun(machine);
     failRun(machine);
-    expect(machine.allOf('startMuse').map((each) => each.run)).toEqual([1, 2, 3]);
+    expect(machine.allOf('startEnricher').map((each) => each.run)).toEqual([1, 2, 3]);
     expect(machine.state.messages[0]?.seq).toBe(1);
     expect(machine.state.state).toBe('idle');
     failRun(machine);
@@ -301,7 +301,7 @@ describe('a run', () => {
     expect(texts(machine)).toEqual([]);
     // The next one is tried again.
     machine.answer(words(300));
-    expect(machine.allOf('startMuse')).toHaveLength(4);
+    expect(machine.allOf('startEnricher')).toHaveLength(4);
   });
 
   it.each([UNAUTHORIZED, { name: 'TimeoutError', code: 'timeout', message: 'late' }] as const)(
@@ -311,7 +311,7 @@ describe('a run', () => {
       talk(machine, 4);
       machine.send(words(200));
       failRun(machine, error);
-      expect(machine.allOf('startMuse')).toHaveLength(1);
+      expect(machine.allOf('startEnricher')).toHaveLength(1);
       expect(machine.state.state).toBe('awaiting');
     },
   );
@@ -348,7 +348,7 @@ describe('a run', () => {
     expect(again.state).toEqual(machine.state);
     expect(restoreState(snapshotState(again.state))).toEqual(again.state);
     again.input({ type: 'recover' });
-    expect(again.lastOf('startMuse')).toEqual([{ type: 'startMuse', muse: 'mneme', run: 2 }]);
+    expect(again.lastOf('startEnricher')).toEqual([{ type: 'startEnricher', enricher: 'mneme', run: 2 }]);
     again.input({ type: 'summarised', run: 1, text: 'from before' });
     expect(again.last).toEqual([{ type: 'stale', what: 'summary' }]);
     summarise(again, 'from after');

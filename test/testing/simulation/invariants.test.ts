@@ -2,12 +2,12 @@
 import { expect, test } from 'vitest';
 import { Invariants } from '../../../src/testing/simulation/invariants.ts';
 import { type CallStory, Ledger } from '../../../src/testing/simulation/ledger.ts';
-import { tellStory } from '../../../src/testing/simulation/session-story.ts';
+import { writeStory } from '../../../src/testing/simulation/session-story.ts';
 import type { Reading } from '../../../src/testing/simulation/store-reading.ts';
 import { call, type Machine, startedSession } from '../../support/session-kit.ts';
 
 function readingOf(machine: Machine): Reading {
-  const story = tellStory('s', machine.turns);
+  const story = writeStory('s', machine.turns);
   return { stories: new Map([['s', story]]), changed: new Set(['s']), differing: [], names: ['s'] };
 }
 
@@ -50,7 +50,7 @@ test('I5: a call of a suspended run that is discarded has its result by the edit
     ],
   } as const;
   machine.replay(discarded);
-  const story = tellStory('s', machine.turns);
+  const story = writeStory('s', machine.turns);
   expect(story.calls.get('s#2')?.results).toEqual([{ content: 'Interrupted.', success: false }]);
   expect(story.state.openCalls.size).toBe(0);
   expect(accused([{ reading: readingOf(machine), calls: [] }])).toEqual([]);

@@ -2,14 +2,14 @@
 import { expect, test } from 'vitest';
 import { SessionActor } from '../../../actors/session-actor.ts';
 import { ENDED_SESSIONS_MAX, HOT_TOKENS_MAX, SESSION_IDLE_MS } from '../../../src/base/bounds.ts';
-import { QuietSessions } from '../../../src/runtime/shard/quiet-sessions.ts';
+import { IdleSessions } from '../../../src/runtime/shard/idle-sessions.ts';
 import { emptyState } from '../../../src/session/state/state.ts';
 import { manualClock } from '../../../src/testing/manual-clock.ts';
 
 function stage(sessionsMax: number) {
   const clock = manualClock();
   const left: string[] = [];
-  const quiet = new QuietSessions(clock, sessionsMax, (actor) => void left.push(actor.id));
+  const quiet = new IdleSessions(clock, sessionsMax, (actor) => void left.push(actor.id));
   const actorOf = (id: string, state: Partial<ReturnType<typeof emptyState>> = {}): SessionActor =>
     new SessionActor(id, 1, { ...emptyState(id), ...state }, { turns: 0, position: 0 });
   return { clock, left, quiet, actorOf };

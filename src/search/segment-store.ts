@@ -28,15 +28,15 @@ import { PRIVATE_DIRECTORY_MODE, PRIVATE_FILE_MODE } from '../base/private-files
 import { DamagedSegmentError, type SegmentBytes } from './segment-file.ts';
 
 /** A stored segment: its name and its bytes. */
-export interface ShelvedBytes {
+export interface SegmentEntry {
   readonly name: string;
   readonly bytes: SegmentBytes;
 }
 
 /** See the head of the file. Methods throw the device's errors. */
-export interface SegmentShelf {
+export interface SegmentStore {
   /** Stores the bytes of a segment; durable when it returns. */
-  put(chunks: readonly Buffer[]): ShelvedBytes;
+  put(chunks: readonly Buffer[]): SegmentEntry;
   /** Throws when no segment has this name. */
   open(name: string): SegmentBytes;
   /** Removes a segment that no saved state names. */
@@ -52,12 +52,12 @@ export interface SegmentShelf {
 }
 
 /** Storage in memory, which ends with its index. */
-export class MemoryShelf implements SegmentShelf {
+export class MemorySegmentStore implements SegmentStore {
   readonly #segments = new Map<string, Buffer>();
   #state: string | undefined;
   #last = 0;
 
-  put(chunks: readonly Buffer[]): ShelvedBytes {
+  put(chunks: readonly Buffer[]): SegmentEntry {
     this.#last += 1;
     const name = String(this.#last);
     this.#segments.set(name, Buffer.concat(chunks));
@@ -95,7 +95,7 @@ const SEGMENT = /^segment-(\d+)$/u;
 const CHUNKS_MAX = 512;
 
 /** Storage in a directory. The directory is made when missing, and nothing else may use it. */
-export class DirectoryShelf implements SegmentShelf {
+export class DirectorySegmentStore implements SegmentStore {
   readonly #directory: string;
   /** Open files by name. */
   readonly #files = new Map<string, number>();
@@ -107,7 +107,7 @@ export class DirectoryShelf implements SegmentShelf {
     for (const name of readdirSync(directory)) this.#last = Math.max(this.#last, Number(SEGMENT.exec(name)?.[1] ?? 0));
   }
 
-  put(chunks: readonly Buffer[]): ShelvedBytes {
+  put(chunks: readonly Buffer[]): SegmentEntry {
     this.#last += 1;
     const name = `segment-${this.#last}`;
     this.#write(name, chunks);

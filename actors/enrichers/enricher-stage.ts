@@ -4,10 +4,10 @@ import type { Input } from '../../src/session/state/inputs.ts';
 import type { ReadContent } from '../../src/session/state/messages.ts';
 import type { SessionAgent } from '../agent-catalog.ts';
 import type { SessionActor } from '../session-actor.ts';
-import type { LookUp } from './muse-sources.ts';
+import type { LookUp } from './enricher-sources.ts';
 
 /** The objects a run may use: its session in its current state, and services of the shard. */
-export interface MuseStage {
+export interface EnricherStage {
   readonly actor: SessionActor;
   readonly agent: SessionAgent;
   readonly settings: Settings;

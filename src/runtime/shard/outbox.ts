@@ -15,7 +15,7 @@ export interface Fate {
 }
 
 /** See the head of the file. */
-export class TurnGathering {
+export class Outbox {
   events: SessionEvent[] | undefined;
   /** Sessions to introduce before the events. They do not count as content, since no caller waits for them. */
   introduced: SessionActor[] | undefined;
@@ -41,7 +41,7 @@ export class TurnGathering {
     );
   }
 
-  tell(event: SessionEvent): void {
+  publish(event: SessionEvent): void {
     if (this.events === undefined) this.events = [event];
     else this.events.push(event);
   }

@@ -57,7 +57,7 @@ interface Step {
  * each session that was looked at and perhaps changed, once. `turn` identifies this batch: no other batch of the same
  * actors has the number.
  */
-export function runTreeTurn(
+export function runTreeTransition(
   access: TreeAccess,
   actor: SessionActor,
   inputs: readonly Input[],
@@ -117,7 +117,7 @@ function followUps(access: TreeAccess, actor: SessionActor, effect: Effect): 'ou
       if (effect.record.seed === undefined) plantSeed(fork.state, effect.seed);
       return [{ actor: fork, input: { type: 'forked', record: effect.record } }];
     }
-    case 'tellParent': {
+    case 'sendToParent': {
       const parent = parentOf(access, actor);
       if (parent === undefined) return [];
       const told: Input =
@@ -126,11 +126,11 @@ function followUps(access: TreeAccess, actor: SessionActor, effect: Effect): 'ou
           : effect.input;
       return [{ actor: parent, input: told }];
     }
-    case 'tellChild': {
+    case 'sendToChild': {
       const child = access.find(effect.child);
       return child === undefined ? [] : [{ actor: child, input: { type: 'parentSaid', content: effect.content } }];
     }
-    case 'tellChildName': {
+    case 'nameChild': {
       const child = access.find(effect.child);
       return child === undefined ? [] : [{ actor: child, input: { type: 'nicknamed', name: effect.name } }];
     }

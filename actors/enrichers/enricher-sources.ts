@@ -15,7 +15,7 @@ export interface DefinitionList {
 }
 
 /** Answers by subject; `null` for a missing item. */
-export interface MuseAnswers {
+export interface EnricherAnswers {
   readonly definitions: DefinitionList;
   readonly skill: Definition | null;
   readonly workflow: Definition | null;
@@ -25,7 +25,7 @@ export interface MuseAnswers {
 }
 
 /** A question. */
-export type MuseQuestion =
+export type EnricherQuestion =
   | { readonly about: 'definitions' }
   | { readonly about: 'skill' | 'workflow'; readonly name: string }
   /** `session`: the session that asks. Its reach bounds the search, and messages in its own window are not found. */
@@ -33,19 +33,19 @@ export type MuseQuestion =
   | { readonly about: 'view' | 'message'; readonly id: string; readonly session: string };
 
 /** The answer to a question. */
-export type MuseWord = {
-  readonly [About in keyof MuseAnswers]: { readonly about: About; readonly value: MuseAnswers[About] };
-}[keyof MuseAnswers];
+export type EnricherReply = {
+  readonly [About in keyof EnricherAnswers]: { readonly about: About; readonly value: EnricherAnswers[About] };
+}[keyof EnricherAnswers];
 
 /** Asks the host. Rejects with the host's error (`config` for an invalid message id), or if there is no host to ask. */
-export type LookUp = (question: MuseQuestion) => Promise<MuseWord>;
+export type LookUp = (question: EnricherQuestion) => Promise<EnricherReply>;
 
 /** The value of the answer to this question. Rejects as `lookUp` does. */
-export async function askHost<About extends keyof MuseAnswers>(
+export async function askHost<About extends keyof EnricherAnswers>(
   lookUp: LookUp,
-  question: MuseQuestion & { readonly about: About },
-): Promise<MuseAnswers[About]> {
+  question: EnricherQuestion & { readonly about: About },
+): Promise<EnricherAnswers[About]> {
   const word = await lookUp(question);
   if (word.about !== question.about) throw new Error(`the host answered ${word.about} to ${question.about}`);
-  return word.value as MuseAnswers[About];
+  return word.value as EnricherAnswers[About];
 }

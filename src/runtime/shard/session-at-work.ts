@@ -8,7 +8,7 @@ import type { SessionKey } from '../../journal/position.ts';
  * See the head of the file. The host creates it and passes its memory to the thread. The thread creates its own side
  * over that memory.
  */
-export class SessionInHand {
+export class SessionAtWork {
   readonly memory: SharedArrayBuffer;
   readonly #place: Float64Array;
 

@@ -14,14 +14,14 @@ import { durableEvent } from '../../events/event-body.ts';
 import type { Observer } from '../../session/apply/fold.ts';
 import { historyMessage } from '../../session/history/history-form.ts';
 import type { SessionIntroduction } from '../protocol/protocol.ts';
+import type { Outbox } from './outbox.ts';
 import type { ShardWaiters } from './shard-waiters.ts';
-import type { TurnGathering } from './turn-gathering.ts';
 
 /** The logged messages of one `said` call. */
 type Said = Parameters<NonNullable<Observer['said']>>[0];
 
 /** See the head of the file. */
-export class Audience {
+export class Subscribers {
   readonly #waiters: ShardWaiters;
   readonly #inMemory: (sessionId: string) => SessionActor | undefined;
   readonly #onWatched: (sessionId: string | undefined) => void;
@@ -83,28 +83,28 @@ export class Audience {
    * Gathers what a transition of a session publishes. Undefined without subscribers or waiters, so that nothing is
    * built in vain.
    */
-  observer(actor: SessionActor, gathered: TurnGathering, at: number): Observer | undefined {
+  observer(actor: SessionActor, outbox: Outbox, at: number): Observer | undefined {
     const session = actor.id;
     const isWatched = this.isWatched(session);
     const isListened = this.#listened.size > 0 && this.#listened.has(session);
     const waiters = this.#waiters;
     if (isWatched && actor.introducedIn !== this.#introduction && this.#introduction !== 0) {
       actor.introducedIn = this.#introduction;
-      gathered.introduce(actor);
+      outbox.introduce(actor);
     }
     if (!isWatched && !isListened && !waiters.has(session)) return undefined;
     // One object literal for all subscribers: spreading parts together costs more than the events themselves.
     return {
       settled: (pendingId, receipt) => {
-        if (waiters.has(session)) gathered.settle({ session, pendingId, receipt });
+        if (waiters.has(session)) outbox.settle({ session, pendingId, receipt });
       },
       promoted: (pendingId) => {
         const receipt = actor.state.receipts.get(pendingId) ?? { status: 'accepted' };
-        if (waiters.has(session)) gathered.promote({ session, pendingId, receipt });
+        if (waiters.has(session)) outbox.promote({ session, pendingId, receipt });
       },
-      said: isListened ? (logged: Said) => gathered.say(session, historyMessage(actor.state, logged)) : undefined,
+      said: isListened ? (logged: Said) => outbox.say(session, historyMessage(actor.state, logged)) : undefined,
       event: isWatched
-        ? (body: EventBody, seq: number) => gathered.tell(durableEvent(session, at, seq, body))
+        ? (body: EventBody, seq: number) => outbox.publish(durableEvent(session, at, seq, body))
         : undefined,
     };
   }
@@ -125,15 +125,15 @@ export class Audience {
   }
 
   /** Publishes the state of children to a watched parent, without a record for each of their half-steps. */
-  watchChildren(touched: readonly SessionActor[], gathered: TurnGathering, at: number): void {
+  watchChildren(touched: readonly SessionActor[], outbox: Outbox, at: number): void {
     if (this.#watched.size === 0) return;
     for (const actor of touched) {
       const { state } = actor;
       if (state.parent === undefined || !this.isWatched(state.parent)) continue;
-      if (actor.toldState === state.state) continue;
-      actor.toldState = state.state;
+      if (actor.publishedState === state.state) continue;
+      actor.publishedState = state.state;
       const name = state.name === undefined ? {} : { name: state.name };
-      gathered.tell({
+      outbox.publish({
         session: state.parent,
         at,
         type: 'child.state',
@@ -142,12 +142,12 @@ export class Audience {
         ...name,
       });
     }
-    const told = gathered.events?.length ?? 0;
+    const told = outbox.events?.length ?? 0;
     for (let index = 0; index < told; index += 1) {
-      const event = gathered.events?.[index];
+      const event = outbox.events?.[index];
       if (event?.type !== 'child.spawned') continue;
       const parent = this.#inMemory(event.session);
-      if (parent !== undefined) gathered.tell(this.#childrenUpdated(parent, at));
+      if (parent !== undefined) outbox.publish(this.#childrenUpdated(parent, at));
     }
   }
 

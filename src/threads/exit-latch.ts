@@ -30,7 +30,7 @@ const CLOSED = 3;
  * See the head of the file. The thread that starts the other one makes the gate; the other makes its own side over the
  * same memory.
  */
-export class EndGate {
+export class ExitLatch {
   /** The shared memory, for the other thread. */
   readonly memory: SharedArrayBuffer;
   readonly #places: Int32Array;
@@ -75,10 +75,10 @@ export class EndGate {
   }
 }
 
-const living = new Set<EndGate>();
+const living = new Set<ExitLatch>();
 
 /** Closes a gate when the process exits (N2). Returns a function to call once its thread is gone. */
-export function closeAtExit(gate: EndGate): () => void {
+export function closeAtExit(gate: ExitLatch): () => void {
   if (living.size === 0) process.on('exit', closeAll);
   living.add(gate);
   return () => {

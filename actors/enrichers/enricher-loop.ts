@@ -7,7 +7,7 @@
  * kept once it is over.
  *  U1 `done` of a loop settles exactly once, and never rejects;
  *  U2 a loop that is over makes no call and starts no tool; completions still on their way to it are dropped;
- *  U3 its calls have their own mirror, named `<session>: <muse>` (no session can have such a name) and forgotten when
+ *  U3 its calls have their own mirror, named `<session>: <enricher>` (no session can have such a name) and forgotten when
  *     it ends. The session's own context is not touched. The governor counts the calls to the session's tree;
  *  U4 one loop runs per session and enricher; the next one ends the one before as cancelled.
  */
@@ -31,12 +31,12 @@ import { storableAnswer } from '../../src/session/rules/answer.ts';
 import { inputSchemaOf } from '../../src/tools/input-schema.ts';
 import { resultText, thrownText } from '../../src/tools/result-text.ts';
 import { toolTruncationReason } from '../../src/tools/truncation.ts';
-import type { Shelf } from '../result-shelf.ts';
+import type { ResultShortener } from '../result-store.ts';
 
 /**
  * One tool of an enricher. `input` checks the model's arguments. A thrown error becomes `{"error": …}` for the model.
  */
-export interface MuseTool {
+export interface EnricherTool {
   readonly name: string;
   readonly description: string;
   readonly input: z.ZodType;
@@ -44,33 +44,33 @@ export interface MuseTool {
 }
 
 /** An enricher's tool whose `run` receives the parsed `input` of a call. */
-export function museTool<T extends z.ZodType>(options: {
+export function enricherTool<T extends z.ZodType>(options: {
   readonly name: string;
   readonly description: string;
   readonly input: T;
   readonly run: (input: z.output<T>) => Promise<string> | string;
-}): MuseTool {
+}): EnricherTool {
   // The loop checks the input before it runs the tool.
   return { ...options, run: (input) => options.run(input as z.output<T>) };
 }
 
 /** The task of a loop. */
-export interface MuseTask {
+export interface EnricherTask {
   readonly session: string;
   /** Name of the enricher, as it stands in the mirror's key. */
-  readonly muse: string;
+  readonly enricher: string;
   readonly model: string;
   readonly maxTokens: number;
   readonly system: string;
   /** The one message it starts from. */
   readonly text: string;
-  readonly tools: readonly MuseTool[];
+  readonly tools: readonly EnricherTool[];
   /** Milliseconds after which it ends, whatever is under way. Missing: only its rounds limit it. */
   readonly timeoutMs?: number;
 }
 
 /** The outcome of a loop. */
-export interface MuseOutcome {
+export interface EnricherOutcome {
   /** Usage of all its answers, including those before a failure. */
   readonly usage: Usage;
   /** Answers that asked for tools. */
@@ -80,20 +80,20 @@ export interface MuseOutcome {
 }
 
 /** A loop under way. */
-export interface MuseRun {
-  readonly done: Promise<MuseOutcome>;
+export interface EnricherRun {
+  readonly done: Promise<EnricherOutcome>;
   /** Ends it at once, as `cancelled`. */
   cancel(): void;
 }
 
 /** The services the loops need from the shard. */
-export interface MuseLoopHost {
+export interface EnricherLoopHost {
   readonly pool: ModelPool;
   readonly settings: Settings;
   readonly limits: Limits;
   readonly clock: Clock;
   readonly random: Random;
-  readonly shelf: Shelf;
+  readonly resultStore: ResultShortener;
   /** Returns a number that no other call of the pool has. */
   callId(): number;
   /** A model call is sent. */
@@ -103,12 +103,12 @@ export interface MuseLoopHost {
 const SECOND_MS = 1_000;
 
 /** See the file header. Lives on the session's thread. */
-export class MuseLoop {
-  readonly #host: MuseLoopHost;
+export class EnricherLoop {
+  readonly #host: EnricherLoopHost;
   readonly #byKey = new Map<string, Loop>();
   readonly #byCall = new Map<number, Loop>();
 
-  constructor(host: MuseLoopHost) {
+  constructor(host: EnricherLoopHost) {
     this.#host = host;
   }
 
@@ -118,8 +118,8 @@ export class MuseLoop {
   }
 
   /** Starts a loop; see U4. */
-  run(task: MuseTask): MuseRun {
-    const key = `${task.session}: ${task.muse}`;
+  run(task: EnricherTask): EnricherRun {
+    const key = `${task.session}: ${task.enricher}`;
     this.#byKey.get(key)?.cancel();
     const loop = new Loop(key, task, this.#host, {
       calls: this.#byCall,
@@ -155,13 +155,13 @@ interface LoopPlace {
   readonly over: () => void;
 }
 
-class Loop implements MuseRun {
-  readonly done: Promise<MuseOutcome>;
+class Loop implements EnricherRun {
+  readonly done: Promise<EnricherOutcome>;
   readonly #key: string;
-  readonly #task: MuseTask;
-  readonly #host: MuseLoopHost;
+  readonly #task: EnricherTask;
+  readonly #host: EnricherLoopHost;
   readonly #place: LoopPlace;
-  readonly #tools: ReadonlyMap<string, MuseTool>;
+  readonly #tools: ReadonlyMap<string, EnricherTool>;
   readonly #header: RequestHeader;
   readonly #messages: RequestMessage[];
   readonly #callIds = new Set<string>();
@@ -175,9 +175,9 @@ class Loop implements MuseRun {
   #retryTimer: unknown;
   #limitTimer: unknown;
   #isOver = false;
-  #settle: (outcome: MuseOutcome) => void = () => undefined;
+  #settle: (outcome: EnricherOutcome) => void = () => undefined;
 
-  constructor(key: string, task: MuseTask, host: MuseLoopHost, place: LoopPlace) {
+  constructor(key: string, task: EnricherTask, host: EnricherLoopHost, place: LoopPlace) {
     this.#key = key;
     this.#task = task;
     this.#host = host;
@@ -204,7 +204,7 @@ class Loop implements MuseRun {
   }
 
   cancel(): void {
-    this.#end(errorShape(new CancelledError(`${this.#task.muse} was cancelled`)));
+    this.#end(errorShape(new CancelledError(`${this.#task.enricher} was cancelled`)));
   }
 
   completed(completion: ModelCompletion): void {
@@ -216,7 +216,7 @@ class Loop implements MuseRun {
 
   #timedOut(timeoutMs: number): void {
     this.#limitTimer = undefined;
-    this.#end(errorShape(new TimeoutError(`${this.#task.muse} was not done within ${timeoutMs} ms`)));
+    this.#end(errorShape(new TimeoutError(`${this.#task.enricher} was not done within ${timeoutMs} ms`)));
   }
 
   #ask(): void {
@@ -277,7 +277,7 @@ class Loop implements MuseRun {
     this.#rounds += 1;
     const { maxToolRounds } = this.#host.settings.llm;
     if (this.#rounds > maxToolRounds) {
-      const message = `${this.#task.muse} was stopped after ${maxToolRounds} rounds of tools (llm.maxToolRounds)`;
+      const message = `${this.#task.enricher} was stopped after ${maxToolRounds} rounds of tools (llm.maxToolRounds)`;
       this.#end(errorShape(new LimitError(message, { data: { limit: 'maxToolRounds', value: maxToolRounds } })));
       return;
     }
@@ -323,8 +323,8 @@ class Loop implements MuseRun {
   }
 
   #shortened(toolName: string, text: string): string | Promise<string> {
-    const { settings, limits, shelf } = this.#host;
-    return shelf.shorten(text, {
+    const { settings, limits, resultStore } = this.#host;
+    return resultStore.shorten(text, {
       charactersMax: settings.tools.maxToolResponseChars,
       bytesMax: limits.toolResultBytes,
       reason: toolTruncationReason(toolName),
@@ -348,6 +348,6 @@ class Loop implements MuseRun {
   }
 }
 
-function schemaOf({ name, description, input }: MuseTool): ToolSchema {
+function schemaOf({ name, description, input }: EnricherTool): ToolSchema {
   return { name, description, input_schema: inputSchemaOf(input, `muse tool ${JSON.stringify(name)}`) };
 }

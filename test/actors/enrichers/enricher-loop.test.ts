@@ -1,7 +1,7 @@
 /** Goal: a muse's loop calls, runs tools, calls again, and ends once: over the scripted model, which refuses what the API would. */
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { MuseLoop, type MuseTask, museTool } from '../../../actors/enrichers/muse-loop.ts';
+import { EnricherLoop, type EnricherTask, enricherTool } from '../../../actors/enrichers/enricher-loop.ts';
 import { LIMIT_DEFAULTS } from '../../../src/base/bounds.ts';
 import { parseSettings, type Settings, type SettingsInput } from '../../../src/base/settings.ts';
 import { createAnthropicProvider } from '../../../src/models/anthropic/anthropic.ts';
@@ -14,7 +14,7 @@ import { type ManualClock, manualClock } from '../../../src/testing/manual-clock
 import { withFake } from '../../models/calls.ts';
 
 interface Stage {
-  readonly loop: MuseLoop;
+  readonly loop: EnricherLoop;
   readonly clock: ManualClock;
   readonly requests: { readonly session: string; readonly request: ModelRequest }[];
   readonly pool: ModelPool;
@@ -36,13 +36,13 @@ function stage(script: Script | ModelProvider, settings: SettingsInput = {}): St
   let id = 0;
   let counted = 0;
   const checked: Settings = parseSettings(settings);
-  const loop = new MuseLoop({
+  const loop = new EnricherLoop({
     pool,
     settings: checked,
     limits: LIMIT_DEFAULTS,
     clock,
     random: () => 0,
-    shelf: {
+    resultStore: {
       shorten: (text, { charactersMax }) => text.slice(0, charactersMax),
       shortenNow: (text, { charactersMax }) => text.slice(0, charactersMax),
     },
@@ -58,7 +58,7 @@ function stage(script: Script | ModelProvider, settings: SettingsInput = {}): St
 }
 
 const heard: string[] = [];
-const note = museTool({
+const note = enricherTool({
   name: 'note',
   description: 'Notes a word.',
   input: z.object({ word: z.string() }),
@@ -69,11 +69,11 @@ const note = museTool({
   },
 });
 
-function task(more: Partial<MuseTask> = {}): MuseTask {
+function task(more: Partial<EnricherTask> = {}): EnricherTask {
   heard.length = 0;
   return {
     session: 's',
-    muse: 'melete',
+    enricher: 'melete',
     model: 'claude-haiku-4-5',
     maxTokens: 100,
     system: 'Prepare.',
@@ -127,7 +127,12 @@ describe('a loop', () => {
   });
 
   test('a long result is shortened by the rule of tool responses', async () => {
-    const long = museTool({ name: 'note', description: 'Long.', input: z.object({}), run: () => 'x'.repeat(9_000) });
+    const long = enricherTool({
+      name: 'note',
+      description: 'Long.',
+      input: z.object({}),
+      run: () => 'x'.repeat(9_000),
+    });
     const { loop, requests } = stage([call('a'), 'ready']);
     await loop.run(task({ tools: [long] })).done;
     expect(JSON.stringify(requests[1]?.request.messages[2]?.content).length).toBeLessThan(6_200);

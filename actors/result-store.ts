@@ -19,10 +19,10 @@ import { PRIVATE_DIRECTORY_MODE, PRIVATE_FILE_MODE } from '../src/base/private-f
 import { type TruncationOptions, truncateResult } from '../src/tools/truncation.ts';
 
 /** How to shorten. The result store sets the reference itself. */
-export type ShelfOptions = Omit<TruncationOptions, 'reference'>;
+export type ResultStoreOptions = Omit<TruncationOptions, 'reference'>;
 
 /** The part of the result store that the shard needs. */
-export type Shelf = Pick<ResultShelf, 'shorten' | 'shortenNow'>;
+export type ResultShortener = Pick<ResultStore, 'shorten' | 'shortenNow'>;
 
 /** One operation on a disk. */
 export type DiskStep =
@@ -39,21 +39,21 @@ export interface ResultDisk {
 }
 
 /** The options of a result store. */
-export interface ResultShelfOptions {
+export interface ResultStoreSettings {
   /** False where nothing survives a power loss anyway: a store in memory, and durability `'os'`. Default: true. */
   readonly isSynced?: boolean;
   readonly disk?: ResultDisk;
 }
 
 /** See the file header. Belongs to one thread. Several may share a directory, since names are content addresses. */
-export class ResultShelf {
+export class ResultStore {
   readonly #directory: string;
   readonly #isSynced: boolean;
   readonly #disk: ResultDisk;
   /** The directory's own name is durable. */
   #isNamed = false;
 
-  constructor(directory: string, { isSynced = true, disk = MACHINE_DISK }: ResultShelfOptions = {}) {
+  constructor(directory: string, { isSynced = true, disk = MACHINE_DISK }: ResultStoreSettings = {}) {
     this.#directory = directory;
     this.#isSynced = isSynced;
     this.#disk = disk;
@@ -64,13 +64,13 @@ export class ResultShelf {
    * without blocking this thread. Never throws or rejects: if the disk refuses, the short form says that the rest is
    * lost, and the session continues.
    */
-  shorten(text: string, options: ShelfOptions): string | Promise<string> {
+  shorten(text: string, options: ResultStoreOptions): string | Promise<string> {
     const cut = this.#cut(text, options);
     return typeof cut === 'string' ? cut : this.#kept(cut);
   }
 
   /** The same for callers that cannot wait, inside a transition: the thread blocks on the disk. */
-  shortenNow(text: string, options: ShelfOptions): string {
+  shortenNow(text: string, options: ResultStoreOptions): string {
     const cut = this.#cut(text, options);
     if (typeof cut === 'string') return cut;
     try {
@@ -94,7 +94,7 @@ export class ResultShelf {
   }
 
   /** The short form and the text to keep; a string if nothing is cut. */
-  #cut(text: string, options: ShelfOptions): string | Cut {
+  #cut(text: string, options: ResultStoreOptions): string | Cut {
     if (text.length * 3 <= Math.min(options.charactersMax, options.bytesMax)) return text;
     const address = createHash('sha256').update(text).digest('hex').slice(0, 32);
     const file = join(this.#directory, `tool_result_${address}.txt`);

@@ -1,8 +1,8 @@
 /**
- * The enrichers of a shard's sessions: starts the runs that a session asks for (`startMuse`), and submits the end of
+ * The enrichers of a shard's sessions: starts the runs that a session asks for (`startEnricher`), and submits the end of
  * each run as an input.
  *
- * Owns: which runs are in flight. Does not own: the loops' conversations (`muse-loop.ts`), the effect of a run on its
+ * Owns: which runs are in flight. Does not own: the loops' conversations (`enricher-loop.ts`), the effect of a run on its
  * session (`src/session/decide/enrichment.ts`).
  *  M1 a run that was cancelled, or whose session left memory, no longer reaches its session;
  *  M2 a run acts on its session through inputs alone, each in its own transition; an action is durable before its model
@@ -14,20 +14,26 @@ import type { ErrorShape } from '../../src/base/errors.ts';
 import { errorShape } from '../../src/base/errors.ts';
 import { NO_USAGE } from '../../src/base/messages.ts';
 import type { ModelCompletion } from '../../src/models/pool.ts';
-import type { Input, MuseName } from '../../src/session/state/inputs.ts';
+import type { EnricherName, Input } from '../../src/session/state/inputs.ts';
 import type { ReadContent } from '../../src/session/state/messages.ts';
 import type { SessionAgent } from '../agent-catalog.ts';
 import type { SessionActor } from '../session-actor.ts';
+import {
+  EnricherLoop,
+  type EnricherLoopHost,
+  type EnricherOutcome,
+  type EnricherRun,
+  type EnricherTask,
+} from './enricher-loop.ts';
+import type { LookUp } from './enricher-sources.ts';
+import type { EnricherStage } from './enricher-stage.ts';
 import { meleteTask } from './melete.ts';
 import { type SummaryInput, SummaryWriter } from './mneme.ts';
-import { MuseLoop, type MuseLoopHost, type MuseOutcome, type MuseRun, type MuseTask } from './muse-loop.ts';
-import type { LookUp } from './muse-sources.ts';
-import type { MuseStage } from './muse-stage.ts';
 import { namerTask } from './namer.ts';
 import { recallTask } from './recall.ts';
 
 /** The services the enrichers need from the shard. */
-export interface MusesHost extends MuseLoopHost {
+export interface EnrichersHost extends EnricherLoopHost {
   readonly lookUp: LookUp;
   /** Runs a transition of the session. Resolves with its result once it is durable, rejects with its refusal. */
   act(sessionId: string, input: Input): Promise<unknown>;
@@ -44,19 +50,19 @@ interface Out {
   readonly session: string;
   readonly run: number;
   isOver: boolean;
-  loop: MuseRun | undefined;
+  loop: EnricherRun | undefined;
 }
 
 /** See the file header. Lives on the session's thread. */
-export class Muses {
-  readonly #host: MusesHost;
-  readonly #loop: MuseLoop;
+export class Enrichers {
+  readonly #host: EnrichersHost;
+  readonly #loop: EnricherLoop;
   readonly #out = new Map<string, Out[]>();
   #running = 0;
 
-  constructor(host: MusesHost) {
+  constructor(host: EnrichersHost) {
     this.#host = host;
-    this.#loop = new MuseLoop(host);
+    this.#loop = new EnricherLoop(host);
   }
 
   /** Number of runs in flight. */
@@ -75,9 +81,9 @@ export class Muses {
   }
 
   /** Starts a run of a session, unless a run of this number is already in flight. */
-  start(actor: SessionActor, agent: SessionAgent, muse: MuseName, run: number): void {
+  start(actor: SessionActor, agent: SessionAgent, enricher: EnricherName, run: number): void {
     if (this.#out.get(actor.id)?.some((each) => each.run === run) === true) return;
-    const stage: MuseStage = {
+    const stage: EnricherStage = {
       actor,
       agent,
       settings: this.#host.settings,
@@ -85,7 +91,7 @@ export class Muses {
       readContent: this.#host.readContentOf(actor),
       act: (input) => this.#host.act(actor.id, input),
     };
-    switch (muse) {
+    switch (enricher) {
       case 'melete':
         this.#prepare(stage, run, () => meleteTask(stage), 'a turn was not prepared');
         return;
@@ -97,7 +103,7 @@ export class Muses {
         return;
       case 'mneme': {
         const writer = new SummaryWriter(stage, run);
-        const tell = (outcome: MuseOutcome): void => this.#tellSummarised(actor.id, writer.ended(outcome));
+        const tell = (outcome: EnricherOutcome): void => this.#publishSummarised(actor.id, writer.ended(outcome));
         void this.#run(actor.id, run, () => writer.task(), tell);
       }
     }
@@ -120,7 +126,7 @@ export class Muses {
   }
 
   /** A run that prepares a turn, or names a sub-agent. `failure`: the log text for a failure. */
-  #prepare({ actor }: MuseStage, run: number, makeTask: () => Promise<MuseTask>, failure: string): void {
+  #prepare({ actor }: EnricherStage, run: number, makeTask: () => Promise<EnricherTask>, failure: string): void {
     void this.#run(actor.id, run, makeTask, ({ usage, error }) => {
       if (error !== undefined) this.#host.failed(actor.id, failure, error);
       this.#host.submit(actor.id, { type: 'enriched', run, usage, ...defined({ error }) });
@@ -128,7 +134,7 @@ export class Muses {
   }
 
   /** Reports a failed summary and submits the end of a summary to its session. */
-  #tellSummarised(session: string, input: SummaryInput): void {
+  #publishSummarised(session: string, input: SummaryInput): void {
     if (input.error !== undefined) this.#host.failed(session, 'a summary was not written', input.error);
     this.#host.submit(session, input);
   }
@@ -137,15 +143,15 @@ export class Muses {
   async #run(
     session: string,
     run: number,
-    makeTask: () => Promise<MuseTask> | MuseTask,
-    tell: (outcome: MuseOutcome) => void,
+    makeTask: () => Promise<EnricherTask> | EnricherTask,
+    tell: (outcome: EnricherOutcome) => void,
   ): Promise<void> {
     const out: Out = { session, run, isOver: false, loop: undefined };
     const others = this.#out.get(session);
     if (others === undefined) this.#out.set(session, [out]);
     else others.push(out);
     this.#running += 1;
-    let outcome: MuseOutcome;
+    let outcome: EnricherOutcome;
     try {
       const task = await makeTask();
       if (out.isOver) return;

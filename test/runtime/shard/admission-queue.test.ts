@@ -1,10 +1,10 @@
 // Goal: sessions get their places in the order they came, each once, whoever leaves the line meanwhile. Pure.
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { WaitingLine } from '../../../src/runtime/shard/waiting-line.ts';
+import { AdmissionQueue } from '../../../src/runtime/shard/admission-queue.ts';
 
 test('takes in order; who comes again stands where it stood, who left and came back stands last', () => {
-  const line = new WaitingLine();
+  const line = new AdmissionQueue();
   for (const name of ['a', 'b', 'c', 'a']) line.add(name);
   expect(line.size).toBe(3);
   line.delete('b');
@@ -19,7 +19,7 @@ test('any sequence of steps agrees with a list', () => {
   const step = fc.tuple(fc.constantFrom('add', 'delete', 'take'), fc.constantFrom('a', 'b', 'c', 'd', 'e'));
   fc.assert(
     fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
-      const line = new WaitingLine();
+      const line = new AdmissionQueue();
       let list: string[] = [];
       for (const [what, name] of steps) {
         if (what === 'add') {

@@ -16,19 +16,19 @@ import type { Endpoint } from '../../threads/endpoint.ts';
 import type { SessionIntroduction } from '../protocol/protocol.ts';
 
 /** Publishes the events of a shard to its host. */
-export interface EventTeller {
+export interface EventPublisher {
   events(events: readonly SessionEvent[]): void;
   introduced(sessions: readonly SessionIntroduction[]): void;
 }
 
 /** Publishes to the host thread, with packed events. */
-export function tellPacked(endpoint: Endpoint): EventTeller {
-  return gathering(endpoint, 'events.packed', () => new EventPacking());
+export function publishPacked(endpoint: Endpoint): EventPublisher {
+  return notesOf(endpoint, 'events.packed', () => new EventPacking());
 }
 
 /** Publishes to a host on the same thread, without packing. */
-export function tellInPlace(endpoint: Endpoint): EventTeller {
-  return gathering(endpoint, 'events', () => {
+export function publishInPlace(endpoint: Endpoint): EventPublisher {
+  return notesOf(endpoint, 'events', () => {
     const values: SessionEvent[] = [];
     return { values, add: (event) => void values.push(event) };
   });
@@ -46,7 +46,7 @@ interface OpenNote {
   size: number;
 }
 
-function gathering(endpoint: Endpoint, method: string, form: () => Form): EventTeller {
+function notesOf(endpoint: Endpoint, method: string, form: () => Form): EventPublisher {
   let open: OpenNote | undefined;
   const opened = (): OpenNote => {
     const note: OpenNote = { form: form(), introduced: undefined, size: 0 };

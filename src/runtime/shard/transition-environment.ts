@@ -24,7 +24,7 @@ export interface LastingSurroundings {
 }
 
 /** See the head of the file. */
-export class TurnEnvironment implements Environment {
+export class TransitionEnvironment implements Environment {
   readonly limits: Limits;
   readonly settings: Settings;
   readonly toolNamesOf: (agent: string) => readonly string[] | undefined;

@@ -12,16 +12,16 @@
  */
 import { isRunning, isWaiting, type SessionActor } from '../../../actors/session-actor.ts';
 import { BYTES_PER_TOKEN, type Limits } from '../../base/bounds.ts';
-import { WaitingLine } from './waiting-line.ts';
+import { AdmissionQueue } from './admission-queue.ts';
 
 /** See the head of the file. */
-export class LiveSessions {
+export class Admission {
   readonly #sessionsMax: number;
   readonly #bytesMax: number;
   /** Working sessions, with the bytes of their conversations. */
   readonly #live = new Map<SessionActor, number>();
   #bytes = 0;
-  readonly #queued = new WaitingLine();
+  readonly #queued = new AdmissionQueue();
   readonly #start: (sessionId: string) => void;
   #isAdmitting = false;
 
@@ -33,7 +33,7 @@ export class LiveSessions {
   }
 
   /** Another session may begin to work. */
-  get hasPlace(): boolean {
+  get hasRoom(): boolean {
     return this.#live.size < this.#sessionsMax && this.#bytes < this.#bytesMax;
   }
 
@@ -58,7 +58,7 @@ export class LiveSessions {
 
   /** The session may begin a turn. */
   admits(actor: SessionActor): boolean {
-    return this.has(actor) || this.hasPlace || actor.state.state === 'executing';
+    return this.has(actor) || this.hasRoom || actor.state.state === 'executing';
   }
 
   /**
@@ -85,7 +85,7 @@ export class LiveSessions {
     if (this.#isAdmitting || this.#queued.size === 0) return;
     this.#isAdmitting = true;
     try {
-      while (this.hasPlace) {
+      while (this.hasRoom) {
         const next = this.#queued.take();
         if (next === undefined) break;
         this.#start(next);

@@ -1,8 +1,8 @@
 /** Goal: a review that is ended on the way ends as a whole. Method: the review over a runtime in memory whose model never answers. */
 import { expect, test } from 'vitest';
 import { reviewOptions } from '../../../src/cli/review/agents.ts';
+import { runReview } from '../../../src/cli/review/command.ts';
 import { planReview, type ReviewOrder, reviewId } from '../../../src/cli/review/plan.ts';
-import { runReview } from '../../../src/cli/review/review.ts';
 import { gatedModel, runtimeKit } from '../../support/runtime-kit.ts';
 
 const kit = runtimeKit();

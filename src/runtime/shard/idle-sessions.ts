@@ -29,7 +29,7 @@ interface Stay {
 type Lane = Map<SessionActor, Stay>;
 
 /** See the head of the file. */
-export class QuietSessions {
+export class IdleSessions {
   readonly #clock: Clock;
   readonly #sessionsMax: number;
   readonly #leave: (actor: SessionActor) => void;

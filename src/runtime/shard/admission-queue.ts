@@ -1,7 +1,7 @@
 /** Sessions that wait for admission, first come first served. Each is in the line once. */
 
 /** See the head of the file. */
-export class WaitingLine {
+export class AdmissionQueue {
   readonly #members = new Set<string>();
   /**
    * Kept from one `take` to the next. Deleting from the front of a set leaves holes there, and a new iterator would

@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
-import { type DiskStep, type ResultDisk, ResultShelf } from '../../actors/result-shelf.ts';
+import { type DiskStep, type ResultDisk, ResultStore } from '../../actors/result-store.ts';
 
 const base = mkdtempSync(join(tmpdir(), 'troupe-shelf-'));
 const directory = join(base, 'results');
@@ -17,7 +17,7 @@ function diskOf(act: (step: DiskStep) => void): ResultDisk {
 
 describe.each(['shorten', 'shortenNow'] as const)('%s', (method) => {
   test('F055: a long result is kept whole, by its owner alone, and its short form names the file', async () => {
-    const short = await new ResultShelf(directory)[method](LONG, BOUNDS);
+    const short = await new ResultStore(directory)[method](LONG, BOUNDS);
     const file = /saved to: (\S+)/.exec(short)?.[1] ?? '';
     expect(short.length).toBeLessThanOrEqual(1_000);
     expect(readFileSync(file, 'utf8')).toBe(LONG);
@@ -28,18 +28,18 @@ describe.each(['shorten', 'shortenNow'] as const)('%s', (method) => {
 
   test('R1: the file is durable before its name leaves: written, synced, moved, and the move synced, in this order', async () => {
     const steps: DiskStep['kind'][] = [];
-    const shelf = new ResultShelf(directory, { disk: diskOf(({ kind }) => void steps.push(kind)) });
-    expect(await shelf[method](LONG, BOUNDS)).toContain('saved to: ');
+    const resultStore = new ResultStore(directory, { disk: diskOf(({ kind }) => void steps.push(kind)) });
+    expect(await resultStore[method](LONG, BOUNDS)).toContain('saved to: ');
     const each = ['write', 'syncFile', 'move', 'syncDirectory'];
     expect(steps).toEqual(['makeDirectory', 'syncDirectory', ...each]);
-    await shelf[method](`${LONG} and more`, BOUNDS);
+    await resultStore[method](`${LONG} and more`, BOUNDS);
     expect(steps.slice(6)).toEqual(['makeDirectory', ...each]);
   });
 
   test('R1: of a store that does not outlive a power loss nothing is synced', async () => {
     const steps: DiskStep['kind'][] = [];
     const disk = diskOf(({ kind }) => void steps.push(kind));
-    await new ResultShelf(directory, { isSynced: false, disk })[method](LONG, BOUNDS);
+    await new ResultStore(directory, { isSynced: false, disk })[method](LONG, BOUNDS);
     expect(steps).toEqual(['makeDirectory', 'write', 'move']);
   });
 
@@ -49,7 +49,7 @@ describe.each(['shorten', 'shortenNow'] as const)('%s', (method) => {
       const disk = diskOf(({ kind }) => {
         if (kind === refused) throw Object.assign(new Error('no space left on device'), { code: 'ENOSPC' });
       });
-      const short = await new ResultShelf(directory, { disk })[method](LONG, BOUNDS);
+      const short = await new ResultStore(directory, { disk })[method](LONG, BOUNDS);
       expect(short).toContain('line 0');
       expect(short).toContain('line 399');
       expect(short).toContain('could not be saved');
@@ -62,6 +62,6 @@ describe.each(['shorten', 'shortenNow'] as const)('%s', (method) => {
     const disk = diskOf(() => {
       throw new Error('nothing is to be written');
     });
-    expect(new ResultShelf(directory, { disk })[method]('short', BOUNDS)).toBe('short');
+    expect(new ResultStore(directory, { disk })[method]('short', BOUNDS)).toBe('short');
   });
 });

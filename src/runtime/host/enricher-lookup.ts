@@ -1,13 +1,13 @@
 /**
  * Answers of the host thread to the enrichers of its shards: definitions, and messages within reach of their session.
  */
-import type { MuseQuestion, MuseWord } from '../../../actors/enrichers/muse-sources.ts';
+import type { EnricherQuestion, EnricherReply } from '../../../actors/enrichers/enricher-sources.ts';
 import { ConfigError } from '../../base/errors.ts';
 import type { Definition, DefinitionSource } from '../../definitions/definition.ts';
 import type { MessageMemory } from '../../tools/built-in/memory-tools.ts';
 
 /** The sources of the answers. */
-export interface MuseLibrary {
+export interface EnricherLibrary {
   /** Missing: none is defined. */
   readonly definitions?: DefinitionSource | undefined;
   /** Missing: nothing is recalled. */
@@ -18,7 +18,7 @@ export interface MuseLibrary {
  * Answers a question. Rejects with `ConfigError` (`config`) for an invalid message id, and for a runtime without
  * enrichers.
  */
-export async function lookUp(library: MuseLibrary | undefined, question: MuseQuestion): Promise<MuseWord> {
+export async function lookUp(library: EnricherLibrary | undefined, question: EnricherQuestion): Promise<EnricherReply> {
   if (library === undefined) throw new ConfigError('this runtime has no enrichers');
   const { definitions } = library;
   switch (question.about) {
@@ -44,7 +44,7 @@ function listed({ name, description }: Definition): Pick<Definition, 'name' | 'd
   return { name, description };
 }
 
-function memoryOf({ memory }: MuseLibrary): MessageMemory {
+function memoryOf({ memory }: EnricherLibrary): MessageMemory {
   if (memory === undefined) throw new ConfigError('this runtime has no memory of messages');
   return memory;
 }

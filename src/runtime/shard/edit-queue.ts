@@ -21,7 +21,7 @@ export interface WaitingEdit {
 }
 
 /** See the head of the file. */
-export class EditGate {
+export class EditQueue {
   readonly #waiting = new Map<SessionActor, WaitingEdit[]>();
   readonly #releasing = new Set<SessionActor>();
 

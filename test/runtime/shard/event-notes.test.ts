@@ -6,7 +6,7 @@ import type { SessionEvent } from '../../../src/events/event.ts';
 import { unpackEvents } from '../../../src/events/packing/unpacking.ts';
 import { FanOut } from '../../../src/events/reading/fan-out.ts';
 import type { EventsNote } from '../../../src/runtime/protocol/protocol.ts';
-import { tellInPlace, tellPacked } from '../../../src/runtime/shard/event-gathering.ts';
+import { publishInPlace, publishPacked } from '../../../src/runtime/shard/event-notes.ts';
 import { createEndpoint, createLocalEndpoints } from '../../../src/threads/batched-endpoint.ts';
 import type { Endpoint } from '../../../src/threads/endpoint.ts';
 import { durable } from '../../events/packing/event-samples.ts';
@@ -23,13 +23,13 @@ function overPorts(): readonly [Endpoint, Endpoint] {
 
 const inOnePlace = {
   method: 'events',
-  tell: tellInPlace,
+  tell: publishInPlace,
   ends: () => createLocalEndpoints(),
   read: (events: unknown) => events as readonly SessionEvent[],
 };
 const toAThread = {
   method: 'events.packed',
-  tell: tellPacked,
+  tell: publishPacked,
   ends: overPorts,
   read: (events: unknown) => unpackEvents(events as readonly unknown[]),
 };
