@@ -3,6 +3,7 @@
  * therefore run in no pool, but as inputs of the session's own actor, in one batch with their result.
  */
 import { z } from 'zod';
+import { defined } from '../src/base/defined.ts';
 import type { Input, SpawnRequest } from '../src/session/state/inputs.ts';
 import type { RegisteredTool } from '../src/tools/tool-registry.ts';
 
@@ -134,7 +135,7 @@ export function runtimeToolInput(name: string, callId: string, raw: unknown): In
     task,
     replies: 'mailbox',
     callId,
-    ...(nickname === undefined ? {} : { name: nickname }),
+    ...defined({ name: nickname }),
     ...(Array.isArray(tools) ? { tools: tools.map(String) } : {}),
   };
   return { type: 'spawn', request };

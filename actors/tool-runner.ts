@@ -27,6 +27,8 @@ export type ToolStart = Extract<Effect, { type: 'runTool' }>;
 export interface ToolRunnerHost {
   submit(sessionId: string, input: Input): void;
   progress(sessionId: string, callId: string, data: unknown): void;
+  /** A tool threw; its call is answered by a failure. */
+  threw(sessionId: string, toolName: string, stack: string): void;
   readonly settings: Settings;
   readonly limits: Limits;
   readonly resultStore: ResultShortener;
@@ -157,6 +159,7 @@ export class ToolRunner {
   finished(id: number, outcome: ToolOutcome): void {
     const run = this.#byId.get(id);
     if (run === undefined) return;
+    if (outcome.stack !== undefined) this.#host.threw(run.session, run.toolName, outcome.stack);
     const { settings, limits, resultStore } = this.#host;
     const content = resultStore.shorten(outcome.content, {
       charactersMax: run.truncate ? settings.tools.maxToolResponseChars : Number.POSITIVE_INFINITY,

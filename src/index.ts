@@ -103,7 +103,13 @@ export type {
   Guardrails,
   GuardrailVerdict,
 } from './runtime/protocol/guardrails.ts';
-export type { EnricherOptions, GovernorOptions, OpenOptions, ThreadOptions } from './runtime/protocol/options.ts';
+export type {
+  EnricherOptions,
+  GovernorOptions,
+  Logger,
+  OpenOptions,
+  ThreadOptions,
+} from './runtime/protocol/options.ts';
 export type { Page, PageKind, PageOf, RequestPage } from './runtime/protocol/pages.ts';
 export type { ChunkInfo, CompressionResult, SessionSummary } from './runtime/protocol/protocol.ts';
 export type { SearchOptions, SearchReach, SearchScope, SearchScopeQuestion } from './runtime/protocol/search-scope.ts';

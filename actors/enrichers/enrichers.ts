@@ -9,6 +9,7 @@
  *     learns of it.
  */
 
+import { defined } from '../../src/base/defined.ts';
 import type { ErrorShape } from '../../src/base/errors.ts';
 import { errorShape } from '../../src/base/errors.ts';
 import { NO_USAGE } from '../../src/base/messages.ts';
@@ -128,7 +129,7 @@ export class Enrichers {
   #prepare({ actor }: EnricherStage, run: number, makeTask: () => Promise<EnricherTask>, failure: string): void {
     void this.#run(actor.id, run, makeTask, ({ usage, error }) => {
       if (error !== undefined) this.#host.failed(actor.id, failure, error);
-      this.#host.submit(actor.id, { type: 'enriched', run, usage, ...(error === undefined ? {} : { error }) });
+      this.#host.submit(actor.id, { type: 'enriched', run, usage, ...defined({ error }) });
     });
   }
 

@@ -1,5 +1,6 @@
 /** The tools by which Melete prepares a turn (contract §11.5). Each acts on the session through one input. */
 import { z } from 'zod';
+import { defined } from '../../src/base/defined.ts';
 import { ConfigError, ContentError } from '../../src/base/errors.ts';
 import type { Definition } from '../../src/definitions/definition.ts';
 import { type EnricherTool, enricherTool } from './enricher-loop.ts';
@@ -96,7 +97,7 @@ function setGoal({ act }: ToolStage): EnricherTool {
       const result = goalResult.parse(
         await act({
           type: 'goal',
-          change: { action: 'create', description, ...(parent === undefined ? {} : { parentId: parent }) },
+          change: { action: 'create', description, ...defined({ parentId: parent }) },
         }),
       );
       return `${parent === undefined ? 'Goal' : 'Sub-goal'} created: ${result.description} (id: ${result.id})`;

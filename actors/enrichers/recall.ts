@@ -1,14 +1,15 @@
-/** The recall before a turn whose goals changed (contract §6.9): a task for the `EnricherLoop`. */
+/** Mneme's recall before a turn whose goals changed (contract §6.9): its prompts, and a task for the `EnricherLoop`. */
 import { z } from 'zod';
 import { BYTES_PER_TOKEN } from '../../src/base/bounds.ts';
 import { ConfigError, ContentError } from '../../src/base/errors.ts';
+import type { Goal } from '../../src/base/goals.ts';
 import { cutText } from '../../src/base/json.ts';
 import { surfacedIds } from '../../src/session/decide/enricher-tools.ts';
 import { goalsOf } from '../../src/session/rules/goals.ts';
 import { type EnricherTask, type EnricherTool, enricherTool } from './enricher-loop.ts';
 import { askHost } from './enricher-sources.ts';
 import type { EnricherStage } from './enricher-stage.ts';
-import { recallSystem, recallText } from './recall-prompt.ts';
+import { ACTS_BY_TOOLS, goalLines, section } from './melete-prompt.ts';
 
 const SECOND_MS = 1_000;
 
@@ -77,4 +78,40 @@ function surfaceMemory({ lookUp, act, actor, settings }: EnricherStage): Enriche
       return `Message ${id} is surfaced.`;
     },
   });
+}
+
+const IDENTITY = [
+  'You are Mneme. You remember for another model, which talks with the user and does the work.',
+  ACTS_BY_TOOLS,
+].join(' ');
+
+const TASK = section('What to do', [
+  'Search earlier conversations for what helps to reach the open goals: decisions, preferences, facts, mistakes made before. Look at a message with view_messages before you rely on it.',
+  'Call surface_memory for each message the other model should see, few and to the point. Call nothing_to_surface when there is none. Then say no more.',
+]);
+
+/** The system prompt. `surfaced`: ids of the memories the other model sees already. */
+function recallSystem(goals: readonly Goal[], surfaced: readonly string[]): string {
+  const seen =
+    surfaced.length === 0
+      ? []
+      : [
+          section(
+            'Surfaced already',
+            surfaced.map((id) => `- message ${id}`),
+          ),
+        ];
+  return [IDENTITY, TASK, section('Goals that are open', linesOf(goals)), ...seen].join('\n\n');
+}
+
+/** The one message. */
+function recallText(goals: readonly Goal[]): string {
+  const open = goalLines(goals);
+  if (open.length === 0) return 'No goal is open. Surface what helps with what is being talked about, or nothing.';
+  return ['Look for what helps to reach these goals:', ...open].join('\n');
+}
+
+function linesOf(goals: readonly Goal[]): readonly string[] {
+  const open = goalLines(goals);
+  return open.length === 0 ? ['None'] : open;
 }

@@ -2,6 +2,7 @@
  * The options of a supervisor and of its children, in OTP's terms, and their validation. Pure; runs on every thread.
  */
 import { SUPERVISED_CHILDREN_MAX } from '../../src/base/bounds.ts';
+import { defined } from '../../src/base/defined.ts';
 import { ConfigError, describeValue } from '../../src/base/errors.ts';
 import { isRecord } from '../../src/base/json.ts';
 
@@ -153,9 +154,4 @@ function checkKeys(name: string, input: unknown, keys: readonly string[]): Reado
   if (unknown !== undefined)
     throw new ConfigError(`${name}: unknown key ${JSON.stringify(unknown)}`, { data: { key: unknown } });
   return input;
-}
-
-/** Drops the keys that are undefined: they mean the default, as an absent key does. */
-function defined(given: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
-  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
 }

@@ -1,6 +1,7 @@
 /**
- * Supervision as a pure state machine with the semantics of OTP's supervisor. It serves the sub-agents of a session and
- * the runtime's own threads.
+ * Supervision as a pure state machine with the semantics of OTP's supervisor. It serves the sub-agents of a session,
+ * whose stops and starts take no time (`family-supervisor.ts`), and as part of `troupe/actors` the children of an
+ * embedder, which start and stop in their own time.
  *
  * Owns: which children there are, in which order, which of them run, and the consequences when one ends.
  * Does not own: the children, clocks, timers or threads. Its host performs the actions and returns the answers as

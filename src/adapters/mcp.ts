@@ -9,6 +9,7 @@ import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
 import { MCP_ANSWER_MS_DEFAULT, MCP_MESSAGES_MAX } from '../base/bounds.ts';
+import { defined } from '../base/defined.ts';
 import { CancelledError, describeValue, errorShape, InvalidNameError } from '../base/errors.ts';
 import { DELIVERIES, type Message, textOf } from '../base/messages.ts';
 import type { Receipt, Runtime } from '../index.ts';
@@ -61,14 +62,13 @@ export function mcpServer(runtime: Runtime, options: McpOptions = {}): McpServer
     (given, { signal }) =>
       toolResult(async () => {
         const receipt: Receipt = await open(given.session, given.agent).send(given.content, {
-          ...(given.key === undefined ? {} : { key: given.key }),
-          ...(given.deliver === undefined ? {} : { deliver: given.deliver }),
+          ...defined({ key: given.key, deliver: given.deliver }),
         });
         const answer = given.wait === false ? undefined : await answerOf(receipt.answer(), signal);
         const facts = { session: given.session, receipt: receipt.id, duplicate: receipt.duplicate };
         return result(answer ?? `accepted as ${receipt.id}; read the session for the answer`, {
           ...facts,
-          ...(answer === undefined ? {} : { answer }),
+          ...defined({ answer }),
         });
       }),
   );
@@ -91,7 +91,7 @@ export function mcpServer(runtime: Runtime, options: McpOptions = {}): McpServer
       toolResult(async () => {
         const { session: parent, task, agent, name: nickname, key: itemKey } = given;
         const child = await open(parent).spawn(
-          { task, ...(agent === undefined ? {} : { agent }), ...(nickname === undefined ? {} : { name: nickname }) },
+          { task, ...defined({ agent, name: nickname }) },
           itemKey === undefined ? {} : { key: itemKey },
         );
         const reply = given.wait === false ? undefined : await answerOf(child.reply(), signal);
@@ -99,7 +99,7 @@ export function mcpServer(runtime: Runtime, options: McpOptions = {}): McpServer
           session: parent,
           child: child.id,
           name: child.name,
-          ...(reply === undefined ? {} : { reply }),
+          ...defined({ reply }),
         });
       }),
   );

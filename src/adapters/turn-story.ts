@@ -9,6 +9,7 @@
  *    a model call that began before the reading are left out, since their beginning was missed.
  * C3 A call is emitted before its result, and each once. The last piece is an `end`, and it is the only one.
  */
+import { defined } from '../base/defined.ts';
 import type { ErrorShape } from '../base/errors.ts';
 import { type Message, type Pending, textOf, type Usage } from '../base/messages.ts';
 import type { SessionEvent } from '../events/event.ts';
@@ -84,7 +85,7 @@ export class TurnStory {
         this.#written = '';
         this.#began(event);
         const { attempt, waitMs, status } = event;
-        return [{ type: 'break' }, note('retry', { attempt, waitMs, ...(status === undefined ? {} : { status }) })];
+        return [{ type: 'break' }, note('retry', { attempt, waitMs, ...defined({ status }) })];
       }
       case 'tool.progress':
         return [note('progress', { toolUseId: event.toolUseId, data: event.data })];

@@ -8,6 +8,7 @@
  */
 import { z } from 'zod';
 import { BODY_ISSUES_MAX } from '../base/bounds.ts';
+import { defined } from '../base/defined.ts';
 import { type ErrorShape, errorShape } from '../base/errors.ts';
 import type { UserContent } from '../base/messages.ts';
 import type { SessionEvent } from '../events/event.ts';
@@ -99,7 +100,7 @@ export async function followTurn(session: Session, source: TurnSource, signal?: 
   if (source instanceof Receipt) return followReceipt(session, source, signal);
   const { content, options } = messageOf(source);
   const { seq: after } = await session.state();
-  const events = session.events({ after, ...(signal === undefined ? {} : { signal }) });
+  const events = session.events({ after, ...defined({ signal }) });
   try {
     const { seq: readFrom } = await session.state();
     const receipt = await session.send(content, options);
@@ -116,7 +117,7 @@ export async function followTurn(session: Session, source: TurnSource, signal?: 
 async function followReceipt(session: Session, receipt: Receipt, signal: AbortSignal | undefined): Promise<Reading> {
   const events = session.events({
     after: Math.max(0, receipt.seq - 1),
-    ...(signal === undefined ? {} : { signal }),
+    ...defined({ signal }),
   });
   try {
     const { seq: readFrom } = await session.state();

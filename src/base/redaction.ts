@@ -14,6 +14,17 @@ const SECRET_FIELDS: ReadonlySet<string> = new Set([
   ...['setcookie', 'accesstoken', 'refreshtoken', 'clientsecret', 'privatekey'],
 ]);
 /**
+ * Members that hold a secret, at the depths at which errors of HTTP libraries have them: paths for pino, which redacts
+ * the lines that no runtime writes.
+ */
+export const SECRET_PATHS: readonly string[] = [
+  ...['apiKey', 'authToken', 'authorization', 'cookie', 'password', 'secret', 'accessToken', 'refreshToken'],
+  ...['clientSecret', 'privateKey', '["x-api-key"]', '["proxy-authorization"]', '["set-cookie"]'],
+].flatMap((name) => {
+  const member = name.startsWith('[') ? name : `.${name}`;
+  return [name, `*${member}`, `*.*${member}`, `*.*.*${member}`];
+});
+/**
  * Values that look like keys: vendors' prefixed keys, bearer and basic credentials, signed tokens, a key in an address.
  */
 const SECRET_LOOKS: readonly RegExp[] = [

@@ -4,18 +4,18 @@
 import { createReadStream } from 'node:fs';
 import { resolve } from 'node:path';
 import { IMPORT_CHARACTERS_MAX, STOP_DEADLINE_MS } from '../base/bounds.ts';
-import { ConfigError, InvalidNameError } from '../base/errors.ts';
+import { ConfigError, InvalidNameError, LimitError } from '../base/errors.ts';
 import type { HistoryDraft } from '../base/history-message.ts';
 import { checkSessionId } from '../base/ids.ts';
-import { type Agent, agent, type ModelProvider, open } from '../index.ts';
+import { type Agent, agent, type Logger, type ModelProvider, open } from '../index.ts';
 import { readManifest } from '../journal/store/manifest.ts';
 import { readHistoryLines } from '../runtime/handles/history-lines.ts';
 import { type Arguments, type Command, EXIT, UsageError } from './command.ts';
+import { commandLogger } from './command-logger.ts';
 import { DATA_OPTION, dataDirectory, JSON_OPTION, prepareDataDirectory, shownPath } from './store-directory.ts';
 import { readStore, type StoredSessions } from './stored-sessions.ts';
 import type { Surroundings } from './surroundings.ts';
 import { counted, printableJson } from './text-layout.ts';
-import { textLines } from './text-lines.ts';
 
 /** The agent of sessions for which no agent is named. */
 const DEFAULT_AGENT = 'default';
@@ -50,7 +50,7 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
   const wanted = { id, agent: given.text('agent'), replace: given.flag('replace') };
   const name = isStore ? await readStore(data, (sessions) => agentFor(sessions, wanted)) : wanted.agent;
   const definition = checked(() => agent({ name: name ?? DEFAULT_AGENT }), '--agent');
-  const messages = await seed(data, { id, agent: definition, drafts });
+  const messages = await seed(data, { id, agent: definition, drafts }, commandLogger(surroundings));
   surroundings.stdout.write(
     given.flag('json')
       ? `${printableJson({ session: id, agent: definition.name, lines: drafts.length, messages })}\n`
@@ -67,9 +67,10 @@ function leftOut(messages: number): string {
 async function seed(
   data: string,
   { id, agent, drafts }: { readonly id: string; readonly agent: Agent; readonly drafts: readonly HistoryDraft[] },
+  logger: Logger,
 ): Promise<number> {
   const threads = { sessions: 0, models: 0, tools: 1 };
-  const runtime = await open(data, { agents: [agent], provider: NO_MODEL, threads });
+  const runtime = await open(data, { agents: [agent], provider: NO_MODEL, threads, logger });
   try {
     const { history } = runtime.session(id, agent.name);
     await history.seed(drafts);
@@ -140,4 +141,44 @@ function checked<T>(read: () => T, name: string): T {
     if (!(error instanceof InvalidNameError) && !(error instanceof ConfigError)) throw error;
     throw new UsageError(`${name}: ${error.message}`, { cause: error });
   }
+}
+
+/** The byte order mark with which some editors begin a file. */
+const BYTE_ORDER_MARK = '\ufeff';
+
+/**
+ * The lines, without their ends (LF or CRLF). Rejects with `LimitError` once the text is longer than `charactersMax`
+ * UTF-16 units: a text without line ends must not accumulate without bound.
+ */
+async function* textLines(
+  pieces: AsyncIterable<string>,
+  charactersMax: number,
+): AsyncGenerator<string, void, undefined> {
+  let characters = 0;
+  let isFirst = true;
+  /** Pieces of the unfinished line: joined once, not at each piece. */
+  let open: string[] = [];
+  const lineOf = (end: string): string => {
+    open.push(end);
+    const line = open.join('');
+    open = [];
+    const bare = isFirst && line.startsWith(BYTE_ORDER_MARK) ? line.slice(BYTE_ORDER_MARK.length) : line;
+    isFirst = false;
+    return bare.endsWith('\r') ? bare.slice(0, -1) : bare;
+  };
+  for await (const piece of pieces) {
+    characters += piece.length;
+    if (characters > charactersMax) {
+      throw new LimitError(`at most ${charactersMax} characters can be read at once`, {
+        data: { limit: 'importCharacters', value: characters },
+      });
+    }
+    let from = 0;
+    for (let end = piece.indexOf('\n'); end !== -1; end = piece.indexOf('\n', from)) {
+      yield lineOf(piece.slice(from, end));
+      from = end + 1;
+    }
+    if (from < piece.length) open.push(piece.slice(from));
+  }
+  if (open.length > 0) yield lineOf('');
 }

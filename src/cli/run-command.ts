@@ -3,6 +3,7 @@ import { REVIEW_ENTRIES_MAX, REVIEW_FILES_DEFAULT, REVIEW_FILES_MAX, STOP_DEADLI
 import { errorFromShape, ModelAuthenticationError } from '../base/errors.ts';
 import { open, type Runtime } from '../index.ts';
 import { type Arguments, type Command, EXIT, UsageError } from './command.ts';
+import { commandLogger } from './command-logger.ts';
 import { RunMeter } from './figures.ts';
 import { type Progress, showProgress } from './progress.ts';
 import { modelOf, reviewOptions } from './review/agents.ts';
@@ -85,7 +86,9 @@ async function review(job: Job): Promise<number> {
   const stop = stopSignal(surroundings);
   let runtime: Runtime | undefined;
   try {
-    runtime = await open(data, reviewOptions(job.id, order.directory, order.model));
+    // The tree on a terminal shows failures itself, and log lines would tear it.
+    const logger = messages.isTerminal && surroundings.stderr.isTerminal ? false : commandLogger(surroundings);
+    runtime = await open(data, { ...reviewOptions(job.id, order.directory, order.model), logger });
     meter.opened();
     const ended = await Promise.race([stop.fired, work(job, runtime, meter, messages)]);
     await runtime.close({ deadlineMs: STOP_DEADLINE_MS });

@@ -1,10 +1,12 @@
 /** `troupe send`: sends a message to a session and prints its answer. */
 import { STOP_DEADLINE_MS } from '../base/bounds.ts';
+import { defined } from '../base/defined.ts';
 import { ConfigError, InvalidNameError, ModelAuthenticationError } from '../base/errors.ts';
 import { checkSessionId } from '../base/ids.ts';
 import { anthropic, type OpenOptions, open } from '../index.ts';
 import { readManifest } from '../journal/store/manifest.ts';
 import { type Arguments, type Command, EXIT, UsageError } from './command.ts';
+import { commandLogger } from './command-logger.ts';
 import { hasCredentials, reviewOptions } from './review/agents.ts';
 import { isReviewId, planOf, reviewAgents } from './review/plan.ts';
 import { DATA_OPTION, dataDirectory, prepareDataDirectory } from './store-directory.ts';
@@ -50,7 +52,7 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
     );
   }
   const { stdout, stderr } = surroundings;
-  const runtime = await open(data, options);
+  const runtime = await open(data, { ...options, logger: commandLogger(surroundings) });
   let stopped: StopSignal | undefined;
   const forget = surroundings.onStop((signal) => {
     stopped = signal;
@@ -58,7 +60,7 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
     void runtime.close({ deadlineMs: STOP_DEADLINE_MS });
   });
   try {
-    const receipt = await runtime.session(id, agent).send(text, key === undefined ? {} : { key });
+    const receipt = await runtime.session(id, agent).send(text, defined({ key }));
     const answer = await receipt.answer();
     stdout.write(
       given.flag('json')

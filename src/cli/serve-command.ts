@@ -2,10 +2,12 @@
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { SERVE_DRAIN_MS, SERVE_PORT_DEFAULT, SERVER_CONNECTIONS_MAX, STOP_DEADLINE_MS } from '../base/bounds.ts';
+import { defined } from '../base/defined.ts';
 import { asError, describeValue } from '../base/errors.ts';
 import { type Agent, anthropic, CancelledError, ConfigError, type OpenOptions, open, type Runtime } from '../index.ts';
 import { type RunningServer, serve } from '../server/index.ts';
 import { type Arguments, type Command, EXIT, UsageError } from './command.ts';
+import { commandLogger } from './command-logger.ts';
 import { hasCredentials } from './review/agents.ts';
 import { DEFAULT_DATA, prepareDataDirectory, shownPath } from './store-directory.ts';
 import type { StopSignal, Surroundings } from './surroundings.ts';
@@ -71,7 +73,8 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
     forget();
     stop(signal);
   });
-  const runtime = await open(data, options);
+  const logger = options.logger ?? commandLogger(surroundings);
+  const runtime = await open(data, { ...options, logger });
   let server: RunningServer | undefined;
   try {
     const token = given.text('token') ?? environment[TOKEN_VARIABLE];
@@ -79,9 +82,10 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
     const connectionsPerAddress = given.count('connections-per-address');
     server = await serve(runtime, {
       port: given.count('port') ?? SERVE_PORT_DEFAULT,
-      onError: (error) => stderr.write(`${printable(asError(error).stack ?? '')}\n`),
-      ...(host === undefined ? {} : { host }),
-      ...(connectionsPerAddress === undefined ? {} : { connectionsPerAddress }),
+      onError: (error) => {
+        if (logger !== false) logger.error({ err: asError(error) }, 'a request failed');
+      },
+      ...defined({ host, connectionsPerAddress }),
       ...(token === undefined || token === '' ? {} : { token }),
     });
     stdout.write(

@@ -3,6 +3,7 @@
  * store's lock is held meanwhile, so that the store does not change during the read. Rejects with `StoreLockedError`
  * when the directory is in use.
  */
+import { defined } from '../base/defined.ts';
 import type { ErrorShape } from '../base/errors.ts';
 import type { HistoryMessage } from '../base/history-message.ts';
 import { shardOf } from '../base/ids.ts';
@@ -120,7 +121,7 @@ function storedSession(state: SessionState, read: ReadContent): StoredSession {
     events: state.eventSeq,
     usage: state.usage,
     why: whyItRests(state),
-    ...(state.blocked === undefined ? {} : { blocked: state.blocked }),
+    ...defined({ blocked: state.blocked }),
     children: state.children.size,
     recent: state.messages.map(publicMessage),
     pending: state.mailbox.map((entry) => publicEntry(withContent(entry, read))),

@@ -1,8 +1,12 @@
-/** The contents of a definition file: skills, workflows, specialists (contract §1.7). Plain data, checked. */
+/**
+ * The contents of a definition file: skills, workflows, specialists (contract §1.7). Plain data, checked. A file is front
+ * matter, which is a YAML mapping between two lines of three hyphens, and the text below it.
+ */
+import { parse } from 'yaml';
 import { z } from 'zod';
 import { DEFINITION_DESCRIPTION_CHARACTERS_MAX, DEFINITION_TOOLS_MAX } from '../base/bounds.ts';
 import { isAgentName } from '../base/ids.ts';
-import { parseFrontMatter } from './front-matter.ts';
+import { isRecord } from '../base/json.ts';
 
 /** A skill or a workflow: its name, its purpose, and its text. */
 export interface Definition {
@@ -83,4 +87,36 @@ function checked<T>(schema: z.ZodType<T>, data: unknown): T {
   if (result.success) return result.data;
   const issue = result.error.issues[0];
   throw new Error(`${issue?.path.map(String).join('.') || 'front matter'}: ${issue?.message ?? 'invalid'}`);
+}
+
+/** The parsed mapping, and the text below it. */
+interface FrontMatter {
+  readonly data: Readonly<Record<string, unknown>>;
+  /** Without blank lines at both ends. */
+  readonly body: string;
+}
+
+const FENCE = /^---[ \t]*$/u;
+
+/** Splits a text. Throws an Error that names the missing part, or the error of the YAML parser. */
+function parseFrontMatter(text: string): FrontMatter {
+  const lines = text.replace(/^\u{feff}/u, '').split(/\r?\n/u);
+  if (!FENCE.test(lines[0] ?? '')) throw new Error('it does not begin with front matter (a line of three hyphens)');
+  const end = lines.findIndex((line, index) => index > 0 && FENCE.test(line));
+  if (end === -1) throw new Error('its front matter does not end (a line of three hyphens)');
+  // The core schema creates plain data only. Without aliases a text of a few lines cannot become a value of gigabytes.
+  const data: unknown = parse(lines.slice(1, end).join('\n'), {
+    schema: 'core',
+    maxAliasCount: 0,
+    logLevel: 'error',
+    prettyErrors: false,
+  });
+  if (!isRecord(data)) throw new Error('its front matter is not a mapping');
+  return {
+    data,
+    body: lines
+      .slice(end + 1)
+      .join('\n')
+      .trim(),
+  };
 }

@@ -2,6 +2,7 @@
  * Maps failed calls of the Messages API to our own errors by HTTP status, the API's error type or our error code. Pure.
  */
 import { ERROR_MESSAGE_CHARACTERS_MAX } from '../base/bounds.ts';
+import { defined } from '../base/defined.ts';
 import {
   CONTEXT_OVERFLOW,
   errorFromShape,
@@ -80,10 +81,9 @@ export function modelErrorOf(failure: ModelFailure): ModelError {
   const message = cutText(failure.message, ERROR_MESSAGE_CHARACTERS_MAX);
   const isOverflow = code === 'model_invalid_request' && status === OVERFLOW_STATUS && isContextOverflow(message);
   const details = {
-    ...(failure.cause === undefined ? {} : { cause: failure.cause }),
-    ...(status === undefined ? {} : { status }),
+    ...defined({ cause: failure.cause, status }),
     data: {
-      ...(failure.type === undefined ? {} : { type: failure.type }),
+      ...defined({ type: failure.type }),
       ...(isOwnTimeout ? { phase: 'total' } : {}),
       ...(isOverflow ? { reason: CONTEXT_OVERFLOW } : {}),
       ...failure.data,
@@ -93,7 +93,7 @@ export function modelErrorOf(failure: ModelFailure): ModelError {
   if (code === 'model_invalid_request') return new ModelInvalidRequestError(message, details);
   return new ModelError(code, message, {
     ...details,
-    ...(failure.retryAfterMs === undefined ? {} : { retryAfterMs: failure.retryAfterMs }),
+    ...defined({ retryAfterMs: failure.retryAfterMs }),
     retryable: true,
   });
 }
@@ -114,7 +114,7 @@ function isContextOverflow(message: string): boolean {
 
 /** A stream or an answer that breaks the protocol. Retryable: a repeated request usually gets a complete answer. */
 export function protocolError(message: string, cause?: unknown): ModelError {
-  return modelErrorOf({ code: 'model_protocol', message, ...(cause === undefined ? {} : { cause }) });
+  return modelErrorOf({ code: 'model_protocol', message, ...defined({ cause }) });
 }
 
 /** The same error with `data` added to its own. */

@@ -1,4 +1,5 @@
 /** Builds the provider that provider data names, on the thread where it will run. */
+import { defined } from '../base/defined.ts';
 import { ConfigError, describeValue } from '../base/errors.ts';
 import type { ModelProvider, ProviderData } from './provider.ts';
 import { isModelProvider, isProviderData } from './provider-check.ts';
@@ -25,7 +26,7 @@ async function build(data: Exclude<ProviderData, { readonly kind: 'module' }>): 
     const { createScriptedProvider } = await import('./script/provider.ts');
     const named = checkScript(data.script);
     const script = 'module' in named ? await importScript(String(named.module), named.export ?? 'default') : named;
-    return createScriptedProvider(script, data.strict === undefined ? {} : { strict: data.strict });
+    return createScriptedProvider(script, defined({ strict: data.strict }));
   }
   throw new ConfigError(`provider: unknown kind ${describeValue((data as { kind?: unknown }).kind)}`);
 }

@@ -18,6 +18,7 @@ import {
   trace,
 } from '@opentelemetry/api';
 import { DIAGNOSED_SESSIONS_MAX } from '../base/bounds.ts';
+import { defined } from '../base/defined.ts';
 import type {
   ModelCallDiagnostics,
   SessionFacts,
@@ -237,5 +238,5 @@ function timeOf(at: number): HrTime {
 /** `message`: omitted if it could hold content. */
 function failed(span: Span, type: string, message?: string): void {
   span.setAttribute(ATTRIBUTE.errorType, type);
-  span.setStatus({ code: SpanStatusCode.ERROR, ...(message === undefined ? {} : { message }) });
+  span.setStatus({ code: SpanStatusCode.ERROR, ...defined({ message }) });
 }

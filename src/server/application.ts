@@ -9,15 +9,21 @@ import { Hono } from 'hono';
 import { SERVER_PAGES_UNDER_WAY_MAX } from '../base/bounds.ts';
 import { Lane } from '../base/lane.ts';
 import type { Runtime } from '../index.ts';
+import { conversationRoutes } from './conversation-routes.ts';
 import { type Door, Guard } from './guard.ts';
 import { HostWatch } from './host-watch.ts';
 import { Intake } from './intake.ts';
 import { openApiDocument } from './open-api.ts';
 import type { CheckedHandlerOptions } from './options.ts';
+import { pageRoutes } from './page-routes.ts';
 import { HttpProblem, problemResponse } from './problem.ts';
 import type { Route, ServerParts } from './route.ts';
-import { ROUTES } from './route-table.ts';
+import { runtimeRoutes } from './runtime-routes.ts';
+import { sessionRoutes } from './session-routes.ts';
 import { StreamRegistry } from './stream-registry.ts';
+
+/** Routes in matching order; no two match the same request. */
+const ROUTES: readonly Route[] = [...sessionRoutes, ...conversationRoutes, ...runtimeRoutes, ...pageRoutes];
 
 /** Answers requests of the Fetch API. */
 export type FetchHandler = (request: Request) => Promise<Response>;

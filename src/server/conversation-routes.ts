@@ -1,6 +1,7 @@
 /** Routes of a session's conversation: send a message, read messages, mailbox and receipts, follow events. */
 import { z } from 'zod';
 import { KEY_CHARACTERS_MAX } from '../base/bounds.ts';
+import { defined } from '../base/defined.ts';
 import { checkSessionId, isInTree } from '../base/ids.ts';
 import { DELIVERIES } from '../base/messages.ts';
 import {
@@ -15,7 +16,7 @@ import { postMessage } from '../runtime/handles/session.ts';
 import * as answers from './answers.ts';
 import { unreadable } from './problem.ts';
 import { key, noQuery, numberOf, pageOf, pageSize, token, viewMode, wholeNumber } from './query-parts.ts';
-import { given, json, jsonInTick, type Route, type RouteAnswer, route } from './route.ts';
+import { json, jsonInTick, type Route, type RouteAnswer, route } from './route.ts';
 import { known, problemAnswer } from './session-routes.ts';
 
 const UNKNOWN: RouteAnswer = problemAnswer(404, 'There is no such session');
@@ -49,7 +50,7 @@ const send = route({
   async handle({ part, body, server: { runtime } }) {
     const { content: said, ...options } = body;
     // The session checks blocks one by one; here they are only known to be objects.
-    return accepted(await runtime.session(part('id')).send(said as string | readonly ContentBlock[], given(options)));
+    return accepted(await runtime.session(part('id')).send(said as string | readonly ContentBlock[], defined(options)));
   },
   async handleLarge({ part, json: bytes, server: { runtime } }) {
     try {
@@ -75,7 +76,7 @@ const messages = route({
     const session = runtime.session(await known(runtime, part('id')));
     return pages.run(async () => {
       const { items: messages, next } = await session.page('messages', pageOf(query));
-      return jsonInTick({ messages, ...given({ next: numberOf(next) }) });
+      return jsonInTick({ messages, ...defined({ next: numberOf(next) }) });
     });
   },
 });
@@ -94,7 +95,7 @@ const pending = route({
     const session = runtime.session(await known(runtime, part('id')));
     return pages.run(async () => {
       const { items, next } = await session.page('pending', pageOf(query));
-      return jsonInTick({ pending: items, ...given({ next }) });
+      return jsonInTick({ pending: items, ...defined({ next }) });
     });
   },
 });
@@ -136,7 +137,7 @@ const receipt = route({
     const found = await runtime.session(id).receipt(name.includes('/') ? name : `${id}/${name}`);
     const answer = query.wait === undefined ? undefined : await untilGone(found.answer(), request);
     const { id: receiptId, session, seq, pendingId } = found;
-    return json({ id: receiptId, session, seq, pendingId, ...(await found.status()), ...given({ answer }) });
+    return json({ id: receiptId, session, seq, pendingId, ...(await found.status()), ...defined({ answer }) });
   },
 });
 

@@ -1,6 +1,7 @@
 /** Common parts of the queries and bodies of several routes. */
 import { z } from 'zod';
 import { KEY_CHARACTERS_MAX, SERVER_PAGE_DEFAULT, SERVER_PAGE_MAX } from '../base/bounds.ts';
+import { defined } from '../base/defined.ts';
 import type { ViewMode } from '../index.ts';
 
 /** Accepted in every query and checked by the guard: an event source cannot send a header. */
@@ -54,7 +55,7 @@ export function pageOf({
   readonly after?: string;
   readonly limit: number;
 } {
-  return { limit: sizeOf(limit), ...(after === undefined ? {} : { after }) };
+  return { limit: sizeOf(limit), ...defined({ after }) };
 }
 
 /** The `next` of a page whose cursors are numbers. */

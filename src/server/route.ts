@@ -128,9 +128,3 @@ export function text(
   const sent = bytes.byteLength < HELD_BODY_BYTES_MIN ? bytes : heldBody(bytes);
   return new Response(sent, { status: init.status ?? 200, headers });
 }
-
-/** The members that have a value; an absent one keeps its default. */
-export function given<T extends object>(value: T): { readonly [Key in keyof T]?: Exclude<T[Key], undefined> } {
-  const members = Object.entries(value).filter(([, member]) => member !== undefined);
-  return Object.fromEntries(members) as { readonly [Key in keyof T]?: Exclude<T[Key], undefined> };
-}

@@ -1,6 +1,7 @@
 /** Routes of whole sessions: create, list, read, control, delete. */
 import { z } from 'zod';
 import { BUDGET_TOKENS_MAX, SERVER_PAGE_MAX } from '../base/bounds.ts';
+import { defined } from '../base/defined.ts';
 import { SESSION_STATES } from '../events/event.ts';
 import { type Runtime, type SessionSummary, TroupeError } from '../index.ts';
 import * as answers from './answers.ts';
@@ -17,7 +18,7 @@ import {
   viewMode,
   wholeNumber,
 } from './query-parts.ts';
-import { given, json, jsonInTick, type Route, type RouteAnswer, route } from './route.ts';
+import { json, jsonInTick, type Route, type RouteAnswer, route } from './route.ts';
 
 const place = wholeNumber.describe('The value of next in the previous page');
 const UNKNOWN: RouteAnswer = problemAnswer(404, 'There is no such session');
@@ -38,7 +39,7 @@ const list = route({
     const { after, state, parent } = query;
     const limit = sizeOf(query.limit);
     const found = await server.runtime.sessions.list({
-      ...given({ after, state }),
+      ...defined({ after, state }),
       ...(parent === undefined ? {} : { parent: parent === '' ? null : parent }),
       limit: limit + 1,
     });
@@ -160,7 +161,7 @@ const spawn = route({
   async handle({ part, body, server: { runtime } }) {
     const parent = await known(runtime, part('id'));
     const { task, ...options } = body;
-    const child = await runtime.session(parent).spawn({ task, ...given(options) });
+    const child = await runtime.session(parent).spawn({ task, ...defined(options) });
     return json({ id: child.id, name: child.name, parent }, 201, {
       location: `../${encodeURIComponent(child.id)}`,
     });
@@ -186,7 +187,7 @@ const approve = route({
   async handle({ part, body, server: { runtime } }) {
     const session = runtime.session(await known(runtime, part('id')));
     const { callId, allow, reason, input } = body;
-    const decided = await session.approve(callId, { allow, ...given({ reason, input }) });
+    const decided = await session.approve(callId, { allow, ...defined({ reason, input }) });
     return json({ callId, allow, decided });
   },
 });
@@ -212,7 +213,7 @@ const viewport = route({
     const session = runtime.session(await known(runtime, part('id')));
     return pages.run(async () => {
       const { items: messages, next } = await session.page('viewport', pageOf(query));
-      return jsonInTick({ messages, ...given({ next: numberOf(next) }) });
+      return jsonInTick({ messages, ...defined({ next: numberOf(next) }) });
     });
   },
 });
@@ -235,7 +236,7 @@ const request = route({
       const asked = { ...pageOf(query), limit: query.limit === undefined ? SERVER_PAGE_MAX : sizeOf(query.limit) };
       const { items: messages, next, head, violations = [] } = await session.page('request', asked);
       const context = query.mode === 'debug' && head !== undefined ? debugContext(head) : undefined;
-      return jsonInTick({ ...head, messages, violations, ...given({ context, next: numberOf(next) }) });
+      return jsonInTick({ ...head, messages, violations, ...defined({ context, next: numberOf(next) }) });
     });
   },
 });

@@ -1,4 +1,5 @@
 /** Requests of the fake server: kept for tests, and converted back into the input of a script. */
+import { defined } from '../base/defined.ts';
 import type { TextBlock } from '../base/messages.ts';
 import type { ModelRequest, RequestMessage, ToolSchema } from '../models/provider.ts';
 
@@ -44,7 +45,7 @@ export function toModelRequest(wire: WireRequest): ModelRequest {
   const text = typeof system === 'string' ? system : system?.map((block) => block.text).join('\n\n');
   return {
     ...rest,
-    ...(text === undefined ? {} : { system: text }),
+    ...defined({ system: text }),
     ...(tools === undefined ? {} : { tools: tools.map(withoutMark) }),
     messages: messages.map((message) =>
       typeof message.content === 'string' ? message : { role: message.role, content: message.content.map(withoutMark) },

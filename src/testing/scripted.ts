@@ -1,4 +1,5 @@
 /** The scripted model for users: `scripted(script)` in place of `anthropic()`. */
+import { defined } from '../base/defined.ts';
 import type { ModelProvider, ProviderData } from '../models/provider.ts';
 import { createScriptedProvider, type ScriptedOptions } from '../models/script/provider.ts';
 import { checkScript, isPlainScript, type PlainScript, type Script } from '../models/script/script.ts';
@@ -36,6 +37,6 @@ export function scripted(script: Script, options: ScriptedOptions = {}): Provide
   return {
     kind: 'scripted',
     script: checked,
-    ...(options.strict === undefined ? {} : { strict: options.strict }),
+    ...defined({ strict: options.strict }),
   };
 }

@@ -3,6 +3,7 @@
  * here, and decoded to its own class, with code, data and causes.
  */
 import { ERROR_CAUSES_MAX, ERROR_TEXT_CHARACTERS_MAX } from '../base/bounds.ts';
+import { defined } from '../base/defined.ts';
 import { asError, describeValue, type ErrorCode, errorFromShape, TroupeError } from '../base/errors.ts';
 import { cutText, isRecord, toPlainJson } from '../base/json.ts';
 
@@ -48,7 +49,7 @@ function encodeReadable(error: Error, depth: number): EncodedError {
   };
   if (!(error instanceof TroupeError)) return { ...encoded, house: false };
   const data = plainData(error.data);
-  return { ...encoded, house: true, retryable: error.retryable, ...(data === undefined ? {} : { data }) };
+  return { ...encoded, house: true, retryable: error.retryable, ...defined({ data }) };
 }
 
 function plainData(data: unknown): Readonly<Record<string, unknown>> | undefined {
@@ -84,8 +85,7 @@ function decodeHouse(encoded: EncodedError, cause: Error | undefined): Error {
     name: encoded.name,
     code: (encoded.code ?? 'internal') as ErrorCode,
     message: encoded.message,
-    ...(encoded.retryable === undefined ? {} : { retryable: encoded.retryable }),
-    ...(encoded.data === undefined ? {} : { data: encoded.data }),
+    ...defined({ retryable: encoded.retryable, data: encoded.data }),
   };
   return errorFromShape(shape, cause);
 }

@@ -17,6 +17,7 @@ import {
   workerData,
 } from 'node:worker_threads';
 import { THREAD_END_MS, THREAD_EXIT_MS } from '../base/bounds.ts';
+import { defined } from '../base/defined.ts';
 import { asError, TroupeError } from '../base/errors.ts';
 import { createEndpoint } from './batched-endpoint.ts';
 import type { Endpoint } from './endpoint.ts';
@@ -105,7 +106,7 @@ export function startThread(entry: URL, options: ThreadOptions): Thread {
     fault = asError(error);
   });
   worker.once('exit', (exitCode) => {
-    const ended = { exitCode, ...(fault === undefined ? {} : { error: fault }) };
+    const ended = { exitCode, ...defined({ error: fault }) };
     exit = ended;
     forgetGate?.();
     for (const listener of listeners.splice(0)) listener(ended);
@@ -141,9 +142,11 @@ export async function settledInTime(ending: Promise<unknown>, waitMs: number = T
 /** The limits in Node's names. */
 export function workerLimits(limits: ThreadLimits): ResourceLimits {
   return {
-    ...(limits.heapMb === undefined ? {} : { maxOldGenerationSizeMb: limits.heapMb }),
-    ...(limits.youngHeapMb === undefined ? {} : { maxYoungGenerationSizeMb: limits.youngHeapMb }),
-    ...(limits.stackMb === undefined ? {} : { stackSizeMb: limits.stackMb }),
+    ...defined({
+      maxOldGenerationSizeMb: limits.heapMb,
+      maxYoungGenerationSizeMb: limits.youngHeapMb,
+      stackSizeMb: limits.stackMb,
+    }),
   };
 }
 

@@ -17,11 +17,13 @@ export interface OpenRun extends QueuedRun {
   startedAt: number;
   /** The answer of the run, once the pool has decided it. */
   decided: string | undefined;
+  /** The stack of what the tool threw, if that decided the run. */
+  stack: string | undefined;
 }
 
 /** A run that waits. */
 export function openRun(run: ToolRun, lane: string, concurrency: number | undefined): OpenRun {
-  return { run, lane, concurrency, phase: 'waiting', startedAt: 0, decided: undefined };
+  return { run, lane, concurrency, phase: 'waiting', startedAt: 0, decided: undefined, stack: undefined };
 }
 
 /** The lane of a run: its tool. */
@@ -35,6 +37,6 @@ export function threadLane(url: string, exportName: string): string {
 }
 
 /** An outcome that did not come from the tool. */
-export function failure(content: string, ms: number): ToolOutcome {
-  return { content, success: false, ms };
+export function failure(content: string, ms: number, stack?: string): ToolOutcome {
+  return stack === undefined ? { content, success: false, ms } : { content, success: false, ms, stack };
 }

@@ -1,4 +1,5 @@
 /** Converts a tool's return value or error to the text for the model (contract §5.3, §11.3). Pure. */
+import { ERROR_TEXT_CHARACTERS_MAX } from '../base/bounds.ts';
 import { asError, describeValue } from '../base/errors.ts';
 import { cutText, isRecord, NotPlainError, toPlainJson, wellFormed } from '../base/json.ts';
 
@@ -63,6 +64,18 @@ export function nameAndMessage(thrown: unknown): string {
   } catch {
     return `Error: unreadable ${typeof thrown} thrown`;
   }
+}
+
+/** The stack of a thrown error, or else the thrown value as text. Accepts anything, never throws. */
+export function thrownStack(thrown: unknown): string {
+  try {
+    if (thrown instanceof Error && typeof thrown.stack === 'string') {
+      return cleanText(cutText(thrown.stack, ERROR_TEXT_CHARACTERS_MAX));
+    }
+  } catch {
+    // A getter or a proxy threw while it was read.
+  }
+  return cleanText(cutText(nameAndMessage(thrown), ERROR_TEXT_CHARACTERS_MAX));
 }
 
 function safeMessage(thrown: unknown): string {

@@ -11,7 +11,7 @@ import type { Deadline, DeadlineQueue } from '../base/deadline-queue.ts';
 import { asError, TimeoutError } from '../base/errors.ts';
 import { toPlainJson } from '../base/json.ts';
 import { LazyAbort, withSignal } from '../base/lazy-abort.ts';
-import { cleanText, type ResultText, resultText, thrownText } from './result-text.ts';
+import { cleanText, type ResultText, resultText, thrownStack, thrownText } from './result-text.ts';
 import { isThenable } from './thenable.ts';
 import type { AnyTool, ToolContext, ToolOutcome } from './tool.ts';
 import { type CheckedInput, validateInput } from './tool-input.ts';
@@ -148,11 +148,11 @@ class Execution implements Expiring {
         this.keepTime();
         Promise.resolve(result).then(
           (settled) => this.end(resultText(settled, this.bytesMax)),
-          (error: unknown) => this.end(thrownText(error, this.bytesMax)),
+          (error: unknown) => this.threw(error),
         );
       } else this.end(resultText(result, this.bytesMax));
     } catch (error) {
-      this.end(thrownText(error, this.bytesMax));
+      this.threw(error);
     }
   }
 
@@ -178,14 +178,21 @@ class Execution implements Expiring {
     return withSignal(plain, this.abort);
   }
 
+  threw(error: unknown): void {
+    // An abort is no fault of the tool.
+    const stack = this.isOver || this.abort.isAborted ? undefined : thrownStack(error);
+    this.end(thrownText(error, this.bytesMax), stack);
+  }
+
   /** The first end counts (X1). */
-  end({ content, success }: ResultText): void {
+  end({ content, success }: ResultText, stack?: string): void {
     if (this.isOver) return;
     this.isOver = true;
     if (this.deadline !== undefined) this.given.deadlines?.remove(this.deadline);
     if (this.timer !== undefined) this.clock.clearTimer(this.timer);
     if (this.onSignal !== undefined) this.given.signal?.removeEventListener('abort', this.onSignal);
-    this.onOutcome({ content, success, ms: Math.max(0, Math.round(this.clock.monotonic() - this.startedAt)) });
+    const ms = Math.max(0, Math.round(this.clock.monotonic() - this.startedAt));
+    this.onOutcome(stack === undefined ? { content, success, ms } : { content, success, ms, stack });
   }
 }
 

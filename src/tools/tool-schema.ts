@@ -1,5 +1,6 @@
 /** A tool described as plain data, checked against every rule that the Messages API has for tools (R29 to R33). */
 import { TOOL_DESCRIPTION_CHARACTERS_MAX, TOOL_GUIDELINES_MAX, TOOL_SNIPPET_CHARACTERS_MAX } from '../base/bounds.ts';
+import { defined } from '../base/defined.ts';
 import { ConfigError, describeValue } from '../base/errors.ts';
 import { isToolName } from '../base/ids.ts';
 import { cutText, isRecord, type Json } from '../base/json.ts';
@@ -52,11 +53,10 @@ export function describeTool(tool: unknown): ToolDescription {
     description: toolText(tool['description'], label),
     inputSchema: inputSchemaOf(tool['input'], label),
     effect: toolEffect(tool, label),
-    ...(timeoutMs === undefined ? {} : { timeoutMs }),
+    ...defined({ timeoutMs }),
     adjustableTimeout: optional(tool, label, 'adjustableTimeout', 'a boolean', isBoolean) ?? false,
     truncate: optional(tool, label, 'truncate', 'a boolean', isBoolean) ?? true,
-    ...(concurrency === undefined ? {} : { concurrency }),
-    ...(snippet === undefined ? {} : { snippet }),
+    ...defined({ concurrency, snippet }),
     ...(guidelines === undefined ? {} : { guidelines: [...guidelines] }),
   };
 }

@@ -97,6 +97,8 @@ export interface ToolOutcome {
   readonly content: string;
   readonly success: boolean;
   readonly ms: number;
+  /** The stack of what the tool threw; for the runtime's log, never for the model. */
+  readonly stack?: string;
 }
 
 /** Options of `tool()`: those of `Tool`, with `run`'s input inferred from the schema. */

@@ -4,7 +4,7 @@
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { wellFormed } from '../../src/base/json.ts';
-import { agent, type ModelProvider, type OpenOptions, type SessionEvent, type Tool, tool } from '../../src/index.ts';
+import { agent, type ModelProvider, type SessionEvent, type Tool, tool } from '../../src/index.ts';
 import { type ManualClock, manualClock } from '../../src/testing/manual-clock.ts';
 import { scripted } from '../../src/testing/scripted.ts';
 import { command } from '../cli/support/surroundings.ts';
@@ -271,7 +271,7 @@ describe('F65: misbehaving callbacks', () => {
           ],
           otherwise: 'ok',
         }),
-        logger: logger as unknown as NonNullable<OpenOptions['logger']>,
+        logger: logger,
       });
       expect(await runtime.session('s').ask('noisy')).toBe('ok');
       expect(await runtime.session('t').ask('steady')).toBe('ok');

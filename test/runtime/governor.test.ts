@@ -1,7 +1,7 @@
 // Goal: how sessions on one provider key affect each other, through the public API: rates, the pause after a 429, the
 // circuit, refused credentials.
-import type { Logger } from 'pino';
 import { afterEach, describe, expect, test } from 'vitest';
+import type { Logger } from '../../src/index.ts';
 import { agent, anthropic, ConfigError, type OpenOptions, type Runtime } from '../../src/index.ts';
 import type { ModelProvider } from '../../src/models/provider.ts';
 import type { ReplyError } from '../../src/models/script/script.ts';
@@ -27,7 +27,7 @@ function lines(): { readonly logger: Logger; readonly kept: string[] } {
   const kept: string[] = [];
   const tell = (level: string) => (_fields: object, message: string) => void kept.push(`${level} ${message}`);
   const logger = { debug: tell('debug'), info: tell('info'), warn: tell('warn'), error: tell('error') };
-  return { logger: logger as unknown as Logger, kept };
+  return { logger: logger, kept };
 }
 
 /** A model that answers with the current value of `reply`, and counts its calls. */
@@ -175,7 +175,7 @@ test('F20: settings.llm.retry says how often and after how long a call is made a
   const ignore = () => undefined;
   const logger = { debug: ignore, info: ignore, error: ignore, warn: (fields: object) => void told.push(fields) };
   const settings = { llm: { retry: { attempts: 3, base: 0.2, factor: 2 } } };
-  const runtime = await kit.open({ provider, clock, random: () => 0, settings, logger: logger as unknown as Logger });
+  const runtime = await kit.open({ provider, clock, random: () => 0, settings, logger: logger });
   await runtime.session('s').send('Hi');
   const seen: number[] = [];
   for (const ms of [0, 199, 1, 399, 1, 3_600_000]) {

@@ -108,7 +108,7 @@ describe('F70: secrets', () => {
         threads: { sessions: 1, models: 1, tools: 1 },
         agents: [agent({ name: 'a', tools: [bashTool()] })],
         provider: anthropic({ ...options(), baseURL: server.url }),
-        logger: logger as unknown as NonNullable<OpenOptions['logger']>,
+        logger: logger,
       });
       const events: SessionEvent[] = [];
       const reading = (async () => {

@@ -29,7 +29,7 @@ function keeping(): { readonly logger: NonNullable<OpenOptions['logger']>; reado
     (fields: object, message: string): void =>
       void lines.push({ level, message, ...fields });
   const logger = { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };
-  return { logger: logger as unknown as NonNullable<OpenOptions['logger']>, lines };
+  return { logger: logger, lines };
 }
 
 /** The tool for each fault; most faults are in `unhurried`. */

@@ -56,6 +56,7 @@ export function runtimeKit(): RuntimeKit {
     directory,
     async open({ directory: path = ':memory:', ...options } = {}) {
       const runtime = await open(path, {
+        logger: false,
         ...options,
         threads: { sessions: 0, models: 0, tools: 1, ...options.threads },
       });

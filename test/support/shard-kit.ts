@@ -48,7 +48,7 @@ export interface ShardOptions {
   readonly device?: NonNullable<MemoryJournalOptions['device']>;
   /** Sessions that earlier threads ran out of memory on. */
   readonly isolated?: readonly SessionKey[];
-  /** Missing: a new one, which nobody looks at. */
+  /** Missing: a new one, which the test does not read. */
   readonly sessionAtWork?: SessionAtWork;
   /** Missing: always 0. */
   readonly random?: Random;

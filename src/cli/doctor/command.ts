@@ -3,15 +3,15 @@
  * Writes nothing into the store.
  */
 import { stat } from 'node:fs/promises';
-import { resolve } from 'node:path';
+import { relative, resolve } from 'node:path';
 import { DOCTOR_FINDINGS_MAX } from '../../base/bounds.ts';
-import { openSalvage, type SalvageStore } from '../../journal/check/salvage-store.ts';
+import { type Finding, openSalvage, type SalvageStore } from '../../journal/check/salvage-store.ts';
 import { type Arguments, type Command, EXIT, UsageError } from '../command.ts';
 import { DATA_OPTION, dataDirectory, JSON_OPTION, shownPath } from '../store-directory.ts';
 import { paintFor, type Surroundings } from '../surroundings.ts';
-import { counted, printable, printableJson } from '../text-layout.ts';
-import { checkStore, findingText } from './check.ts';
+import { counted, oneLine, printable, printableJson } from '../text-layout.ts';
 import { salvageStore } from './salvage.ts';
+import { foldedSessions } from './sessions.ts';
 import { statsJson, statsOf, statsText } from './stats.ts';
 
 const ACTIONS = ['check', 'salvage', 'stats'] as const;
@@ -134,4 +134,26 @@ async function salvage(store: SalvageStore, to: string, { directory, isJson, sur
     }
   }
   return saved.damage === 0 ? EXIT.ok : EXIT.failed;
+}
+
+/** All damage of a store, and the number of folded sessions. Reads the whole store. */
+function checkStore(store: SalvageStore): { readonly findings: readonly Finding[]; readonly sessions: number } {
+  const findings: Finding[] = [...store.findings, ...store.shards.flatMap((shard) => shard.findings)];
+  let sessions = 0;
+  for (const { id, shard, damage } of foldedSessions(store)) {
+    sessions += 1;
+    if (damage !== undefined) findings.push({ path: shard.path, session: id, ...damage });
+  }
+  return { findings, sessions };
+}
+
+/** A finding on one line. */
+function findingText({ path, reason, page, row, session }: Finding, directory: string): string {
+  const place = [
+    relative(directory, path) || '.',
+    ...(session === undefined ? [] : [`session ${session}`]),
+    ...(page === undefined || reason.includes(`page ${page}`) ? [] : [`page ${page}`]),
+    ...(row === undefined || reason.includes(`row ${row}`) ? [] : [`row ${row}`]),
+  ];
+  return oneLine(`${place.join(', ')}: ${reason}`);
 }

@@ -3,6 +3,7 @@
  * reads formatting, not grammar: a function ends where its indentation ends. Deterministic and pure.
  */
 import { extname } from 'node:path/posix';
+import { defined } from '../../base/defined.ts';
 
 /** A function and its extent. `at`: its first line, from 1. */
 export interface FunctionSpan {
@@ -112,7 +113,7 @@ export function analyseSource(path: string, text: string): SourceFacts {
     comment: comments.filter(Boolean).length,
     exports: exportsOf(text, lines, language),
     imports: matches(lines, language.imported),
-    ...(longest === undefined ? {} : { longest }),
+    ...defined({ longest }),
     marks: marksOf(lines),
   };
 }

@@ -3,6 +3,7 @@
  * `parseReport(formatReport(report))` equals `report`, except for names beyond the bound.
  */
 import { REPORT_NAMES_MAX } from '../../base/bounds.ts';
+import { defined } from '../../base/defined.ts';
 import type { FunctionSpan, SourceFacts } from './source-analysis.ts';
 
 /** Names of one kind: their number, and the first of them. */
@@ -44,7 +45,7 @@ export function reportOf(path: string, facts: SourceFacts, note?: string): Sourc
     exports: nameList(exports),
     imports: nameList(imports),
     marks: marks.slice(0, REPORT_NAMES_MAX),
-    ...(note === undefined ? {} : { note }),
+    ...defined({ note }),
   };
 }
 
@@ -89,9 +90,9 @@ export function parseReport(text: string): SourceReport | FailedReport | undefin
     comment: Number(counts[3]),
     exports: parseList(values.get('exports') ?? ''),
     imports: parseList(values.get('imports') ?? ''),
-    ...(longest === undefined ? {} : { longest }),
+    ...defined({ longest }),
     marks: marks === NONE ? [] : marks.split(', '),
-    ...(note === undefined ? {} : { note }),
+    ...defined({ note }),
   };
 }
 

@@ -5,7 +5,6 @@
 
 import { integerOf, type LeafNode, PageDamage, type PageFile, type PageTree } from '../lmdb/pages.ts';
 import { isTableName, STORE_FORMAT, TABLE_FLAGS } from '../lmdb/tables.ts';
-import { readRowNumber } from '../rows/log-key.ts';
 import { unsealText } from '../rows/sealed-text.ts';
 import { blobAddress, decodeBlob } from '../rows/stored-text.ts';
 
@@ -13,6 +12,10 @@ import { blobAddress, decodeBlob } from '../rows/stored-text.ts';
 const VERSION_BYTES = 8;
 const HEAD_LINE = /^1 (\d+) ([01])$/;
 const ADDRESS = /^[0-9a-f]{64}$/;
+/** A key of the table `log`, as lmdb writes it: a double's bits behind this nibble, without the zeros at the end. */
+const ROW_KEY_PREFIX = 0x10;
+const ROW_KEY_BYTES_MIN = 4;
+const ROW_KEY_BYTES_MAX = 9;
 
 /** A range of bytes in a file. */
 export interface FilePlace {
@@ -205,8 +208,15 @@ function textKey({ key }: LeafNode): string {
 }
 
 function rowNumber({ key }: LeafNode): number {
-  const row = readRowNumber(key);
-  if (row === undefined) throw new PageDamage('the number of a row is damaged');
+  const isForm = key.length >= ROW_KEY_BYTES_MIN && key.length <= ROW_KEY_BYTES_MAX;
+  if (!isForm || ((key[0] ?? 0) & 0xf0) !== ROW_KEY_PREFIX) throw new PageDamage('the number of a row is damaged');
+  const bytes = Buffer.alloc(ROW_KEY_BYTES_MAX);
+  key.copy(bytes);
+  const bits = (bytes.readBigUInt64BE(0) << 4n) | BigInt((bytes[8] ?? 0) >> 4);
+  const double = Buffer.alloc(8);
+  double.writeBigUInt64BE(BigInt.asUintN(64, bits));
+  const row = double.readDoubleBE(0);
+  if (!Number.isSafeInteger(row) || row <= 0) throw new PageDamage('the number of a row is damaged');
   return row;
 }
 

@@ -20,6 +20,7 @@ import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Database, type Key, open, type RootDatabase, type RootDatabaseOptionsWithPath } from 'lmdb';
 import { STORE_LOCK_FILE_BYTES, STORE_MAP_BYTES, STORE_OPEN_BYTES } from '../../base/bounds.ts';
+import { defined } from '../../base/defined.ts';
 import { CancelledError, type StoreLostError } from '../../base/errors.ts';
 import { PRIVATE_DIRECTORY_MODE, PRIVATE_FILE_MODE } from '../../base/private-files.ts';
 import type { Durability, ThreadGate } from '../journal.ts';
@@ -166,7 +167,7 @@ function openAllTables(options: LmdbOptions): LmdbEnvironment {
       directory,
       path: join(directory, DATA_FILE),
       isSynced: durability !== 'os',
-      ...(onLost === undefined ? {} : { onLost }),
+      ...defined({ onLost }),
     });
     // Each new table is a commit. When all tables exist, there is no commit.
     if (file.end < STORE_OPEN_BYTES) file.growNow(STORE_OPEN_BYTES);

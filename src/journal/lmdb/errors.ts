@@ -1,6 +1,7 @@
 /** Maps errors of LMDB and the file system to this library's errors. */
 import { statfs } from 'node:fs/promises';
 import { getSystemErrorName } from 'node:util';
+import { defined } from '../../base/defined.ts';
 import { asError, StoreCorruptError, StoreFullError, TroupeError } from '../../base/errors.ts';
 import type { PageDamage } from './pages.ts';
 
@@ -63,7 +64,7 @@ export function corruptError(path: string, cause: Error): StoreCorruptError {
 
 /** The same for damage found in the file, naming the page where it is known. */
 export function damageError(path: string, damage: PageDamage): StoreCorruptError {
-  return storeCorrupt(path, damage.message, damage, damage.page === undefined ? {} : { page: damage.page });
+  return storeCorrupt(path, damage.message, damage, defined({ page: damage.page }));
 }
 
 function storeCorrupt(

@@ -21,6 +21,7 @@ import type { Anthropic, ClientOptions } from '@anthropic-ai/sdk';
 import { z } from 'zod';
 import { MODEL_CALL_MS_MAX, MODEL_FIRST_BYTE_MS_MAX, MODEL_IDLE_MS_MAX, REQUEST_BYTES_MAX } from '../../base/bounds.ts';
 import { type Clock, systemClock } from '../../base/clock.ts';
+import { defined } from '../../base/defined.ts';
 import { CancelledError, ConfigError, describeValue, ModelError, ModelInvalidRequestError } from '../../base/errors.ts';
 import { parseOption } from '../../base/settings.ts';
 import { checkRequestText, fatalOf } from '../../context/legality.ts';
@@ -82,9 +83,8 @@ export function anthropic(options: AnthropicOptions = {}): ProviderData | ModelP
 
 /** Checks plain options. Throws `ConfigError` that names the option. */
 export function parseAnthropicData(value: unknown): AnthropicData {
-  const parsed = parseSecretly(value);
   // An option given as undefined counts as missing.
-  return Object.fromEntries(Object.entries(parsed).filter(([, member]) => member !== undefined));
+  return defined(parseSecretly(value));
 }
 
 /**
@@ -268,9 +268,9 @@ function explained(error: Error, out: CallOut | undefined): Error {
   const lostUsage = out.answer?.usage;
   if (rule === undefined && lostUsage === undefined) return error;
   return withData(error, {
-    ...(rule === undefined ? {} : { rule }),
+    ...defined({ rule }),
     ...(broken === undefined ? {} : { path: broken.path }),
-    ...(lostUsage === undefined ? {} : { lostUsage }),
+    ...defined({ lostUsage }),
   });
 }
 

@@ -1,5 +1,6 @@
 /** Converts errors of the vendor's SDK and of the platform's fetch into our own error classes. Pure. */
 import { RETRY_AFTER_MS_MAX } from '../../base/bounds.ts';
+import { defined } from '../../base/defined.ts';
 import { asError, errorFromShape, errorShape, ModelInvalidRequestError, TroupeError } from '../../base/errors.ts';
 import { isRecord } from '../../base/json.ts';
 import { modelErrorOf } from '../model-error.ts';
@@ -25,7 +26,7 @@ export function anthropicError(thrown: unknown, secrets: readonly string[], nowM
       status,
       message: redact(apiMessage(fields) ?? error.message, secrets),
       ...(typeof fields['type'] === 'string' ? { type: redact(fields['type'], secrets) } : {}),
-      ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+      ...defined({ retryAfterMs }),
       ...cause,
     });
   }

@@ -3,6 +3,7 @@ import { AgentCatalog, type AgentDefinition } from '../../../actors/agent-catalo
 import { type ResultShortener, ResultStore } from '../../../actors/result-store.ts';
 import { SHARD_BOUNDS, type ShardBounds } from '../../base/bounds.ts';
 import { type Clock, soon as nextTick, type Random, type Soon } from '../../base/clock.ts';
+import { defined } from '../../base/defined.ts';
 import type { StoreLostError } from '../../base/errors.ts';
 import type { Journal, JournalOptions, ThreadGate } from '../../journal/journal.ts';
 import { openJournal } from '../../journal/open-journal.ts';
@@ -91,8 +92,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
         lost = error;
         shard?.life.storeLost(error);
       },
-      ...(surroundings.gate === undefined ? {} : { gate: surroundings.gate }),
-      ...(plan.directory === undefined ? {} : { directory: plan.directory }),
+      ...defined({ gate: surroundings.gate, directory: plan.directory }),
     });
     // Last, because the model threads are the only part that could not be closed again here.
     const makePool = await modelPoolOf(plan, surroundings);
@@ -194,7 +194,7 @@ async function modelPoolOf(
     threads: plan.threads.models,
     provider: plan.provider.data,
     clock,
-    ...(startModelThread === undefined ? {} : { startThread: startModelThread }),
+    ...defined({ startThread: startModelThread }),
     listener: {
       completed: (completions) => listener?.completed(completions),
       delta: (id, session, piece) => listener?.delta(id, session, piece),

@@ -1,5 +1,6 @@
 /** Answers the methods `child.…` and `children.…`: ends of sub-agents, and their parents. */
 import type { SessionActor } from '../../../actors/session-actor.ts';
+import { defined } from '../../base/defined.ts';
 import type { ChildLink } from '../../session/state/state.ts';
 import type { HandlersOf, ShardMethods } from '../protocol/protocol.ts';
 import { DELETED, endOf } from '../shard/shard-waiters.ts';
@@ -29,7 +30,7 @@ export function childRequests(door: ShardDoor): HandlersOf<'child' | 'children'>
 
 function linkOf({ state }: SessionActor): ShardMethods['child.link']['answer'] {
   const { parent, name } = state;
-  return { ...(parent === undefined ? {} : { parent }), ...(name === undefined ? {} : { name }) };
+  return defined({ parent, name });
 }
 
 function endedOf({ state }: SessionActor, wanted: readonly string[]): readonly string[] {

@@ -1,5 +1,6 @@
 /** Answers the methods `runtime.…` and `sessions.…`: all sessions of a shard, and the shard's drain and end. */
 
+import { defined } from '../../base/defined.ts';
 import type { HandlersOf, SessionSummary, ShardMethods } from '../protocol/protocol.ts';
 import { decodeHead, summaryOf } from '../reading/head.ts';
 import type { Shard } from '../shard/shard.ts';
@@ -49,7 +50,7 @@ function list(shard: Shard, request: ListRequest): readonly SessionSummary[] {
   for (;;) {
     const page = journal.names({
       limit: LIST_PAGE,
-      ...(after === undefined ? {} : { after }),
+      ...defined({ after }),
       ...(typeof request.parent === 'string' ? { prefix: `${request.parent}:` } : {}),
     });
     for (const [name, key] of page) {

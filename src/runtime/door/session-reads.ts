@@ -3,6 +3,7 @@
  * the data it read is durable (A2).
  */
 import type { SessionActor } from '../../../actors/session-actor.ts';
+import { defined } from '../../base/defined.ts';
 import { errorShape, TroupeError } from '../../base/errors.ts';
 import type { Message } from '../../base/messages.ts';
 import { renderSession } from '../../context/render.ts';
@@ -224,14 +225,13 @@ function snapshotOf(state: SessionState, now: number): SessionSnapshot {
   const phase = phaseOf(state, isRetrying);
   return {
     state: state.state,
-    ...(phase === undefined ? {} : { phase }),
-    ...(state.blocked === undefined ? {} : { blocked: state.blocked }),
+    ...defined({ phase, blocked: state.blocked }),
     mailbox: state.mailbox.length,
     seq: state.eventSeq,
     children: [...state.children.values()].map(({ id, name, exited }) => ({
       id,
       name,
-      ...(exited === undefined ? {} : { exited }),
+      ...defined({ exited }),
     })),
     ...(state.active === undefined || state.active.skills.length === 0 ? {} : { skills: state.active.skills }),
     ...(state.active?.workflow == null ? {} : { workflow: state.active.workflow }),

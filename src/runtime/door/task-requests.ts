@@ -1,4 +1,5 @@
 /** Answers the methods `tasks.…`: starting, undoing and switching tasks, and reading them. */
+import { defined } from '../../base/defined.ts';
 import { TroupeError } from '../../base/errors.ts';
 import { renderSession } from '../../context/render.ts';
 import type { TaskMove } from '../../session/decide/tasks.ts';
@@ -16,7 +17,7 @@ export function taskRequests(door: ShardDoor): HandlersOf<'tasks'> {
   return {
     'tasks.start': (request) => {
       const { title } = request;
-      return door.submit(request, { type: 'startTask', ...(title === undefined ? {} : { title }) });
+      return door.submit(request, { type: 'startTask', ...defined({ title }) });
     },
     'tasks.undo': (request) =>
       door.submitIfPresent(request, { type: 'undo' }, { success: false, message: 'Already at root task' }),

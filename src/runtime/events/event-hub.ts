@@ -1,3 +1,4 @@
+import { defined } from '../../base/defined.ts';
 import type { SessionEvent } from '../../events/event.ts';
 import type { EventTap, TapReader } from '../../events/reading/event-tap.ts';
 import { FanOut } from '../../events/reading/fan-out.ts';
@@ -89,7 +90,7 @@ export class EventHub {
 
   #placed(after: ReadonlyMap<string, number>, view: View, signal: AbortSignal | undefined): CursoredEvents {
     const live = this.#fanOut.subscribeAll({
-      ...(signal === undefined ? {} : { signal }),
+      ...defined({ signal }),
       onClose: () => void this.#placedReaders.delete(reader),
     });
     const replay = (session: string, from: number, limit: number): Promise<readonly SessionEvent[]> =>

@@ -3,6 +3,7 @@
  * holds a directory; a simulator calls it over its own ports.
  */
 import { join } from 'node:path';
+import { defined } from '../../base/defined.ts';
 import { asError, type TroupeError } from '../../base/errors.ts';
 import { shardOf } from '../../base/ids.ts';
 import type { DefinitionSource } from '../../definitions/definition.ts';
@@ -147,7 +148,7 @@ function shardPlan(
     provider: providerPlan(checked),
     settings: checked.settings,
     limits: checked.limits,
-    ...(checked.enrichers === undefined ? {} : { enrichers: checked.enrichers }),
+    ...defined({ enrichers: checked.enrichers }),
     ...(checked.governor === undefined ? {} : { governor: shareOfLimits(checked.governor, shard.index, place.shards) }),
     threads: { models: checked.threads.models, tools: checked.threads.tools },
     ...(place.directory === undefined ? {} : { directory: shardDirectory(place.directory, shard.index) }),

@@ -1,6 +1,7 @@
 /** The options of event readers, and their translation for the event hub. Host thread. */
 import { z } from 'zod';
 import { EVENT_PLACES_MAX } from '../../base/bounds.ts';
+import { defined } from '../../base/defined.ts';
 import { ConfigError, LimitError } from '../../base/errors.ts';
 import { checkSessionId } from '../../base/ids.ts';
 import { parseOption } from '../../base/settings.ts';
@@ -87,7 +88,7 @@ export function sessionReading(session: string, given: EventOptions): SessionRea
     deltas: options.deltas ?? true,
     ...(until === undefined ? {} : { until: untilOf(until) }),
     ...(options.mode === undefined ? {} : { view: viewOf(options.mode) }),
-    ...(options.signal === undefined ? {} : { signal: options.signal }),
+    ...defined({ signal: options.signal }),
   };
 }
 
@@ -103,7 +104,7 @@ export function allReading(given: AllEventOptions): AllReading {
     ...(filter === undefined && mode === undefined
       ? {}
       : { view: filter === undefined ? show : (event) => (filter(event) ? show(event) : undefined) }),
-    ...(signal === undefined ? {} : { signal }),
+    ...defined({ signal }),
   };
 }
 

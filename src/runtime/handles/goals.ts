@@ -1,5 +1,6 @@
 /** The goals of a session as its embedder holds them: an address, like the session. Host thread. */
 import { z } from 'zod';
+import { defined } from '../../base/defined.ts';
 import type { Goal, GoalChange } from '../../base/goals.ts';
 import { wellFormed } from '../../base/json.ts';
 import { parseOption } from '../../base/settings.ts';
@@ -35,7 +36,7 @@ export class Goals {
    */
   async create(goal: { readonly description: string; readonly parentId?: number }): Promise<Goal> {
     const { description, parentId } = parseOption(createSchema, 'goals.create', goal);
-    return this.#change({ action: 'create', description, ...(parentId === undefined ? {} : { parentId }) });
+    return this.#change({ action: 'create', description, ...defined({ parentId }) });
   }
 
   /** Rewords an open goal. Rejects as `create` does, and with `ConfigError` for a goal that is unknown or completed. */

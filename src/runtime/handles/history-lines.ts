@@ -1,5 +1,6 @@
 /** A history as lines of JSON, for a file or for another store: a head, then one line per message. */
 import { HISTORY_MESSAGES_MAX } from '../../base/bounds.ts';
+import { defined } from '../../base/defined.ts';
 import { InvalidArgumentError, LimitError } from '../../base/errors.ts';
 import type { HistoryDraft, HistoryMessage } from '../../base/history-message.ts';
 import { isRecord } from '../../base/json.ts';
@@ -81,5 +82,5 @@ function checkHead(value: unknown, number: number): number {
 }
 
 function broken(what: string, cause?: unknown): InvalidArgumentError {
-  return new InvalidArgumentError('invalid_argument', `not a history: ${what}`, cause === undefined ? {} : { cause });
+  return new InvalidArgumentError('invalid_argument', `not a history: ${what}`, defined({ cause }));
 }

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { HISTORY_MESSAGES_MAX, KEY_CHARACTERS_MAX } from '../../base/bounds.ts';
+import { defined } from '../../base/defined.ts';
 import { describeValue, InvalidArgumentError, LimitError } from '../../base/errors.ts';
 import type { HistoryDraft } from '../../base/history-message.ts';
 import { type Json, NotPlainError, toPlainJson } from '../../base/json.ts';
@@ -58,8 +59,7 @@ export function checkAddOptions(operation: 'add' | 'append', options: unknown): 
 export function checkToApiOptions(options: unknown): ToApiOptions {
   const { forceReasoningPad, taskChain } = parseOption(apiSchema, 'toApi', options);
   return {
-    ...(forceReasoningPad === undefined ? {} : { forceReasoningPad }),
-    ...(taskChain === undefined ? {} : { taskChain }),
+    ...defined({ forceReasoningPad, taskChain }),
   };
 }
 

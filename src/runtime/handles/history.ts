@@ -9,6 +9,7 @@
  */
 import { z } from 'zod';
 import { HISTORY_ATTEMPTS_MAX } from '../../base/bounds.ts';
+import { defined } from '../../base/defined.ts';
 import { describeValue, InvalidArgumentError, SessionBusyError } from '../../base/errors.ts';
 import type {
   AssistantMessage,
@@ -152,8 +153,7 @@ export class History {
     const toolCallId = givenText(memberOf(target, 'toolCallId'), 'toolCallId');
     const request: EditRequest = {
       operation: 'update',
-      ...(id === undefined ? {} : { id }),
-      ...(toolCallId === undefined ? {} : { toolCallId }),
+      ...defined({ id, toolCallId }),
       attributes: checkMembers(plain(attributes, 'attributes'), 'attributes'),
     };
     const incarnation = this.#incarnationOf(target, 'optional');
@@ -454,7 +454,7 @@ export class History {
   ): Promise<unknown> {
     const { key } = checkEditOptions(edit.operation, options);
     const keyed = key === undefined ? {} : { key, fingerprint: fingerprintOf(edit) };
-    const named = incarnation === undefined ? {} : { incarnation };
+    const named = defined({ incarnation });
     const request = { ...this.#parts.address, edit, ...keyed, ...named };
     // A copy, because a shard on this thread answers with its own objects.
     return structuredClone(await this.#parts.link.call('history.edit', request, key !== undefined));

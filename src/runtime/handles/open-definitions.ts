@@ -1,5 +1,6 @@
 /** Opens a runtime with definition files: skills and workflows for its sessions, specialists among its agents. Host thread. */
 import { stat } from 'node:fs/promises';
+import { defined } from '../../base/defined.ts';
 import { ConfigError, describeValue } from '../../base/errors.ts';
 import { parseSpecialist, type SpecialistDefinition } from '../../definitions/definition.ts';
 import { readDefinitions, type Warn } from '../../definitions/definition-files.ts';
@@ -103,8 +104,7 @@ function specialists(
           description,
           system: prompt,
           tools: wanted.map((tool) => tools.get(tool) ?? namedTool(tool)),
-          ...(model === undefined ? {} : { model }),
-          ...(maxTurns === undefined ? {} : { toolRounds: maxTurns }),
+          ...defined({ model, toolRounds: maxTurns }),
         }),
       );
     }

@@ -4,6 +4,7 @@
  */
 import { z } from 'zod';
 import { CLOSE_DEADLINE_MS, READY_WAIT_MS } from '../../base/bounds.ts';
+import { defined } from '../../base/defined.ts';
 import { CancelledError, ConfigError, describeValue, type TroupeError } from '../../base/errors.ts';
 import { checkSessionId, shardOf } from '../../base/ids.ts';
 import { parseOption } from '../../base/settings.ts';
@@ -140,9 +141,7 @@ export class Runtime {
       const { parent, state, after, limit = LIST_LIMIT } = parseOption(listSchema, 'list', options);
       const request = {
         limit,
-        ...(parent === undefined ? {} : { parent }),
-        ...(state === undefined ? {} : { state }),
-        ...(after === undefined ? {} : { after }),
+        ...defined({ parent, state, after }),
       };
       const lists = await Promise.all(this.#parts.links.map((link) => link.call('sessions.list', request, true)));
       const all = lists.flat();

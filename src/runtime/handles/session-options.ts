@@ -8,6 +8,7 @@ import {
   SERVER_PAGE_DEFAULT,
   SERVER_PAGE_MAX,
 } from '../../base/bounds.ts';
+import { defined } from '../../base/defined.ts';
 import { ConfigError, ContentError, describeValue, InvalidArgumentError } from '../../base/errors.ts';
 import { checkSessionId } from '../../base/ids.ts';
 import { NotPlainError, toPlainJson, wellFormed } from '../../base/json.ts';
@@ -119,7 +120,7 @@ const forkSchema = z.strictObject({ at: z.number().optional(), id: z.string().op
 /** The options of `session.messages`, checked. Throws `ConfigError`. */
 export function checkMessagesOptions(options: unknown): { readonly after?: number; readonly limit?: number } {
   const { after, limit } = parseOption(messagesSchema, 'messages', options);
-  return { ...(after === undefined ? {} : { after }), ...(limit === undefined ? {} : { limit }) };
+  return defined({ after, limit });
 }
 
 /** The arguments of `session.page`, checked. Throws `ConfigError`. */
@@ -135,7 +136,7 @@ export function checkPageOptions<Kind extends PageKind>(
       data: { key: 'page.after' },
     });
   }
-  return { of: kind, limit, bytesMax, ...(after === undefined ? {} : { after }) };
+  return { of: kind, limit, bytesMax, ...defined({ after }) };
 }
 
 /** The argument of `session.recall`, checked. Throws `ConfigError`. */
@@ -152,7 +153,7 @@ export function checkDecision(
   return {
     callId: parseOption(z.string(), 'approve.callId', callId),
     allow,
-    ...(reason === undefined ? {} : { reason }),
+    ...defined({ reason }),
     ...(input === undefined ? {} : { input: plainInput(input) }),
   };
 }
@@ -174,7 +175,7 @@ export function checkForkOptions(options: unknown): ForkOptions {
   if (at !== undefined && !(Number.isSafeInteger(at) && at > 0)) {
     throw new InvalidArgumentError('invalid_argument', `\`at\` must be the seq of a message, got ${at}`);
   }
-  return { ...(at === undefined ? {} : { at }), ...(id === undefined ? {} : { id: checkSessionId(id) }) };
+  return { ...defined({ at }), ...(id === undefined ? {} : { id: checkSessionId(id) }) };
 }
 
 function spawnItem(options: unknown, index: number): SpawnItem {
@@ -187,10 +188,7 @@ function spawnItem(options: unknown, index: number): SpawnItem {
     task: wellFormed(task),
     replies: replies ?? 'mailbox',
     ...(specialist === undefined ? {} : { agent: specialist, specialist: true }),
-    ...(agent === undefined ? {} : { agent }),
-    ...(name === undefined ? {} : { name }),
-    ...(tools === undefined ? {} : { tools }),
-    ...(budget === undefined ? {} : { budget }),
+    ...defined({ agent, name, tools, budget }),
   } as const;
   return key === undefined ? item : { ...item, key, fingerprint: fingerprintOf(JSON.stringify(item)) };
 }

@@ -3,6 +3,7 @@
  */
 
 import type { Clock } from '../../base/clock.ts';
+import { defined } from '../../base/defined.ts';
 import { asError, CancelledError, ConfigError, describeValue } from '../../base/errors.ts';
 import { checkResponse } from '../../models/anthropic/response-check.ts';
 import type { ModelProvider } from '../../models/provider.ts';
@@ -51,7 +52,7 @@ export function serveHost(endpoint: Endpoint, values: HostValues, options: HostS
     find: (agent, name) => values.tools.get(agent)?.get(name),
     progress: (id, data) => endpoint.notify('tool.progress', { id, data }),
     clock,
-    ...(work === undefined ? {} : { work }),
+    ...defined({ work }),
   });
   const calls = new Map<number, AbortController>();
   const methods: HostHandlers = {

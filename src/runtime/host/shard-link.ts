@@ -13,6 +13,7 @@
  */
 import { REQUEST_LARGE_BYTES_MIN, SHARD_CLOSE_MS } from '../../base/bounds.ts';
 import type { Clock, Random } from '../../base/clock.ts';
+import { defined } from '../../base/defined.ts';
 import { CancelledError, type ErrorShape, errorFromShape, TroupeError } from '../../base/errors.ts';
 import type { SessionEvent } from '../../events/event.ts';
 import type { PackedEvents } from '../../events/packing/packed-form.ts';
@@ -223,7 +224,7 @@ export class ShardLink implements ShardCaller {
   async watch(session: string | undefined, on: boolean): Promise<void> {
     if (on) this.#watched.add(session);
     else this.#watched.delete(session);
-    await this.#notify('session.watch', { on, ...(session === undefined ? {} : { session }) });
+    await this.#notify('session.watch', { on, ...defined({ session }) });
   }
 
   /** Starts or stops the introduction of sessions before their first event. */
@@ -428,7 +429,7 @@ export class ShardLink implements ShardCaller {
   }
 
   #fail(message: string, cause: unknown): TroupeError {
-    const failure = new TroupeError('internal', message, cause === undefined ? {} : { cause });
+    const failure = new TroupeError('internal', message, defined({ cause }));
     this.#failure = failure;
     this.#parts.listener.degraded(failure);
     this.#parts.listener.lost(failure);
@@ -438,7 +439,7 @@ export class ShardLink implements ShardCaller {
   async #repeatWatches(endpoint: Endpoint): Promise<void> {
     const introduces = this.#introduces ? [endpoint.call('sessions.introduce', { on: true })] : [];
     const watches = [...this.#watched].map((session) =>
-      endpoint.call('session.watch', { on: true, ...(session === undefined ? {} : { session }) }),
+      endpoint.call('session.watch', { on: true, ...defined({ session }) }),
     );
     const listens = [...this.#listened].map((session) => endpoint.call('history.watch', { session, on: true }));
     await Promise.all([...introduces, ...watches, ...listens]);

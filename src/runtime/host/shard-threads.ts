@@ -3,6 +3,7 @@
  * both.
  */
 import { SESSION_THREAD_YOUNG_HEAP_MB } from '../../base/bounds.ts';
+import { defined } from '../../base/defined.ts';
 import { systemCodeOf } from '../../base/errors.ts';
 import type { SessionKey } from '../../journal/position.ts';
 import { createLocalEndpoints } from '../../threads/batched-endpoint.ts';
@@ -71,7 +72,7 @@ export function startInPlace(plan: ShardPlan, surroundings: InPlaceSurroundings)
         clock,
         random,
         gate,
-        ...(ports === undefined ? {} : { ports }),
+        ...defined({ ports }),
       });
       return () => undefined;
     },

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import type { SpawnGrant } from '../../../actors/runtime-tools.ts';
 import { GUARDRAILS_MAX } from '../../base/bounds.ts';
+import { defined } from '../../base/defined.ts';
 import { ConfigError, describeValue } from '../../base/errors.ts';
 import { isAgentName } from '../../base/ids.ts';
 import { type CompressionSettings, parseOption } from '../../base/settings.ts';
@@ -163,17 +164,11 @@ export function agentSource(definition: Agent): AgentSource {
       hasSystemFunction: typeof system === 'function',
       subagents: {
         spawn: spawnGrant(definition),
-        ...(subagents?.maxActive === undefined ? {} : { maxActive: subagents.maxActive }),
+        ...defined({ maxActive: subagents?.maxActive }),
       },
-      ...(model === undefined ? {} : { model }),
-      ...(supervision === undefined ? {} : { supervision }),
+      ...defined({ model, supervision }),
       ...(typeof system === 'string' ? { system } : {}),
-      ...(maxTokens === undefined ? {} : { maxTokens }),
-      ...(toolRounds === undefined ? {} : { toolRounds }),
-      ...(tokenBudget === undefined ? {} : { tokenBudget }),
-      ...(thinking === undefined ? {} : { thinking }),
-      ...(description === undefined ? {} : { description }),
-      ...(compression === undefined ? {} : { compression }),
+      ...defined({ maxTokens, toolRounds, tokenBudget, thinking, description, compression }),
       ...(maxSteps === undefined || maxSteps === null ? {} : { maxSteps }),
       ...(approve === undefined ? {} : { approval: typeof approve === 'function' ? 'function' : approve }),
       ...(guardrails === undefined

@@ -1,9 +1,9 @@
 /** The options of `open` and their checks: errors name unknown keys and bad values (A9). */
 import { availableParallelism } from 'node:os';
-import type { Logger } from 'pino';
 import { z } from 'zod';
 import { DEFINITION_DIRECTORIES_MAX, LIMIT_DEFAULTS, type Limits, SHARDS_MAX } from '../../base/bounds.ts';
 import { type Clock, type Random, randomNumber, systemClock } from '../../base/clock.ts';
+import { defined } from '../../base/defined.ts';
 import { parseOption, parseSettings, type Settings, type SettingsInput } from '../../base/settings.ts';
 import type { Durability } from '../../journal/journal.ts';
 import { anthropic } from '../../models/anthropic/anthropic.ts';
@@ -63,13 +63,24 @@ export interface OpenOptions {
   readonly enrichers?: EnricherOptions;
   /** The reach of `search_messages`, `view_messages` and Mneme's recall. */
   readonly search?: SearchOptions;
-  readonly logger?: Logger;
+  /**
+   * A pino logger, or an object with its methods. Default: warnings and errors to stderr, as pino writes them; the
+   * environment variable `LOG_LEVEL` sets another level, `silent` turns it off. `false`: no log.
+   */
+  readonly logger?: Logger | false;
   /**
    * For tests: with a clock or random numbers of your own, sessions and models run on the host thread unless `threads`
    * says otherwise.
    */
   readonly clock?: Clock;
   readonly random?: Random;
+}
+
+/** The methods of a logger that a runtime calls; a pino logger has them. */
+export interface Logger
+  extends Readonly<Record<'debug' | 'info' | 'warn' | 'error', (fields: object, message: string) => void>> {
+  /** A logger that adds these fields to every line: one is made for each session that logs. */
+  readonly child?: (fields: object) => Logger;
 }
 
 /** Directories of definition files, in order. */
@@ -93,15 +104,14 @@ export interface CheckedOptions {
   /** Undefined when no enricher is on. */
   readonly enrichers: EnricherOptions | undefined;
   readonly searchScope: SearchScope;
-  /** A logger that never throws. */
+  /** Undefined: nothing is logged. */
   readonly logger: GuardedLogger | undefined;
   readonly clock: Clock;
   readonly random: Random;
 }
 
-/** The logger methods that the runtime uses. */
-export interface GuardedLogger
-  extends Readonly<Record<'debug' | 'info' | 'warn' | 'error', (fields: object, message: string) => void>> {
+/** A logger that never throws. */
+export interface GuardedLogger extends Omit<Logger, 'child'> {
   /** A logger that adds these fields to every line; undefined when the logger cannot create children. */
   readonly child: (fields: object) => GuardedLogger | undefined;
 }
@@ -180,7 +190,12 @@ export const openSchema: z.ZodType<GivenOptions> = z.strictObject({
         .optional(),
     })
     .optional(),
-  logger: z.custom<Logger>(hasMethods('info', 'warn', 'error', 'debug'), 'must be a pino logger').optional(),
+  logger: z
+    .custom<Logger | false>(
+      (value) => value === false || hasMethods('info', 'warn', 'error', 'debug')(value),
+      'must be a pino logger, or false',
+    )
+    .optional(),
   clock: z
     .custom<Clock>(
       hasMethods('now', 'monotonic', 'setTimer', 'clearTimer'),
@@ -190,8 +205,11 @@ export const openSchema: z.ZodType<GivenOptions> = z.strictObject({
   random: z.custom<Random>(isFunction, 'must be a function').optional(),
 });
 
-/** Throws `ConfigError` naming the key, the value's type and the expected value. */
-export function checkOptions(options: unknown): CheckedOptions {
+/**
+ * Throws `ConfigError` naming the key, the value's type and the expected value. `defaultLogger`: the logger where none is
+ * given.
+ */
+export function checkOptions(options: unknown, defaultLogger?: Logger): CheckedOptions {
   const given = parseOption(openSchema, '', options ?? {});
   const isTest = given.clock !== undefined || given.random !== undefined;
   const threads = given.threads ?? {};
@@ -205,12 +223,12 @@ export function checkOptions(options: unknown): CheckedOptions {
     },
     durability: given.durability ?? 'flush',
     settings: parseSettings(given.settings),
-    limits: { ...LIMIT_DEFAULTS, ...definedMembers(given.limits ?? {}) },
-    governor: given.governor === undefined ? undefined : definedMembers(given.governor),
+    limits: { ...LIMIT_DEFAULTS, ...defined(given.limits ?? {}) },
+    governor: given.governor === undefined ? undefined : defined(given.governor),
     definitions: directoriesOf(given),
     enrichers: enrichersOf(given.enrichers),
     searchScope: given.search?.scope ?? 'tree',
-    logger: given.logger === undefined ? undefined : guarded(given.logger),
+    logger: loggerOf(given.logger ?? defaultLogger ?? false),
     clock: given.clock ?? systemClock,
     random: given.random ?? randomNumber,
   };
@@ -222,7 +240,7 @@ function enrichersOf(
   } = {},
 ): EnricherOptions | undefined {
   const { melete, mneme } = given;
-  const enrichers = { ...(melete === undefined ? {} : { melete }), ...(mneme === undefined ? {} : { mneme }) };
+  const enrichers = defined({ melete, mneme });
   return enrichers.melete === undefined && enrichers.mneme === undefined ? undefined : enrichers;
 }
 
@@ -240,6 +258,10 @@ function directoriesOf({
 function providerOf(given: OpenOptions['provider']): ModelProvider | ProviderData {
   if (given === undefined) return anthropic();
   return given instanceof URL ? { kind: 'module', url: given.href } : given;
+}
+
+function loggerOf(given: Logger | false): GuardedLogger | undefined {
+  return given === false ? undefined : guarded(given);
 }
 
 /** A failing logger must not end a transition or the host: its error is dropped with the line (F65). */
@@ -262,10 +284,4 @@ function guarded(logger: Logger): GuardedLogger {
     }
   };
   return { debug: tell('debug'), info: tell('info'), warn: tell('warn'), error: tell('error'), child };
-}
-
-/** The members that have a value: a member given as `undefined` keeps its default. */
-function definedMembers<T extends object>(given: T): { readonly [Key in keyof T]?: Exclude<T[Key], undefined> } {
-  const members = Object.entries(given).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(members) as { readonly [Key in keyof T]?: Exclude<T[Key], undefined> };
 }

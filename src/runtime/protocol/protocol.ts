@@ -360,6 +360,8 @@ export interface LogLine {
   /** Agent of the session, if it is known. */
   readonly agent?: string;
   readonly error?: ErrorShape;
+  /** The stack of what a tool threw. */
+  readonly stack?: string;
   /** Duration in milliseconds of the event that the line describes. */
   readonly ms?: number;
 }

@@ -8,6 +8,7 @@
  *  R3 the host only forwards pages: neither a search nor building the index blocks it.
  */
 import { SEARCH_CLOSE_MS, SEARCH_WAIT_MS } from '../../base/bounds.ts';
+import { defined } from '../../base/defined.ts';
 import { CancelledError, TroupeError } from '../../base/errors.ts';
 import { isRecord } from '../../base/json.ts';
 import { parseQuery } from '../../search/query.ts';
@@ -85,10 +86,8 @@ export class MessageSearch {
       now: now(),
       decay,
       waitMs,
-      ...(trees === undefined ? {} : { trees }),
-      ...(excluding === undefined
-        ? {}
-        : { excluding: { session: excluding, ...(floor === undefined ? {} : { floor }) } }),
+      ...defined({ trees }),
+      ...(excluding === undefined ? {} : { excluding: { session: excluding, ...defined({ floor }) } }),
     };
     return (await this.#asked(this.#running(), 'search', request)) as SearchAnswer;
   }

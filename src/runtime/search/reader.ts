@@ -6,6 +6,7 @@
  * Owns: nothing that outlives a call. Does not own: the logs, the index.
  */
 import { SEARCH_PAGE_ROWS } from '../../base/bounds.ts';
+import { defined } from '../../base/defined.ts';
 import { asError, StoreCorruptError, TroupeError } from '../../base/errors.ts';
 import { shippedBlob, shippedRows, turnsOf } from '../../journal/rows/shipped-rows.ts';
 import { apply } from '../../session/apply/apply.ts';
@@ -123,7 +124,7 @@ async function* turnsIn(
 async function rowsOf(ask: AskShard, { shard, key }: SessionPlace, until: number): Promise<readonly number[]> {
   const rows: number[] = [];
   for (let from: number | undefined; from !== 0; ) {
-    const chain = await ask(shard, 'search.chain', { key, until, ...(from === undefined ? {} : { from }) });
+    const chain = await ask(shard, 'search.chain', { key, until, ...defined({ from }) });
     for (const row of chain.rows) rows.push(row);
     from = chain.next;
   }

@@ -10,6 +10,7 @@
  */
 import { z } from 'zod';
 import { SEARCH_DOCUMENTS_MAX, SEARCH_SNIPPET_CHARACTERS } from '../../base/bounds.ts';
+import { defined } from '../../base/defined.ts';
 import { asError } from '../../base/errors.ts';
 import { rootOf, shardOf } from '../../base/ids.ts';
 import { wellFormed } from '../../base/json.ts';
@@ -212,7 +213,7 @@ export class SearchService {
       const { session, seq } = candidate;
       const name = this.#follower.nameOf(session);
       const snippet = wellFormed(message.text.slice(0, SEARCH_SNIPPET_CHARACTERS));
-      found.push({ session, seq, kind: message.kind, snippet, ...(name === undefined ? {} : { name }) });
+      found.push({ session, seq, kind: message.kind, snippet, ...defined({ name }) });
     }
     return found;
   }

@@ -23,10 +23,11 @@ import { NO_USAGE } from '../../base/messages.ts';
 import type { EventBody } from '../../events/event.ts';
 import type { CallWait, ModelPool } from '../../models/pool.ts';
 import { turnName } from '../../session/apply/turn.ts';
-import { isEnricherDue } from '../../session/rules/enrichment.ts';
 import type { Effect, EnricherName, Input, Unjudged } from '../../session/state/inputs.ts';
+import type { SessionState } from '../../session/state/state.ts';
 import type { ToolPool } from '../../tools/pool.ts';
 import { hostQuestion } from '../protocol/host-question.ts';
+import type { LogLine } from '../protocol/protocol.ts';
 import { contentReader } from '../reading/content-reader.ts';
 import type { SessionTimers } from './session-timers.ts';
 import type { Reply, ShardParts } from './shard-parts.ts';
@@ -94,6 +95,7 @@ export class SessionWork {
       progress: (session, toolUseId, data) => {
         if (place.isWatched(session)) place.publish(session, { type: 'tool.progress', toolUseId, data });
       },
+      threw: (session, toolName, stack) => this.#warn(session, `tool ${JSON.stringify(toolName)} threw`, { stack }),
     });
     this.#enrichers = new Enrichers({
       pool: this.#modelPool,
@@ -203,6 +205,9 @@ export class SessionWork {
         if (effect.firstError !== undefined) this.#logRetry(actor, effect.firstError, effect.delayMs);
         this.#place.timers.retryLater(actor, effect.halfStep, effect.attempt, effect.delayMs);
         return true;
+      case 'reportBlocked':
+        this.#warn(actor.id, 'the session is blocked until someone acts: see explain()', { error: effect.error });
+        return true;
       case 'restartTimer':
         this.#place.timers.restartLater(actor, effect.delayMs);
         return true;
@@ -251,10 +256,12 @@ export class SessionWork {
   #logRetry(actor: SessionActor, error: ErrorShape, delayMs: number): void {
     const status = error.data?.['status'];
     const what = typeof status === 'number' ? `status ${status}` : error.code;
-    const message = `a model call failed (${what}) and is made again`;
-    const { agent } = actor.state;
-    const of = agent === undefined ? {} : { agent };
-    this.#parts.host.log({ level: 'warn', message, session: actor.id, error, ms: delayMs, ...of });
+    this.#warn(actor.id, `a model call failed (${what}) and is made again`, { error, ms: delayMs });
+  }
+
+  #warn(session: string, message: string, fields: Pick<LogLine, 'error' | 'ms' | 'stack'>): void {
+    const agent = this.#place.inMemory(session)?.state.agent;
+    this.#parts.host.log({ level: 'warn', message, session, ...fields, ...(agent === undefined ? {} : { agent }) });
   }
 
   #callModel(actor: SessionActor, halfStep: number, attempt: number): void {
@@ -311,4 +318,10 @@ export class SessionWork {
     // The host judges what it was asked about, so the question and the verdict are of one kind.
     this.#place.submit(actor.id, [{ ...consult, type: 'verdict', verdict } as Input]);
   }
+}
+
+/** The session waits for the run with this number. */
+function isEnricherDue(state: SessionState, run: number): boolean {
+  const summary = state.memory?.summarising;
+  return state.enrichment?.run === run || (summary?.run === run && summary.ended === undefined);
 }

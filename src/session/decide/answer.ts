@@ -237,7 +237,8 @@ export function failureDecision(state: SessionState, error: ErrorShape, environm
     ...(blocks ? { blocks: true } : {}),
   });
   const replies = failureToParent(state, error, environment);
-  return { records: [...records, ...replies.records], effects: replies.effects };
+  const effects: readonly Effect[] = blocks ? [...replies.effects, { type: 'reportBlocked', error }] : replies.effects;
+  return { records: [...records, ...replies.records], effects };
 }
 
 /**

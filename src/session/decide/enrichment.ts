@@ -108,8 +108,8 @@ function failed(state: SessionState, prepared: SessionRecord, error: ErrorShape)
     const bounced = bouncedEntries(turn?.bounced ?? []);
     const note: SessionRecord = { type: 'noted', content: `Authentication failed: ${error.message}` };
     const end: SessionRecord = { type: 'failed', halfStep: state.nextHalfStep, error, ...bounced, blocks: true };
-    const records = turn === undefined ? [prepared] : [prepared, turn.claimed, note, end];
-    return { records, effects: [WAKE] };
+    if (turn === undefined) return { records: [prepared], effects: [WAKE] };
+    return { records: [prepared, turn.claimed, note, end], effects: [WAKE, { type: 'reportBlocked', error }] };
   }
   const note: SessionRecord = { type: 'noted', content: `The turn was not prepared: ${error.message}` };
   return { records: [note, prepared], effects: [WAKE] };

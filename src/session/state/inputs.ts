@@ -300,6 +300,8 @@ export type Effect =
       /** Why the call is repeated; only on the first repetition. */
       readonly firstError?: ErrorShape;
     }
+  /** The session is blocked from now on: the logger is notified. */
+  | { readonly type: 'reportBlocked'; readonly error: ErrorShape }
   | { readonly type: 'evaluateSystem'; readonly epoch: number }
   /** The session's transient messages from now on. */
   | { readonly type: 'transients'; readonly list: readonly TransientMessage[] }

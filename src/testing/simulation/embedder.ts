@@ -3,6 +3,7 @@
  * read at random, and report to the ledger what the runtime answered and published. It lives and dies with its process;
  * all its knowledge is in the ledger.
  */
+import { defined } from '../../base/defined.ts';
 import { TroupeError } from '../../base/errors.ts';
 import type { Deliver } from '../../base/messages.ts';
 import type { Child } from '../../runtime/handles/child.ts';
@@ -236,7 +237,7 @@ export class Embedder {
     const end = this.#attempts.begin(`send ${uid}`);
     try {
       const receipt = await runtime.session(session, agentOfSession(session)).send(content, {
-        ...(key === undefined ? {} : { key }),
+        ...defined({ key }),
         ...(deliver === undefined ? {} : { deliver: deliver as Deliver }),
         bounceBack: this.#random.chance(0.2),
       });
@@ -296,7 +297,7 @@ export class Embedder {
     try {
       const child = await runtime
         .session(session, agentOfSession(session))
-        .spawn({ task: `${uid} task`, replies }, key === undefined ? {} : { key });
+        .spawn({ task: `${uid} task`, replies }, defined({ key }));
       if (!process.isAlive) return;
       trace(`spawned ${uid} as ${child.id}`);
       if (story.child !== undefined && story.child !== child.id)

@@ -2,6 +2,7 @@
  * The part of the embedder that works on whole conversations. It forks them, switches between their tasks, compresses
  * them, sets goals, decides about calls and continues suspended runs. Replies it receives go to the ledger.
  */
+import { defined } from '../../base/defined.ts';
 import { InvalidArgumentError } from '../../base/errors.ts';
 import type { Runtime } from '../../runtime/handles/runtime.ts';
 import type { Session } from '../../runtime/handles/session.ts';
@@ -132,9 +133,7 @@ export class HistoryActions {
       const before = JSON.stringify(await parent.history.toArray());
       const at = random.chance(0.3) ? random.pick([...(await parent.messages()), undefined])?.seq : undefined;
       const id = random.chance(0.3) ? `${rootOf(session)}-${uid('f')}` : undefined;
-      const fork = await orMissing(
-        parent.fork({ ...(at === undefined ? {} : { at }), ...(id === undefined ? {} : { id }) }),
-      );
+      const fork = await orMissing(parent.fork(defined({ at, id })));
       if (fork === undefined) return;
       const begins = JSON.stringify(await fork.history.toArray());
       const after = JSON.stringify(await parent.history.toArray());

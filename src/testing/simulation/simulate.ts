@@ -2,6 +2,7 @@
  * One simulated run: a runtime lives, crashes, lives again, and is checked after each life. Everything follows from the
  * seed: the failures, the messages, the model's answers, the order of events.
  */
+import { defined } from '../../base/defined.ts';
 import { isGivenUp } from './attempts.ts';
 import { Embedder } from './embedder.ts';
 import { type FaultKind, Faults } from './faults.ts';
@@ -255,7 +256,7 @@ class Simulation {
       durability: swarm.durability,
       limits: swarm.limits,
       settings: swarm.settings,
-      ...(swarm.enrichers === undefined ? {} : { enrichers: swarm.enrichers }),
+      ...defined({ enrichers: swarm.enrichers }),
       logger: this.#watch.logger(),
     });
     const opened = process.untilDeath(

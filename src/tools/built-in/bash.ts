@@ -13,13 +13,13 @@ import {
   SHELL_TIMEOUT_MS,
 } from '../../base/bounds.ts';
 import { systemClock } from '../../base/clock.ts';
+import { defined } from '../../base/defined.ts';
 import { asError, TimeoutError } from '../../base/errors.ts';
-import { secretNamesSchema } from '../../base/secret-environment.ts';
+import { secretNamesSchema, withoutSecrets } from '../../base/secret-environment.ts';
 import { parseOption } from '../../base/settings.ts';
 import { INTERRUPT_NOTICE } from '../../session/rules/tool-texts.ts';
 import { headOfBytes } from '../result-text.ts';
 import { type Tool, type ToolContext, tool } from '../tool.ts';
-import { shellEnvironment } from './shell-environment.ts';
 import { type ShellLease, ShellPool } from './shell-pool.ts';
 
 /** Options of `bashTool`. */
@@ -90,7 +90,7 @@ export function bashTool(options: BashOptions = {}): BashTool {
     cwd: cwd ?? process.cwd(),
     environment: () => shellEnvironment(env ?? {}, secretEnv ?? []),
     programs: shell === undefined ? ['bash', 'sh'] : [shell],
-    ...(idleMs === undefined ? {} : { idleMs }),
+    ...defined({ idleMs }),
   });
   const made = tool({
     name: 'bash',
@@ -249,6 +249,39 @@ function restartNotice(how: string): string {
 
 function isTimeout(stop: AbortSignal): boolean {
   return stop.reason instanceof TimeoutError;
+}
+
+/** Settings that keep programs from waiting for a person, or from paging their output. */
+const UNATTENDED: Readonly<Record<string, string>> = {
+  TERM: 'dumb',
+  PAGER: 'cat',
+  GIT_PAGER: 'cat',
+  MANPAGER: 'cat',
+  SYSTEMD_PAGER: '',
+  // Git must not prompt: not here, not through a helper program, not in a window, not through ssh.
+  GIT_TERMINAL_PROMPT: '0',
+  GIT_ASKPASS: '',
+  GCM_INTERACTIVE: 'never',
+  GIT_SSH_COMMAND: 'ssh -o BatchMode=yes',
+  SSH_ASKPASS_REQUIRE: 'never',
+  DEBIAN_FRONTEND: 'noninteractive',
+  PIP_NO_INPUT: '1',
+};
+
+/** Variables not passed on: they would run something in a starting shell, or end it. */
+const WITHHELD: readonly string[] = ['ENV', 'BASH_ENV', 'PROMPT_COMMAND', 'TMOUT', 'MAIL', 'MAILPATH'];
+
+/**
+ * The environment of a shell: that of the process, with `extra` on top. Secrets are left out, except those named in
+ * `secretEnv`. The model has no use for them, and a listing of the environment would put them into the log.
+ */
+function shellEnvironment(
+  extra: Readonly<Record<string, string>>,
+  secretEnv: readonly string[],
+): Readonly<Record<string, string | undefined>> {
+  const inherited = withoutSecrets(process.env, secretEnv);
+  for (const name of WITHHELD) delete inherited[name];
+  return { ...inherited, ...UNATTENDED, ...extra };
 }
 
 /** Runs with the rights, directory and environment of the process, without variables that look like secrets. */

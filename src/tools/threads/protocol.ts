@@ -43,7 +43,7 @@ export type ThreadNote =
   | { readonly kind: 'started'; readonly id: number }
   | { readonly kind: 'progress'; readonly id: number; readonly data: unknown }
   /** The running call threw an uncaught error: this is its outcome, even if it continues. */
-  | { readonly kind: 'fault'; readonly id: number; readonly content: string }
+  | { readonly kind: 'fault'; readonly id: number; readonly content: string; readonly stack: string }
   /** An error of a call that has ended, or of no call. */
   | { readonly kind: 'noise'; readonly toolName: string; readonly message: string };
 

@@ -110,7 +110,7 @@ export class ThreadRuns {
     const { batch } = place;
     batch.line = line;
     if (note.kind === 'finished') this.#finished(note);
-    else if (note.kind === 'fault') this.#decide(open, batch, note.content);
+    else if (note.kind === 'fault') this.#decide(open, batch, note.content, note.stack);
     else if (note.kind === 'progress') {
       if (open.phase === 'running') this.#options.progress(note.id, note.data);
     } else if (open.phase === 'ending') this.#abort(open, batch);
@@ -294,7 +294,7 @@ export class ThreadRuns {
   #over(open: OpenRun, outcome: ToolOutcome): void {
     this.#handed.delete(open.run.id);
     this.#queue.release(open);
-    this.#end(open, open.decided === undefined ? outcome : failure(open.decided, this.#elapsed(open)));
+    this.#end(open, open.decided === undefined ? outcome : failure(open.decided, this.#elapsed(open), open.stack));
   }
 
   #end(open: OpenRun, outcome: ToolOutcome): void {
@@ -316,10 +316,11 @@ export class ThreadRuns {
   }
 
   /** Decides the run's answer, asks the tool to stop, and sets a deadline for that (R1, R2, R4). */
-  #decide(open: OpenRun, batch: ThreadBatch, content: string): void {
+  #decide(open: OpenRun, batch: ThreadBatch, content: string, stack?: string): void {
     if (open.phase === 'ending') return;
     open.phase = 'ending';
     open.decided = content;
+    open.stack = stack;
     this.#takeBack(batch, batch.runs.indexOf(open) + 1);
     if (open === batch.current) this.#dueIn(TOOL_KILL_MS, batch);
     this.#abort(open, batch);

@@ -11,7 +11,7 @@ import { soon, systemClock } from '../../base/clock.ts';
 import { CancelledError } from '../../base/errors.ts';
 import { serveTasks, type TaskReply } from '../../threads/task-thread.ts';
 import { findTools, loadModule, toolOf } from '../module-tools.ts';
-import { nameAndMessage, thrownText } from '../result-text.ts';
+import { nameAndMessage, thrownStack, thrownText } from '../result-text.ts';
 import { type BatchSurroundings, type CallInThread, runThreadBatch } from './call.ts';
 import type { ThreadAbort, ThreadNote, ThreadTask } from './protocol.ts';
 
@@ -30,7 +30,7 @@ const serve: (task: unknown) => Promise<TaskReply> = serveTasks((line) => {
     const call = calls.getStore() ?? current;
     if (call?.running === true) {
       const { content } = thrownText(thrown, resultBytesMax);
-      post({ kind: 'fault', id: call.call.run.id, content });
+      post({ kind: 'fault', id: call.call.run.id, content, stack: thrownStack(thrown) });
       call.abort.abort(new CancelledError('the tool threw where nobody caught it'));
       return;
     }

@@ -4,9 +4,9 @@
  */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Logger } from 'pino';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
+import type { Logger } from '../../../src/index.ts';
 import { agent, tool } from '../../../src/index.ts';
 import { scripted } from '../../../src/testing/index.ts';
 import { think } from '../../../src/tools/built-in/index.ts';
@@ -33,7 +33,7 @@ function warned(): { readonly logger: Logger; readonly lines: string[] } {
   const drop = (): void => undefined;
   const warn = (fields: { readonly path?: string }, message: string): number =>
     lines.push(`${message} (${fields.path ?? ''})`);
-  return { logger: { debug: drop, info: drop, error: drop, warn } as unknown as Logger, lines };
+  return { logger: { debug: drop, info: drop, error: drop, warn }, lines };
 }
 
 describe.each(MATRIX)('threads %o', (threads) => {

@@ -5,17 +5,19 @@
  */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import pino, { type Logger } from 'pino';
+import pino, { type Logger as PinoLogger } from 'pino';
 import { expect, onTestFinished, test } from 'vitest';
-import { anthropic } from '../../../src/index.ts';
+import { z } from 'zod';
+import { agent, anthropic, tool } from '../../../src/index.ts';
 import { SessionLogs } from '../../../src/runtime/host/session-logs.ts';
-import { checkOptions } from '../../../src/runtime/protocol/options.ts';
-import { eventually, MATRIX, runtimeKit } from '../../support/runtime-kit.ts';
+import { checkOptions, type Logger } from '../../../src/runtime/protocol/options.ts';
+import { scripted } from '../../../src/testing/scripted.ts';
+import { deferred, eventually, MATRIX, runtimeKit } from '../../support/runtime-kit.ts';
 
 const kit = runtimeKit();
 
 function kept(): {
-  readonly logger: Logger;
+  readonly logger: PinoLogger;
   readonly lines: string[];
   readonly parsed: () => readonly Record<string, unknown>[];
 } {
@@ -57,7 +59,7 @@ test('Q1: a line of a session names the session and its agent, by a child logger
 test('a logger without children gets the session in each line', () => {
   const told: unknown[] = [];
   const tell = (fields: unknown, message: string): void => void told.push([fields, message]);
-  const plain = { debug: tell, info: tell, warn: tell, error: tell } as unknown as Logger;
+  const plain = { debug: tell, info: tell, warn: tell, error: tell };
   logsOf(plain).write({ level: 'error', message: 'm', session: 's' });
   expect(told).toEqual([[{ session: 's' }, 'm']]);
 });
@@ -111,4 +113,48 @@ test.each(MATRIX)('Q2: nor where the provider repeats it, sessions: $sessions, m
   await eventually(() => lines.length > 0);
   await runtime.close({ deadlineMs: 0 });
   for (const line of lines) for (const secret of Object.values(secrets)) expect(line).not.toContain(secret);
+});
+
+const faulty = new URL('../fixtures/faulty-tools.ts', import.meta.url);
+
+test.each([
+  ['hijack', 'Error: said what it liked', 'faulty'],
+  ['throwText', 'Error: just text', 'unhurried'],
+  ['strayThrow', 'RangeError: nobody catches this', 'unhurried'],
+])('a tool that throws on its thread is logged once, with its stack: %s', async (fault, stack, name) => {
+  const { logger, parsed } = kept();
+  const provider = scripted([
+    { toolUse: { name, input: { fault } } },
+    { toolUse: { name, input: { fault: 'good' } } },
+    'Over.',
+  ]);
+  const runtime = await kit.open({ logger, provider, agents: [agent({ name: 'a', tools: [faulty] })] });
+  expect(await runtime.session('s').ask('Go')).toBe('Over.');
+  const lines = parsed().filter(({ level }) => level === 40);
+  expect(lines).toMatchObject([{ session: 's', agent: 'a', msg: `tool "${name}" threw` }]);
+  expect(lines[0]).toHaveProperty('stack', expect.stringContaining(stack));
+});
+
+test('a tool that is interrupted has not thrown, whatever it throws then', async () => {
+  const { logger, parsed } = kept();
+  const began = deferred();
+  const waits = tool({
+    name: 'waits',
+    description: 'Waits until it is stopped.',
+    input: z.object({}),
+    run: (_input, { signal }) =>
+      new Promise((_resolve, reject) => {
+        signal.addEventListener('abort', () => reject(new Error('stopped')));
+        began.resolve();
+      }),
+  });
+  const provider = scripted([{ toolUse: { name: 'waits', input: {} } }, 'Over.']);
+  const runtime = await kit.open({ logger, provider, agents: [agent({ name: 'a', tools: [waits] })] });
+  const session = runtime.session('s');
+  const receipt = await session.send('Go');
+  await began.promise;
+  await session.interrupt();
+  await receipt.answer().catch(() => undefined);
+  await runtime.drain();
+  expect(parsed().filter(({ level }) => level !== 20)).toEqual([]);
 });

@@ -1,6 +1,6 @@
 /**
- * Goal: N1 of isolated sessions, and the way back. Method: a shard that is told, as a thread after two deaths is, which sessions to leave
- * alone.
+ * Goal: N1 of isolated sessions, and the way back. Method: a shard that gets the list of isolated sessions, as a thread
+ * gets it after two deaths.
  */
 import { afterEach, expect, test } from 'vitest';
 import { systemClock } from '../../../src/base/clock.ts';

@@ -1,0 +1,65 @@
+// Goal: what a runtime writes that is given no logger. Method: programs in processes of their own, whose stderr is read; the
+// logger itself, with its lines kept.
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { expect, test } from 'vitest';
+import { createLogger } from '../../../src/runtime/host/default-logger.ts';
+
+const loader = fileURLToPath(new URL('../../loader/register.mjs', import.meta.url));
+const program = fileURLToPath(new URL('fixtures/failing-turns.ts', import.meta.url));
+const run = promisify(execFile);
+
+async function linesOf(level: string | undefined, ...line: readonly string[]): Promise<readonly object[]> {
+  const { LOG_LEVEL: _inherited, ...inherited } = process.env;
+  const env = level === undefined ? inherited : { ...inherited, LOG_LEVEL: level };
+  const { stdout, stderr } = await run(process.execPath, ['--import', loader, program, ...line], { env });
+  expect(stdout).toBe('Over.');
+  return stderr.split('\n').flatMap((text) => (text === '' ? [] : [JSON.parse(text) as object]));
+}
+
+/** pino's number of the level. */
+const WARN = 40;
+
+test('without a logger warnings go to stderr: a repeated call, a tool that throws, a session that is blocked', async () => {
+  const lines = await linesOf(undefined);
+  expect(lines).toMatchObject([
+    { level: WARN, session: 'works', agent: 'a', msg: 'a model call failed (status 529) and is made again' },
+    { level: WARN, session: 'works', agent: 'a', msg: 'tool "breaks" threw' },
+    { level: WARN, session: 'refused', agent: 'a', error: { code: 'model_invalid_request' } },
+  ]);
+  expect(lines[1]).toHaveProperty(
+    'stack',
+    expect.stringMatching(/^RangeError: the tool broke.*\n +at .*failing-turns/s),
+  );
+  expect(lines[2]).toHaveProperty('msg', expect.stringContaining('blocked'));
+  const text = JSON.stringify(lines);
+  for (const kept of ['words', 'Over.', 'canary']) expect(text).not.toContain(kept);
+});
+
+test.each([
+  ['LOG_LEVEL=silent', 'silent', []],
+  ['LOG_LEVEL=error', 'error', []],
+  ['logger: false', undefined, ['false']],
+] as const)('%s: nothing is written', async (_name, level, line) => {
+  expect(await linesOf(level, ...line)).toEqual([]);
+});
+
+test.each([
+  [{}, 'warn'],
+  [{ LOG_LEVEL: ' Debug ' }, 'debug'],
+  [{ LOG_LEVEL: 'verbose' }, 'warn'],
+  [{ LOG_LEVEL: 'constructor' }, 'warn'],
+])('the level of %j is %s', (environment, level) => {
+  expect(createLogger(environment, () => undefined).level).toBe(level);
+});
+
+test('secrets in the errors of others are redacted by their paths', () => {
+  const lines: string[] = [];
+  const logger = createLogger({}, (line) => lines.push(line));
+  const headers = { authorization: 'canary', 'x-api-key': 'canary', accept: 'text/plain' };
+  logger.error({ err: Object.assign(new Error('no'), { request: { headers }, apiKey: 'canary' }) }, 'a request failed');
+  expect(lines).toHaveLength(1);
+  expect(lines[0]).not.toContain('canary');
+  expect(lines[0]).toContain('text/plain');
+});
