@@ -78,7 +78,7 @@ export class TroupeError extends Error {
     this.name = new.target.name;
     this.code = code;
     this.retryable = details.retryable ?? false;
-    this.data = details.data ?? {};
+    this.data = details.data === undefined ? {} : boundedMembers(details.data);
   }
 }
 
@@ -270,7 +270,7 @@ export function errorShape(thrown: unknown): ErrorShape {
       code: error.code,
       message: error.message,
       ...(error.retryable ? { retryable: true } : {}),
-      ...(Object.keys(error.data).length > 0 ? { data: boundedMembers(error.data) } : {}),
+      ...(Object.keys(error.data).length > 0 ? { data: error.data } : {}),
     };
   }
   return { name: boundedText(error.name), code: 'internal', message: boundedText(error.message) };

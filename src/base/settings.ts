@@ -5,7 +5,7 @@
  */
 import { z } from 'zod';
 import { BODY_ISSUES_MAX, MODEL_ATTEMPTS_MAX, RETRY_AFTER_MS_MAX, SNAPSHOTS_KEPT_MAX } from './bounds.ts';
-import { boundedText, ConfigError, describeValue } from './errors.ts';
+import { ConfigError, describeValue } from './errors.ts';
 import { secretNamesSchema } from './secret-environment.ts';
 
 /** All settings, with every default filled in. */
@@ -229,7 +229,7 @@ export function parseOption<T>(schema: z.ZodType<T>, name: string, value: unknow
       .map((key) => JSON.stringify(joinPath(name, [...path, key])))
       .join(', ');
     throw new ConfigError(`unknown option ${unknown}`, {
-      data: { key: boundedText(joinPath(name, [...path, issue.keys[0] ?? ''])) },
+      data: { key: joinPath(name, [...path, issue.keys[0] ?? '']) },
     });
   }
   const key = joinPath(name, path);
@@ -237,7 +237,7 @@ export function parseOption<T>(schema: z.ZodType<T>, name: string, value: unknow
   for (const part of path)
     found = found === null || found === undefined ? undefined : (found as Record<PropertyKey, unknown>)[part];
   throw new ConfigError(`option ${JSON.stringify(key)}: ${issue?.message ?? 'invalid'}; got ${describeValue(found)}`, {
-    data: { key: boundedText(key) },
+    data: { key },
     cause: result.error,
   });
 }

@@ -9,6 +9,7 @@ import { agUiInput } from '../../src/adapters/ag-ui.ts';
 import { chatInput } from '../../src/adapters/ai-sdk.ts';
 import { mcpServer } from '../../src/adapters/mcp.ts';
 import { boundedText, errorShape, TroupeError } from '../../src/base/errors.ts';
+import { HttpProblem, problemOf } from '../../src/server/problem.ts';
 import { serverKit } from '../server/support.ts';
 
 const kit = serverKit();
@@ -106,6 +107,10 @@ describe('HTTP and the methods behind it', () => {
     expect(url).toContain('http');
   });
 
+  test('a problem has a small detail, however long the message of its error', () => {
+    expect(shown(problemOf(new HttpProblem('bad_request', huge)))).toBeLessThan(MOST);
+  });
+
   test('methods of the runtime throw small errors', async () => {
     const runtime = await kit.open();
     const session = runtime.session('s');
@@ -128,6 +133,7 @@ describe('HTTP and the methods behind it', () => {
     for (const run of runs) {
       const error = await thrown(run);
       expect(error).toBeInstanceOf(TroupeError);
+      expect(shown((error as TroupeError).data)).toBeLessThan(MOST);
       expect(shown(errorShape(error))).toBeLessThan(2 * MOST);
       expect(shown((error as Error).message)).toBeLessThan(MOST);
     }

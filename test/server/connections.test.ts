@@ -7,7 +7,7 @@ import { channel } from 'node:diagnostics_channel';
 import { Agent, type IncomingMessage, request, type Server } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { afterEach, describe, expect, test, vi } from 'vitest';
-import { SERVER_HEALTH_CONNECTIONS_MAX, SERVER_REQUEST_MS_MAX } from '../../src/base/bounds.ts';
+import { SERVER_HEADERS_MS_MAX, SERVER_HEALTH_CONNECTIONS_MAX, SERVER_REQUEST_MS_MAX } from '../../src/base/bounds.ts';
 import { ANSWERS, BODIES } from '../../src/server/loop-budget.ts';
 import { readEvents } from '../support/event-reader.ts';
 import { eventually, gatedModel } from '../support/runtime-kit.ts';
@@ -118,6 +118,10 @@ describe('connections', () => {
 
   test('incomplete headers are cut off after seconds, by name', async () => {
     const { url } = await kit.serve();
+    const server = await serverAt(url);
+    expect(server.headersTimeout).toBe(SERVER_HEADERS_MS_MAX);
+    // The check for late requests reads it each second.
+    server.headersTimeout = 1;
     const late = await hold(url);
     late.write('GET /info HTTP/1.1\r\n');
     expect(await saidBy(late)).toMatch(/^HTTP\/1.1 408 .*"code":"request_timeout"/s);
