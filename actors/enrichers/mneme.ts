@@ -50,8 +50,8 @@ export class SummaryWriter {
   }
 
   /**
-   * The session's input at the end. A run that saved nothing and did not say that there is nothing to remember has
-   * failed (Δ24).
+   * The session's input at the end. A run fails if it neither saves a snapshot nor says that there is nothing to
+   * remember (Δ24).
    */
   ended(outcome: { readonly usage: Usage; readonly error?: ErrorShape }): SummaryInput {
     const { usage } = outcome;

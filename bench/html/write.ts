@@ -1,4 +1,7 @@
-/** `npm run bench:html`: `report.html` from the `results.json` beside it, or from another file into another one. */
+/**
+ * `npm run bench:html`: `npm run bench:html [from] [to]`: writes the HTML report of a results file. The defaults are
+ * `bench/results.json` and `bench/report.html`.
+ */
 import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { readResults } from '../report/results-file.ts';

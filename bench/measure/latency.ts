@@ -23,7 +23,7 @@ const WINDOWS = 3;
 const WINDOW_MS: Readonly<Record<RunContext['scale'], number>> = { quick: 1_000, full: 10_000, long: 10_000 };
 /** Time between probes, long enough that they are no load. */
 const PROBE_INTERVAL_MS = 20;
-/** One of this many probes is a steer. */
+/** Every fourth probe is a steer. */
 const STEER_EVERY = 4;
 const QUIET_PROBES = 200;
 

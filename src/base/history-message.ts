@@ -27,9 +27,9 @@ export interface ReasoningPart {
 export interface HistoryFields {
   /** Unique in the session; `m<n>` when none was given. */
   readonly id: string;
-  /** Epoch ms, or the value of an imported message. */
+  /** Epoch ms. An imported message keeps the `createdAt` it came with. */
   readonly createdAt: number | string;
-  /** The task (see `startTask`) that the message belongs to; missing: none, and every branch shows it. */
+  /** The task (see `startTask`) that the message belongs to. A message without a task appears in every branch. */
   readonly taskId?: number;
   /** Sent to the model and hidden from people; not a message that a user wrote. */
   readonly systemInjected?: boolean;

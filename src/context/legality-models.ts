@@ -61,7 +61,8 @@ export function modelTraits(model: string): ModelTraits {
 }
 
 /**
- * Largest `max_tokens` by model, the longest known beta included. Source: the vendor's table of models. Models that are
+ * Largest `max_tokens` of each model, including the highest limit of any known beta. Source: the vendor's table of
+ * models. Models that are
  * not in it yet are unknown.
  */
 function outputTokensMax(family: string, version: number): number | undefined {

@@ -1,6 +1,6 @@
 /**
  * `manifest.json` of a data directory: the facts needed before anything in it is opened. It is written once, when the
- * directory is made. The shard of a tree depends on the count of shards, so it never changes.
+ * directory is made. The number of shards never changes, because it determines the shard of each tree.
  */
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
@@ -18,7 +18,7 @@ import { putFile, syncDirectory } from './durable-file.ts';
 export const MANIFEST_FORMAT = 1;
 
 const MANIFEST_FILE = 'manifest.json';
-/** Replaces the manifest while the store is being made; see `store/birth.ts`. */
+/** Stands in for the manifest until the store is created; see `store/birth.ts`. */
 const BEGUN_FILE = 'creating.json';
 const MANIFEST_BYTES_MAX = 4_096;
 const SHARD_PREFIX = 'shard-';
@@ -67,7 +67,8 @@ export async function readManifest(directory: string): Promise<StoreManifest | u
 }
 
 /**
- * The coming manifest of a store that is being made; `undefined` when none is being made. Rejects like `readManifest`.
+ * The manifest that a store will have once its creation ends; `undefined` if no creation is under way. Rejects like
+ * `readManifest`.
  */
 export function readBegunManifest(directory: string): Promise<StoreManifest | undefined> {
   return readFileOf(join(directory, BEGUN_FILE));
@@ -102,7 +103,7 @@ function put(path: string, manifest: StoreManifest): Promise<void> {
 async function readFileOf(path: string): Promise<StoreManifest | undefined> {
   let text: string;
   try {
-    // A file longer than any manifest is not one; a malicious one must not fill the memory.
+    // No manifest is this long. A malicious file must not fill the memory.
     if ((await stat(path)).size > MANIFEST_BYTES_MAX) throw new Error('it is too long');
     text = await readFile(path, 'utf8');
   } catch (error) {

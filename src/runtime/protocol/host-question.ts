@@ -1,18 +1,21 @@
-/** The question of a session as its host gets it: an effect names it, and the state of the session fills it. */
+/**
+ * A session's question in the form its host receives. The effect says which question; the session's state supplies the
+ * content.
+ */
 import type { AssistantMessage, HistoryMessage } from '../../base/history-message.ts';
 import { historyMessages } from '../../session/history/history-form.ts';
 import { awaitsVerdict, boundaryMessages } from '../../session/rules/run-loop.ts';
 import type { Question } from '../../session/state/inputs.ts';
 import type { SessionState } from '../../session/state/state.ts';
 
-/** A call of a held answer. */
+/** A tool call from a model answer that the session holds until its verdict. */
 export interface HeldCall {
   readonly callId: string;
   readonly name: string;
   readonly input: unknown;
 }
 
-/** A question of a session thread. `on`: what is judged, as in `Question`. */
+/** A question from a session thread to its host. `on` says what the host judges, as in `Question`. */
 export type HostQuestion = { readonly agent: string; readonly session: string } & (
   | {
       readonly on: 'boundary';

@@ -46,13 +46,13 @@ import { storeError } from './store-outage.ts';
 import type { Subscribers } from './subscribers.ts';
 import { TransitionEnvironment } from './transition-environment.ts';
 
-/** The functions of the shard that transitions ask about its life. */
+/** Functions through which transitions ask whether the shard still accepts work. */
 export interface TransitionsLife {
   /** Why no transition may run: the store refuses writes, or the shard is closed. */
   refusal(): TroupeError | undefined;
   /** No session begins to work any more. */
   isClosing(): boolean;
-  /** Work has ended: answers the requests that wait for the drain, if the shard is drained. */
+  /** Called when work ends. If the shard is now drained, answers the requests that wait for that. */
   checkDrained(): void;
 }
 
@@ -138,7 +138,7 @@ export class Transitions {
       reply?.reject(refusal);
       return;
     }
-    // The transition itself counts as a use: only a read must be noted as one.
+    // `inMemory` does not mark the session as used, because the transition does so itself.
     let actor = this.#residency.inMemory(sessionId) ?? this.#residency.find(sessionId);
     if (actor === undefined && agent === undefined) {
       // A completion for a session that was deleted, or a question about a session that never existed.
@@ -154,7 +154,10 @@ export class Transitions {
     this.#transition(actor, agent === undefined ? inputs : [{ type: 'create', agent }, ...inputs], reply);
   }
 
-  /** Creates a session whose log begins with the records of these inputs. An existing session takes them like any others. */
+  /**
+   * Creates a session whose log begins with the records of these inputs. If the session already exists, the inputs are
+   * ordinary inputs.
+   */
   beget(sessionId: string, inputs: readonly Input[], reply: Reply): void {
     const refusal = this.#life.refusal();
     if (refusal !== undefined) {
@@ -164,7 +167,7 @@ export class Transitions {
     this.#transition(this.#residency.find(sessionId) ?? this.#residency.create(sessionId), inputs, reply);
   }
 
-  /** True once for a session that a crash interrupted: its next transition begins with its recovery. */
+  /** Removes the mark of a session that a crash interrupted. True if the next transition must begin with `recover`. */
   #takeInterrupted(actor: SessionActor): boolean {
     if (!this.#interrupted.has(actor.key)) return false;
     // Without its agent the session stays as it is. It continues when the store is opened with the agent.
@@ -222,7 +225,7 @@ export class Transitions {
     }
     for (const each of touched) this.#settle(each);
     this.#commit(writes, outbox, late, reply);
-    // Only now, because these run transitions, whose events must come after those of this one.
+    // The steps below run further transitions. Their events must come after the events of this transition.
     if (stopsChildren) this.#interruptChildrenOf(effects);
     for (const each of touched) this.#releaseEdits(each);
     if (this.#interrupted.size > 0) {
@@ -233,7 +236,7 @@ export class Transitions {
     this.gauge();
   }
 
-  /** At a message boundary the waiting operations run, each in its own transition, before the session claims again. */
+  /** Runs the queued edits of a session at a message boundary, each in its own transition, before it claims again. */
   #releaseEdits(actor: SessionActor): void {
     if (!this.#edits.holds(actor)) return;
     const isDone = this.#edits.release(actor, ({ input, reply }) => this.#transition(actor, [input], reply));
@@ -261,7 +264,7 @@ export class Transitions {
     this.#parts.counters.add('journalTurns');
   }
 
-  /** Publishes and starts after the flush, or at once if there is nothing to flush. */
+  /** Publishes events and starts effects after the flush, or at once if there is nothing to wait for. */
   #commit(writes: readonly ActorWrite[], outbox: Outbox, late: readonly ActorEffect[], reply: Reply | undefined): void {
     const hasNothing = late.length === 0 && reply === undefined && outbox.events === undefined;
     if (writes.length === 0 && (hasNothing || this.#commits.isEmpty)) {
@@ -293,7 +296,7 @@ export class Transitions {
 
   /** Publishes before starting effects: an effect may run another transition, whose events must come later. */
   #release(outbox: Outbox, late: readonly ActorEffect[], reply: Reply | undefined): void {
-    // First: a caller that added a message finds it published once it is acknowledged.
+    // Messages are published first: a caller finds its message published when its request is answered.
     if (outbox.said !== undefined) for (const note of outbox.said) this.#parts.host.said?.(note);
     this.#answer(late, reply);
     const { promoted, settled, exits, events, compressions, introduced } = outbox;
@@ -357,7 +360,7 @@ export class Transitions {
     }
   }
 
-  /** Interrupts every working descendant; an idle one keeps no flag (F070). */
+  /** Interrupts every working descendant. An idle one is skipped, so that no interrupt flag remains on it (F070). */
   #interruptChildren(actor: SessionActor, reason: string | undefined): void {
     const working = this.#live.filter((other) => other !== actor && this.#isDescendant(other, actor.id));
     for (const child of working) {
@@ -400,7 +403,7 @@ export class Transitions {
 
   #settle(actor: SessionActor): void {
     const { state } = actor;
-    // Operations on its history precede its next turn, and wake the session themselves.
+    // Queued edits run before the session's next turn and wake it themselves, so it does not wait for admission.
     this.#live.note(actor, this.#residency.agentOf(actor) !== undefined, this.#edits.holds(actor));
     this.#timers.settle(actor);
     this.#residency.noteWaiting(actor);
@@ -438,7 +441,7 @@ export class Transitions {
     );
   }
 
-  /** A caller began to wait, so the next flush must not wait for company. */
+  /** A caller began to wait, so the next flush must not be delayed for more commits. */
   hurry(): void {
     this.#commits.hurry();
   }
@@ -471,14 +474,14 @@ export class Transitions {
       const key = this.#parts.journal.keyOf(actor.id);
       if (key === undefined) continue;
       this.#interrupted.add(key);
-      // A session that fails repeatedly is not resumed until the store is opened again or it gets an input.
+      // A session that fails repeatedly is not resumed until it gets an input or the store is opened again.
       if (!this.#crashes.count(actor.id)) continue;
       this.#interrupted.resumeSoon(key);
     }
     this.#life.checkDrained();
   }
 
-  /** Gives up what runs or waits for an actor that is dropped. */
+  /** Abandons the work, timers and queued edits of an actor that is dropped. */
   forget(actor: SessionActor): void {
     this.#edits.refuse(actor, this.#life.refusal());
     this.#live.delete(actor);
@@ -488,7 +491,7 @@ export class Transitions {
   }
 }
 
-/** The transition is deferrable, because nothing is published and nothing starts after its flush. */
+/** Whether the commit is deferrable: nothing is published or started after its flush, and no caller waits for it. */
 function isDeferrable(outbox: Outbox, late: readonly ActorEffect[], reply: Reply | undefined): boolean {
   if (reply !== undefined && reply.isDeferrable !== true) return false;
   return !outbox.hasSomething && late.every(({ effect }) => effect.type === 'accepted');

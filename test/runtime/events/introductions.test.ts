@@ -1,6 +1,6 @@
 /**
- * Goal: while diagnostics read, a session is introduced before its first event. Method: a shard whose notes are seen in
- * order, and the turns that diagnostics of whole runtimes publish.
+ * Goal: while diagnostics have a subscriber, each session is introduced before its first event. Method: record a
+ * shard's introductions and events in order. Then run whole runtimes and read the turns on the diagnostics channel.
  */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { afterEach, describe, expect, test } from 'vitest';
@@ -52,7 +52,7 @@ describe('a shard', () => {
     await shard.close();
   });
 
-  test('introduces each session once, before its next event, new or not; again when asked again', async () => {
+  test('introduces each session, new or old, once before its next event; once more if asked again', async () => {
     const shard = await shardAndTurn();
     await shard.turn('before');
     const behind = shard.events.length;
@@ -74,7 +74,7 @@ describe('a shard', () => {
     await shard.close();
   });
 
-  test('introduces a child and a fork before their first events, the child with its parent', async () => {
+  test('introduces a child and a fork before their first events, and names the parent of the child', async () => {
     const shard = await shardAndTurn();
     await shard.call('sessions.introduce', { on: true });
     const spawned = await shard.call('session.spawn', {
@@ -97,7 +97,7 @@ describe('a shard', () => {
     await shard.close();
   });
 
-  test('introduces a session that left memory again', async () => {
+  test('introduces a session a second time after it left memory', async () => {
     const shard = await shardAndTurn();
     await shard.call('sessions.introduce', { on: true });
     await shard.turn('s');
@@ -122,7 +122,7 @@ function listen(): readonly string[] {
 }
 
 describe.each(MATRIX)('diagnostics, sessions: $sessions, models: $models', (threads) => {
-  test('know new sessions, children and forks', async () => {
+  test('name the agent of new sessions, children and forks', async () => {
     const turns = listen();
     const runtime = await kit.open({ threads, provider, agents: [lead, agent({ name: 'other' })] });
     await runtime.session('root').ask('ask around');
@@ -135,7 +135,7 @@ describe.each(MATRIX)('diagnostics, sessions: $sessions, models: $models', (thre
     expect(turns).toContain('plain other');
   });
 
-  test('know a session by the agent it has, also one that bears the name of a deleted one', async () => {
+  test('name a session's current agent, even if a deleted session had the same name', async () => {
     const turns = listen();
     const runtime = await kit.open({ threads, provider, agents: [lead, agent({ name: 'other' })] });
     await runtime.session('s', 'lead').ask('hi');
@@ -146,7 +146,7 @@ describe.each(MATRIX)('diagnostics, sessions: $sessions, models: $models', (thre
   });
 });
 
-test('a session thread that is replaced introduces sessions as the one before did', async () => {
+test('a replacement session thread introduces sessions as its predecessor did', async () => {
   const turns = listen();
   const runtime = await kit.open({
     directory: await kit.directory(),
