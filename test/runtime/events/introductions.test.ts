@@ -135,7 +135,7 @@ describe.each(MATRIX)('diagnostics, sessions: $sessions, models: $models', (thre
     expect(turns).toContain('plain other');
   });
 
-  test('name a session's current agent, even if a deleted session had the same name', async () => {
+  test('name the current agent of a session, even if a deleted session had its name', async () => {
     const turns = listen();
     const runtime = await kit.open({ threads, provider, agents: [lead, agent({ name: 'other' })] });
     await runtime.session('s', 'lead').ask('hi');
