@@ -31,6 +31,16 @@ const EVERYONE: readonly SystemName[] = ['inline', 'isolated', 'loop', 'kernel',
 const OURS: readonly SystemName[] = ['inline', 'isolated'];
 const REFERENCES: readonly Column[] = [ratioTo('loop'), ratioTo('kernel')];
 const TURN: Column = several('turn p50 / p99 ms', 'p50', 'p99');
+/** Columns of the workloads that are measured beside the official SDK. */
+const BESIDE_SDK: readonly Column[] = [
+  spread('half-steps/s', 'rate'),
+  ratioTo('sdk'),
+  cold('half-steps/s'),
+  coldRatioTo('sdk'),
+  TURN,
+  ...COSTS,
+  LOAD,
+];
 const DISK: readonly Column[] = [
   one('disk bytes', 'diskBytes'),
   one('payload bytes', 'payloadBytes'),
@@ -110,15 +120,7 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
     systems: ['inline', 'isolated', 'sdk'],
     rounds: 2,
     when: 'full',
-    columns: [
-      spread('half-steps/s', 'rate'),
-      ratioTo('sdk'),
-      cold('half-steps/s'),
-      coldRatioTo('sdk'),
-      TURN,
-      ...COSTS,
-      LOAD,
-    ],
+    columns: BESIDE_SDK,
   },
   W5s: {
     title: 'W5s: the same, streamed',
@@ -126,15 +128,7 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
     systems: ['inline', 'isolated', 'sdk'],
     rounds: 2,
     when: 'full',
-    columns: [
-      spread('half-steps/s', 'rate'),
-      ratioTo('sdk'),
-      cold('half-steps/s'),
-      coldRatioTo('sdk'),
-      TURN,
-      ...COSTS,
-      LOAD,
-    ],
+    columns: BESIDE_SDK,
   },
   W6: {
     title: 'W6: 10,000 children of one parent, 40 half-steps and 80 messages each, every reply delivered once',

@@ -142,8 +142,8 @@ export class Subscribers {
         ...name,
       });
     }
-    const told = outbox.events?.length ?? 0;
-    for (let index = 0; index < told; index += 1) {
+    const published = outbox.events?.length ?? 0;
+    for (let index = 0; index < published; index += 1) {
       const event = outbox.events?.[index];
       if (event?.type !== 'child.spawned') continue;
       const parent = this.#inMemory(event.session);

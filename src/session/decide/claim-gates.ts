@@ -220,6 +220,6 @@ function closeRound(
     ...(error === undefined ? {} : { error }),
   });
   if (error === undefined) return { records, effects: [WAKE] };
-  const told = failureToParent(state, error, environment);
-  return { records: [...records, ...told.records], effects: told.effects };
+  const failure = failureToParent(state, error, environment);
+  return { records: [...records, ...failure.records], effects: failure.effects };
 }

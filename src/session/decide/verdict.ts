@@ -89,8 +89,8 @@ function block(
     error,
     ...(what.usage === undefined ? {} : { usage: what.usage }),
   };
-  const told = failureToParent(state, error, environment);
-  return { records: [blocked, ...told.records], effects: told.effects };
+  const failure = failureToParent(state, error, environment);
+  return { records: [blocked, ...failure.records], effects: failure.effects };
 }
 
 function blockError(phase: 'before' | 'after', reason: string): ErrorShape {

@@ -167,8 +167,8 @@ function countOf(spans: readonly Span[]): string {
 }
 
 function linesOf(text: string, spans: readonly Span[]): string {
-  const told = spans.slice(0, EDIT_LINES_NAMED_MAX).map(({ start }) => start);
-  const numbers = lineIndexes(text, told).map((index) => index + 1);
+  const named = spans.slice(0, EDIT_LINES_NAMED_MAX).map(({ start }) => start);
+  const numbers = lineIndexes(text, named).map((index) => index + 1);
   return numbers.join(', ') + (spans.length > EDIT_LINES_NAMED_MAX ? ', …' : '');
 }
 

@@ -68,7 +68,7 @@ function read(): Read {
   };
 }
 
-test('H2: an event of a session that was not introduced is dropped, and what it had begun is told of from its next half-step', async () => {
+test('H2: an event of a session that was not introduced is dropped; its next half-step is published', async () => {
   const { fanOut, turns, diagnostics } = read();
   diagnostics.introduced([{ session: 'r', agent: 'b' }]);
   fanOut.publish([event('s', 1, awaiting), event('r', 1, awaiting)]);

@@ -36,7 +36,7 @@ test('L3: a conversation counts with the size it has grown to, and only while it
   expect(live.size).toBe(1);
 });
 
-test('L1, L3: beyond the bytes a working session goes on, another waits and is started when there is room', () => {
+test('L1, L3: beyond the bytes a working session continues, another waits and is started when there is room', () => {
   const { live, started } = admission();
   const large = working('large', 50);
   live.note(large, true, false);
