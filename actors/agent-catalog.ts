@@ -1,17 +1,18 @@
 /**
- * The agents an embedder defined, as the session threads see them. Input is plain data. Output is facts for `decide`
- * and headers for requests. Each is computed once and shared by all sessions of one agent with one set of grants.
+ * The agents an embedder defined, in the form that session threads need. From plain data it makes facts for `decide`
+ * and headers for requests. Each is computed once and shared by all sessions of one agent with the same grants.
  */
 import { createHash } from 'node:crypto';
 import type { Limits } from '../src/base/bounds.ts';
 import { ConfigError } from '../src/base/errors.ts';
 import type { CompressionSettings, Settings } from '../src/base/settings.ts';
 import { enricherSections } from '../src/context/enricher-sections.ts';
-import { modelTraits } from '../src/context/legality-models.ts';
+import { modelTraits } from '../src/context/model-traits.ts';
 import type { RenderOptions } from '../src/context/render.ts';
 import { systemPrompt } from '../src/context/system-prompt.ts';
+import { cachedFields, type ModelOptions, modelOf, requestFields } from '../src/models/model-options.ts';
 import type { RequestHeader } from '../src/models/pool.ts';
-import type { Thinking, ToolSchema } from '../src/models/provider.ts';
+import type { ToolSchema } from '../src/models/provider.ts';
 import type { AgentFacts, CompressionFacts, EnricherFacts } from '../src/session/state/inputs.ts';
 import type { SessionState } from '../src/session/state/state.ts';
 import type { ToolPlace } from '../src/tools/pool.ts';
@@ -21,16 +22,15 @@ import { NO_SPAWN, runtimeTools, type SpawnGrant } from './runtime-tools.ts';
 import { type SupervisorOptionsInput, supervisorOptions } from './supervision/child-spec.ts';
 
 /** An agent as plain data, because it crosses to the session threads. */
-export interface AgentPlan {
+export interface AgentPlan extends ModelOptions {
   readonly name: string;
   readonly model?: string;
   readonly system?: string;
-  /** The agent's `system` is a function on the host thread. */
+  /** True if the agent's `system` is a function on the host thread. */
   readonly hasSystemFunction: boolean;
   readonly maxTokens?: number;
   readonly toolRounds?: number;
   readonly tokenBudget?: number;
-  readonly thinking?: Thinking;
   readonly subagents: { readonly spawn: SpawnGrant; readonly maxActive?: number };
   /** How a failure of one of its sub-agents is handled. Missing: it is reported. */
   readonly supervision?: SupervisorOptionsInput;
@@ -38,9 +38,9 @@ export interface AgentPlan {
   readonly maxSteps?: number;
   /** Tools whose calls need a person's approval. `function`: a predicate on the host thread selects the calls. */
   readonly approval?: readonly string[] | 'function';
-  /** The agent has guardrails on the host thread. */
+  /** Whether the agent has guardrails on the host thread, before and after its model calls. */
   readonly guards?: { readonly before: boolean; readonly after: boolean };
-  /** The agent's purpose, shown where it is offered to others as a specialist. */
+  /** The agent's purpose, shown to agents that may spawn it as a specialist. */
   readonly description?: string;
   /** Whether and when its conversations are compressed. Missing: the settings decide. */
   readonly compression?: boolean | Partial<CompressionSettings>;
@@ -52,13 +52,13 @@ export interface AgentDefinition {
   readonly tools: readonly RegisteredTool[];
 }
 
-/** Everything a session's half-steps need of its agent. */
+/** Everything about its agent that a session's half-steps need. */
 export interface SessionAgent {
   readonly supervision: SupervisorOptionsInput | undefined;
   readonly facts: AgentFacts;
   readonly registry: ToolRegistry;
   readonly renderOptions: RenderOptions;
-  /** The part of a request that is not messages. It is the same object as long as none of it changes. */
+  /** The part of a request that is not messages. The object stays the same as long as no part of it changes. */
   readonly header: (state: SessionState) => RequestHeader;
   /** Location of a tool's code. Undefined for tools of the runtime. */
   readonly place: (toolName: string) => ToolPlace | undefined;
@@ -93,11 +93,13 @@ export class AgentCatalog {
       const own = this.#build(definition, { isChild: false, depth: 0, grants: undefined });
       const asChild = this.#build(definition, { isChild: true, depth: 1, grants: undefined });
       this.#checkMemory(own.facts);
-      checkApproval(definition.plan, new Set([...own.registry.names(), ...asChild.registry.names()]));
+      const known = new Set([...own.registry.names(), ...asChild.registry.names()]);
+      checkApproval(definition.plan, known);
+      checkToolChoice(definition.plan, known);
     }
   }
 
-  /** The agent of a session; `undefined` when its agent is no longer defined. */
+  /** The agent of a session; `undefined` when it is no longer defined. */
   of(state: SessionState): SessionAgent | undefined {
     const definition = state.agent === undefined ? undefined : this.#definitions.get(state.agent);
     if (definition === undefined) return undefined;
@@ -111,7 +113,7 @@ export class AgentCatalog {
     return agent;
   }
 
-  /** Facts of an agent that is no longer defined. Its sessions keep what they have and start nothing. */
+  /** Facts of an agent that is no longer defined. Its sessions keep their state and start nothing. */
   missing(name: string): AgentFacts {
     return {
       name,
@@ -136,7 +138,7 @@ export class AgentCatalog {
     return this.#definitions.has(name);
   }
 
-  /** Tool names a child of this agent may be granted. Undefined: no such agent. */
+  /** Tool names a child of this agent may be granted. Undefined if there is no such agent. */
   toolNamesOf(name: string): readonly string[] | undefined {
     return this.#definitions.get(name)?.tools.map((tool) => tool.description.name);
   }
@@ -190,12 +192,13 @@ export class AgentCatalog {
 
   #headerBase(plan: AgentPlan, isChild: boolean, tools: readonly ToolSchema[]): RequestHeader {
     const { llm } = this.#settings;
-    const own = plan.model ?? llm.model;
+    const model = modelOf(plan, this.#settings, isChild);
+    const toolNames = tools.map((tool) => tool.name);
     return {
-      model: isChild ? (llm.subagentModel ?? own) : own,
+      model,
       max_tokens: plan.maxTokens ?? llm.maxTokens,
       ...(tools.length === 0 ? {} : { tools }),
-      ...(plan.thinking === undefined ? {} : { thinking: plan.thinking }),
+      ...requestFields(plan, model, toolNames),
     };
   }
 
@@ -216,7 +219,7 @@ export class AgentCatalog {
     return {
       name: plan.name,
       fingerprint: createHash('sha256')
-        .update(JSON.stringify([role.base, system, role.guide ?? null, role.renderOptions]))
+        .update(JSON.stringify([cachedFields(role.base), system, role.guide ?? null, role.renderOptions]))
         .digest('base64url')
         .slice(0, 22),
       hasSystemFunction: plan.hasSystemFunction,
@@ -251,7 +254,7 @@ export class AgentCatalog {
     );
   }
 
-  /** A child's conversation is compressed only when it must be, never ahead of that. */
+  /** A child's conversation is compressed only when a request would otherwise be too long, never earlier. */
   #compression(
     plan: AgentPlan,
     role: { readonly isChild: boolean; readonly base: RequestHeader },
@@ -275,7 +278,7 @@ function runLoopFacts({ maxSteps, approval, guards }: AgentPlan): Partial<AgentF
   };
 }
 
-/** Rejects unknown names: with a misspelt name, the intended tool would run without a person's approval. */
+/** Rejects unknown names, because with a misspelt name the intended tool would run without a person's approval. */
 function checkApproval({ name, approval }: AgentPlan, known: ReadonlySet<string>): void {
   if (approval === undefined || approval === 'function') return;
   const unknown = approval.find((each) => !known.has(each));
@@ -286,6 +289,15 @@ function checkApproval({ name, approval }: AgentPlan, known: ReadonlySet<string>
       data: { key: 'approve', agent: name },
     },
   );
+}
+
+/** Rejects a `toolChoice` that forces a tool which the agent never has. */
+function checkToolChoice({ name, toolChoice }: AgentPlan, known: ReadonlySet<string>): void {
+  if (typeof toolChoice !== 'object' || known.has(toolChoice.tool)) return;
+  const key = `agent ${name}.toolChoice`;
+  throw new ConfigError(`option ${JSON.stringify(key)}: the agent has no tool ${JSON.stringify(toolChoice.tool)}`, {
+    data: { key, agent: name, value: toolChoice },
+  });
 }
 
 /** Builds a header once per epoch and system text. Sessions with the same text share one object. */
@@ -301,7 +313,8 @@ function headerOf(
     const isShared = !hasOwn && state.promptCount === 0 && state.memory?.shown === undefined;
     const known = isShared ? plain.get(system) : undefined;
     if (known !== undefined) return known;
-    // Member order is part of the bytes: model, max_tokens, system, tools, thinking.
+    // The order of members is part of the request's bytes: model, max_tokens, system, tools, and the fields of the
+    // agent's options.
     const { model, max_tokens, ...rest } = base;
     const header: RequestHeader = { model, max_tokens, ...(system === undefined ? {} : { system }), ...rest };
     if (isShared) plain.set(system, header);

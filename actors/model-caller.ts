@@ -1,15 +1,18 @@
 /**
- * Makes the model calls of a shard's sessions. It renders what is new, sends it to the pool, and submits each outcome
- * as an input. It does not retry: `decide` asks for each attempt.
+ * Makes the model calls of a shard's sessions. It renders the new messages, sends them to the pool, and submits each
+ * outcome as an input. It does not retry: `decide` asks for each attempt.
  *
  * Owns: which calls are in flight. Does not own: the states, the threads.
- *  C1 at most one call is in flight for a session; a completion of another one is dropped (A5).
+ *  C1 at most one call is in flight for a session; a completion of any other call is dropped (A5).
  */
+import { defined } from '../src/base/defined.ts';
 import { errorShape } from '../src/base/errors.ts';
 import type { Settings } from '../src/base/settings.ts';
 import { wholeWindow } from '../src/context/request-window.ts';
+import { summaryHeader } from '../src/models/model-options.ts';
 import type { CallWait, ContextDelta, ModelCompletion, ModelPool } from '../src/models/pool.ts';
 import type { ModelDelta } from '../src/models/provider.ts';
+import { readContainer } from '../src/session/state/container.ts';
 import type { Input } from '../src/session/state/inputs.ts';
 import type { SessionAgent } from './agent-catalog.ts';
 import type { SessionActor } from './session-actor.ts';
@@ -17,7 +20,7 @@ import type { SessionActor } from './session-actor.ts';
 /** The services the caller needs from its host. */
 export interface ModelCallerHost {
   submit(sessionId: string, input: Input): void;
-  /** A subscriber follows the deltas of this session. */
+  /** True if a subscriber follows the deltas of this session. */
   wantsDeltas(sessionId: string): boolean;
   delta(sessionId: string, turn: number, delta: ModelDelta): void;
   readonly settings: Settings;
@@ -29,9 +32,9 @@ interface CallOut {
   readonly halfStep: number;
   readonly attempt: number;
   readonly turn: number;
-  /** Its answer is not shown to readers: no deltas. */
+  /** True if readers are not shown the answer, so that no deltas are published. */
   readonly isSilent: boolean;
-  /** The request contains messages that the log does not have. */
+  /** True if the request contains messages that the log does not have. */
   readonly isUnbound: boolean;
 }
 
@@ -55,7 +58,7 @@ export class ModelCaller {
     return this.#byId.size;
   }
 
-  /** A call is in flight for this session. */
+  /** True if a call is in flight for this session. */
   isOut(sessionId: string): boolean {
     return this.#bySession.has(sessionId);
   }
@@ -91,15 +94,21 @@ export class ModelCaller {
         : transients === undefined
           ? actor.window(agent).next(actor.state)
           : wholeWindow(actor.state, transients, agent.renderOptions);
-    const isHeld = window.keep > 0 && this.#pool.holds(actor.id, window.epoch, window.keep);
+    const summary = compaction === undefined ? undefined : summaryHeader(agent.header(actor.state));
+    // A request with another header is no prefix of the next request, so it has a separate epoch, as in `forSummary`.
+    const epoch = summary === undefined ? window.epoch : -Math.abs(window.epoch);
+    const isHeld = summary === undefined && window.keep > 0 && this.#pool.holds(actor.id, epoch, window.keep);
+    const container = isSilent ? undefined : actor.state.container;
+    const named = container === undefined ? {} : { container: container.id };
+    // The header is built only for a request that is sent whole.
     const whole = (): ContextDelta => {
-      return { epoch: window.epoch, keep: 0, append: window.all(), header: agent.header(actor.state) };
+      return { epoch, keep: 0, append: window.all(), header: summary ?? agent.header(actor.state), ...named };
     };
     this.#pool.call(
       {
         id,
         session: actor.id,
-        context: isHeld ? { epoch: window.epoch, keep: window.keep, append: window.append } : whole(),
+        context: isHeld ? { epoch, keep: window.keep, append: window.append, ...named } : whole(),
         wantsDeltas: !isSilent && this.#host.wantsDeltas(actor.id),
         timeoutMs: this.#host.settings.timeouts.api * SECOND_MS,
         waitsForResume: true,
@@ -108,7 +117,10 @@ export class ModelCaller {
     );
   }
 
-  /** Readers of a session came or left (`undefined`: of all sessions). Its calls start or stop publishing deltas. */
+  /**
+   * Called when readers of a session come or leave (`undefined`: of all sessions). The session's calls start or stop
+   * publishing deltas.
+   */
   watched(sessionId: string | undefined): void {
     const calls = sessionId === undefined ? this.#bySession.values() : [this.#bySession.get(sessionId)];
     for (const out of calls) {
@@ -124,7 +136,7 @@ export class ModelCaller {
     this.#pool.cancel(out.id);
   }
 
-  /** The session left memory, so its mirror may go. */
+  /** Called when the session left memory, so that its mirror is no longer needed. */
   forget(sessionId: string): void {
     this.cancel(sessionId);
     this.#pool.forget(sessionId);
@@ -164,6 +176,11 @@ function inputOf(out: CallOut, completion: ModelCompletion): Input {
       content: response.content,
       stop: response.stop_reason ?? 'end_turn',
       usage: response.usage,
+      ...defined({
+        stopDetails: response.stop_details,
+        container: readContainer(response.container),
+        inputTransformations: response.input_transformations,
+      }),
       ...(out.isUnbound ? { unbound: true } : {}),
     };
   } catch (error) {

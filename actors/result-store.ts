@@ -7,7 +7,7 @@
  *
  * Invariants:
  *  R1 a short form names a file only when the file is durable: written, synced, moved into place, and the move synced.
- *     The record with the short form is made after that, so no log names a file that a power loss took;
+ *     The record with the short form is made after that, so no log names a file that a power loss has removed;
  *  R2 a reader never sees half a file, and two writers of one text do not collide: each writes to its own temporary
  *     name first.
  */
@@ -30,17 +30,17 @@ export type DiskStep =
   | { readonly kind: 'write'; readonly path: string; readonly text: string }
   | { readonly kind: 'move'; readonly path: string; readonly to: string };
 
-/** Performs steps in order and throws the disk's error. A simulator supplies its own. */
+/** Performs steps in order and throws the disk's error. A simulator supplies a simulated disk. */
 export interface ResultDisk {
-  /** Off the thread. */
+  /** Performs a step off the thread. */
   perform(step: DiskStep): Promise<void>;
-  /** On the thread. */
+  /** Performs a step on the thread. */
   performNow(step: DiskStep): void;
 }
 
 /** The options of a result store. */
 export interface ResultStoreSettings {
-  /** False where nothing survives a power loss anyway: a store in memory, and durability `'os'`. Default: true. */
+  /** False if nothing must survive a power loss, as for a store in memory and for durability `'os'`. Default: true. */
   readonly isSynced?: boolean;
   readonly disk?: ResultDisk;
 }
@@ -50,7 +50,7 @@ export class ResultStore {
   readonly #directory: string;
   readonly #isSynced: boolean;
   readonly #disk: ResultDisk;
-  /** The directory's own name is durable. */
+  /** True once the directory's own name is durable. */
   #isNamed = false;
 
   constructor(directory: string, { isSynced = true, disk = MACHINE_DISK }: ResultStoreSettings = {}) {
@@ -69,7 +69,7 @@ export class ResultStore {
     return typeof cut === 'string' ? cut : this.#kept(cut);
   }
 
-  /** The same for callers that cannot wait, inside a transition: the thread blocks on the disk. */
+  /** Does the same for callers inside a transition, which cannot wait: the thread blocks on the disk. */
   shortenNow(text: string, options: ResultStoreOptions): string {
     const cut = this.#cut(text, options);
     if (typeof cut === 'string') return cut;
@@ -87,7 +87,7 @@ export class ResultStore {
       for (const step of this.#steps(cut)) await this.#disk.perform(step);
       return cut.short;
     } catch {
-      // The tool's effects have happened: a turn must not fail because the middle of a result was lost.
+      // The tool's effects have happened, so the turn must not fail because the middle of the result was lost.
       await this.#disk.perform({ kind: 'remove', path: cut.part }).catch(() => undefined);
       return cut.lost();
     }
@@ -118,11 +118,11 @@ export class ResultStore {
 
 interface Cut {
   readonly file: string;
-  /** The temporary name it is written to first. */
+  /** The temporary name under which the text is first written. */
   readonly part: string;
   readonly whole: string;
   readonly short: string;
-  /** The short form for when the whole text could not be kept. */
+  /** The short form to use if the whole text could not be kept. */
   readonly lost: () => string;
 }
 
@@ -179,7 +179,7 @@ const MACHINE_DISK: ResultDisk = {
   },
 };
 
-/** Windows cannot sync a directory and does not need to. */
+/** True for a sync of a directory on Windows, which cannot sync a directory and does not need to. */
 function isNamesOfWindows(step: DiskStep): boolean {
   return step.kind === 'syncDirectory' && process.platform === 'win32';
 }
@@ -189,6 +189,6 @@ function attempt(remove: () => void): void {
   try {
     remove();
   } catch {
-    // The disk refused before, and the first refusal was already answered.
+    // The disk has already refused, and that first refusal is the one to report.
   }
 }

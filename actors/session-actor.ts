@@ -26,7 +26,7 @@ export class SessionActor {
   base: string | undefined;
   /** Transitions since the last snapshot. */
   turnsSinceSnapshot: number;
-  /** Its head in the journal names it runnable. */
+  /** True if the session's head in the journal says that it is runnable. */
   isHeadRunnable = false;
   /** Position of the last journalled transition. */
   position: number;
@@ -34,20 +34,20 @@ export class SessionActor {
   agent: SessionAgent | undefined;
   /** The state last published to watchers of its parent. */
   publishedState: string | undefined;
-  /** The introduction in which the host last learned of it; see `Subscribers`. */
+  /** The number of the introduction in which the host last learned of the session; see `Subscribers`. */
   introducedIn = 0;
-  /** A retry of the model call is due. */
+  /** The timer for the next attempt of the model call. */
   retryTimer: unknown;
-  /** A restart by the supervisor is due. */
+  /** The timer for a restart by the supervisor. */
   restartTimer: unknown;
-  /** Fires when calls that wait for approval are denied, and the time of that. */
+  /** The timer that denies calls that wait for approval; `approvalsDueAt` is the time at which it fires. */
   approvalsTimer: unknown;
   approvalsDueAt: number | undefined;
-  /** When its open tool calls are checked. */
+  /** The deadline at which the session's open tool calls are checked. */
   callsDeadline: Deadline<SessionActor> | undefined;
-  /** Idle, and listed to leave memory; see `IdleSessions`. */
+  /** True while the session is idle and listed to leave memory; see `IdleSessions`. */
   isResting = false;
-  /** The last batch of `runTreeTransition` that reached it. */
+  /** The last batch of `runTreeTransition` that reached this session. */
   touchedIn = 0;
   /**
    * Messages that are shown and never stored. Undefined: there never were any, so the request is rendered
@@ -70,7 +70,7 @@ export class SessionActor {
     return this.#window;
   }
 
-  /** Nothing runs, and nothing waits that could run. */
+  /** True if nothing runs and nothing waits that could run. */
   get isQuiet(): boolean {
     if (this.transients !== undefined && this.transients.length > 0) return false;
     const { state } = this;
@@ -79,28 +79,28 @@ export class SessionActor {
   }
 }
 
-/** An enricher is running for this session. */
+/** True if an enricher is running for this session. */
 function isWatched({ enrichment, memory }: SessionState): boolean {
   return enrichment !== undefined || isSummarising(memory);
 }
 
-/** Work is in flight for this session, or about to be. `drain` waits for it. */
+/** True if work is in flight for this session, or about to be. `drain` waits for such work. */
 export function isRunning(state: SessionState): boolean {
   if (state.restartAt !== undefined || isWatched(state)) return true;
   if (state.state === 'idle') return false;
-  // A session that waits for a person may wait for days.
+  // Waiting for a person does not count as work, because it may take days.
   if (waitsForApprovalOnly(state)) return false;
   if (state.state === 'awaiting' || state.openCalls.size > 0 || state.held !== undefined) return true;
   return !state.paused && state.blocked === undefined;
 }
 
-/** A session that belongs to the runnable set: in a turn, or with something that could start one. */
+/** True for a session of the runnable set: it is in a turn, or has something that could start one. */
 export function isRunnable(state: SessionState): boolean {
   if (state.state !== 'idle' || state.restartAt !== undefined || isWatched(state)) return true;
   return isWaiting(state);
 }
 
-/** Idle, with an entry that starts a turn as soon as one is admitted. */
+/** True if the session is idle and has an entry that starts a turn as soon as the session is admitted. */
 export function isWaiting(state: SessionState): boolean {
   // A session that waits for an enricher is woken only when the enricher ends.
   if (state.state !== 'idle' || state.enrichment !== undefined || isPreparing(state.memory)) return false;

@@ -27,7 +27,7 @@ export type ToolStart = Extract<Effect, { type: 'runTool' }>;
 export interface ToolRunnerHost {
   submit(sessionId: string, input: Input): void;
   progress(sessionId: string, callId: string, data: unknown): void;
-  /** A tool threw; its call is answered by a failure. */
+  /** Called when a tool threw; its call is answered by a failure. */
   threw(sessionId: string, toolName: string, stack: string): void;
   readonly settings: Settings;
   readonly limits: Limits;
@@ -40,7 +40,7 @@ interface RunOut {
   readonly callId: string;
   readonly toolName: string;
   readonly truncate: boolean;
-  /** Its outcome arrived and is being stored; the pool no longer knows it. */
+  /** True if the run's outcome has arrived and is being stored. The pool no longer knows the run. */
   isStoring: boolean;
 }
 
@@ -67,12 +67,15 @@ export class ToolRunner {
     return this.#byId.size;
   }
 
-  /** A call of this session is in flight, or waits for a slot. */
+  /** True if a call of this session is in flight, or waits for a slot. */
   isOut(sessionId: string): boolean {
     return this.#sessions.has(sessionId);
   }
 
-  /** A result of this call is still to come: it waits for a slot, is with the pool, or its result is being stored. */
+  /**
+   * True if a result of this call is still to come: the call waits for a slot, is with the pool, or its result is being
+   * stored.
+   */
   holds(sessionId: string, callId: string): boolean {
     const runs = this.#sessions.get(sessionId);
     if (runs === undefined) return false;
@@ -133,7 +136,7 @@ export class ToolRunner {
     });
   }
 
-  /** Gives up a call: its result is no longer wanted, since the session has answered it. */
+  /** Gives up a call whose result is no longer needed, because the session has already answered it. */
   cancel(sessionId: string, callId: string, reason: string): void {
     const runs = this.#sessions.get(sessionId);
     if (runs === undefined) return;
@@ -147,7 +150,7 @@ export class ToolRunner {
     this.#settle(sessionId, runs);
   }
 
-  /** The session is gone: none of its results are wanted any more. */
+  /** Gives up all calls of a session that was deleted or left memory. */
   forget(sessionId: string): void {
     const runs = this.#sessions.get(sessionId);
     if (runs === undefined) return;
@@ -173,7 +176,10 @@ export class ToolRunner {
     }
   }
 
-  /** The content is ready to be stored. Until now the call counts as in flight and may be given up. */
+  /**
+   * Reports a result whose content is ready to be stored. Up to this point the call counts as in flight and may be
+   * given up.
+   */
   #report(run: RunOut, content: string, { success, ms }: ToolOutcome): void {
     if (this.#byId.get(run.id) !== run) return;
     this.#release(run);

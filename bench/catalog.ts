@@ -22,7 +22,7 @@ export interface CatalogEntry {
   readonly systems: readonly SystemName[];
   /** Rounds unless the command line has another number; each is a process that repeats the work. */
   readonly rounds: number;
-  /** The runs that include it without naming it. */
+  /** The runs that include the workload without naming it. */
   readonly when: 'always' | 'full' | 'scale' | 'named';
   readonly columns: readonly Column[];
 }

@@ -17,8 +17,8 @@ export interface Costed<T> {
 
 /**
  * Runs `measure` and reads the cost of the process meanwhile: `cores`, `rssMb`, `loopP50`, `loopP99`, `loopMax` (ms).
- * The loop is sampled each ms, the sample included. `rssMb` is the peak since the call, or since the start where it
- * cannot be reset.
+ * The delay of the loop is sampled each ms and includes the sampling interval. `rssMb` is the peak since the call, or
+ * since the start of the process if the peak cannot be reset.
  */
 export async function costOf<T>(measure: () => Promise<T>): Promise<Costed<T>> {
   resetPeak();
@@ -43,7 +43,7 @@ export async function costOf<T>(measure: () => Promise<T>): Promise<Costed<T>> {
   };
 }
 
-/** Kibibytes of a line of this process's status; `undefined` where the system has none. */
+/** Kibibytes of a line of this process's status; `undefined` if the system has none. */
 export function statusKib(name: 'RssAnon' | 'VmHWM'): number | undefined {
   try {
     const found = new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(readFileSync('/proc/self/status', 'utf8'));

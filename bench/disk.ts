@@ -15,7 +15,7 @@ export async function diskBytes(directory: string): Promise<number> {
 
 /**
  * Takes the files of a directory out of the page cache, and no others, so that other work on the machine is not
- * disturbed. Returns true if nothing of them is left in it, and false if something is or the system cannot say.
+ * disturbed. Returns true if the cache has nothing left of them. Returns false if it has, or if the system cannot say.
  */
 export async function evict(directory: string): Promise<boolean> {
   const files = await filesOf(directory);
@@ -30,7 +30,7 @@ export async function evict(directory: string): Promise<boolean> {
   return status === 0 && stdout.split('\n').every((line) => Number(line) === 0);
 }
 
-/** Payload of a message: the UTF-8 bytes of it in the shape of the Messages API, as the hand-written loop stores it. */
+/** Payload of a message: its UTF-8 bytes in the shape of the Messages API, as the hand-written loop stores it. */
 export function payloadBytes(message: Message): number {
   return Buffer.byteLength(JSON.stringify(wireMessage(message)));
 }

@@ -1,6 +1,6 @@
 /**
- * The regression gate compares rates, as multiples of the kernel's in the same run, with those of a baseline. It is
- * pure but for reading the baseline; `gate-run.ts` measures.
+ * The regression gate compares rates, as multiples of the kernel's in the same run, with those of a baseline. This file
+ * is pure except for reading the baseline; `gate-run.ts` measures.
  *
  * The kernel is the reference of every workload, not the hand-written loop. In W2 and W3 the loop makes thousands of
  * syncs one after another, so it measures the disk. troupe and the kernel share flushes and are bound by the processor,
@@ -20,12 +20,13 @@ export const GATE_FORMAT = 2;
 /** The gated workloads, in order. */
 export const GATED: readonly WorkloadName[] = ['W1', 'W2', 'W3'];
 const SYSTEMS = ['inline', 'isolated'] as const;
-/** The reference of all of them. */
+/** The reference of all gated workloads. */
 export const REFERENCE = 'kernel';
 /** Smallest share of a baseline ratio that holds. It is low, since machines differ and run other work. */
 export const LEAST_SHARE = 0.5;
 /**
- * Workloads bound by the disk. On a disk so many times faster they are bound by the processor, and have another ratio.
+ * Workloads bound by the disk. On a disk that is this many times faster the processor bounds these workloads, and their
+ * ratio differs.
  */
 const DISK_BOUND: ReadonlySet<string> = new Set(['W1']);
 const FASTER_DISK = 2;
@@ -81,12 +82,13 @@ export interface GateFinding {
   readonly system: string;
   readonly baseline: number;
   readonly measured: number | undefined;
-  /** `missing`: this run has no such ratio, which is a failure. `another-disk`: the two do not compare. */
+  /** `missing`: this run has no such ratio, which is a failure. `another-disk`: the two ratios cannot be compared. */
   readonly outcome: 'held' | 'fallen' | 'missing' | 'another-disk';
 }
 
 /**
- * The ratios of a run: medians over rounds of medians over repetitions. Workloads that it did not measure are left out.
+ * The ratios of a run: medians over rounds of medians over repetitions. Workloads that the run did not measure are left
+ * out.
  */
 export function gateRatios(workloads: readonly WorkloadResult[]): readonly GateRatio[] {
   const measured = new Measured(workloads);
@@ -113,7 +115,7 @@ export function isFailure({ outcome }: GateFinding): boolean {
   return outcome === 'fallen' || outcome === 'missing';
 }
 
-/** Findings that failed in both runs. A ratio that held once was low by chance in the other run. */
+/** Findings that failed in both runs. A ratio that passed in one run was low by chance in the other. */
 export function failedTwice(first: readonly GateFinding[], second: readonly GateFinding[]): readonly GateFinding[] {
   return second.filter(
     (finding) =>

@@ -1,4 +1,4 @@
-/** The circumstances of a run, which stand beside its figures. */
+/** The circumstances of a run, which are printed beside its figures. */
 import { spawnSync } from 'node:child_process';
 import { cpus, loadavg, totalmem } from 'node:os';
 import { fileURLToPath } from 'node:url';
@@ -18,7 +18,7 @@ const DEVICE_SECONDS = 1;
  */
 export const NODE_FLAGS: readonly string[] = ['--expose-gc'];
 
-/** The head of a report. Measures the device for at most a second, in a directory as the stores have. */
+/** The head of a report. Measures the device for at most a second, in a directory like those of the stores. */
 export async function describeRun(run: Pick<HeadResult, 'seed' | 'command' | 'notes'>): Promise<HeadResult> {
   const processors = cpus();
   const device = await withDirectory((directory) => measureDisk(directory, DEVICE_SECONDS));
@@ -45,7 +45,7 @@ export async function describeRun(run: Pick<HeadResult, 'seed' | 'command' | 'no
   };
 }
 
-/** Runnable tasks of the last minute. It stands beside each figure, since a busy machine gives low rates. */
+/** Runnable tasks of the last minute. They are printed beside each figure, since a busy machine gives low rates. */
 export function load(): number {
   return loadavg()[0] ?? 0;
 }

@@ -30,7 +30,7 @@ export type Scale = 'quick' | 'full' | 'long';
 
 export const SYSTEMS: readonly SystemName[] = ['inline', 'isolated', 'loop', 'kernel', 'memory', 'sdk'];
 
-/** The variant of `watched` and `watched-http` that the others are compared with. */
+/** The variant of `watched` and `watched-http` with which the other variants are compared. */
 export const NO_READER = 'no reader';
 
 /** The parameters of one measuring process. */

@@ -7,7 +7,7 @@ import { type Scale, SYSTEMS, type SystemName, type WorkloadName } from './names
 export interface BenchOptions {
   readonly workloads: readonly WorkloadName[];
   readonly systems: readonly SystemName[];
-  /** Missing: the number of the catalog. */
+  /** If missing, the number in the catalog. */
   readonly rounds: number | undefined;
   readonly scale: Scale;
   readonly seed: number;

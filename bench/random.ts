@@ -4,7 +4,10 @@ const MULTIPLIER = 1_664_525;
 const INCREMENT = 1_013_904_223;
 const MODULUS = 2 ** 32;
 
-/** Whole numbers from 0 below `bound`, of a linear congruential generator; the high bits, which are the better ones. */
+/**
+ * Whole numbers from 0 below `bound`, of a linear congruential generator. They use its high bits, which are more random
+ * than the low ones.
+ */
 export function randomNumbers(seed: number): (bound: number) => number {
   let state = seed % MODULUS;
   return (bound) => {

@@ -9,9 +9,9 @@ import { NODE_FLAGS } from './machine.ts';
 /** A running stage. */
 export interface Stage {
   readonly process: ChildProcess;
-  /** The next line that it prints. Rejects if it ends first. */
+  /** The next line that the stage prints. Rejects if the stage ends first. */
   line(): Promise<string>;
-  /** Resolves when it has ended, also by a failure. */
+  /** Resolves when the stage has ended, also after a failure. */
   ended(): Promise<void>;
 }
 

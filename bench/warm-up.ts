@@ -17,9 +17,9 @@ const PASS = { sessions: 500, turnsEach: 4 };
 export interface WarmUpOptions {
   /** Size of W2 in one pass. */
   readonly pass?: Pick<WorkSize, 'sessions' | 'turnsEach'>;
-  /** Names its sessions; a system that is warmed up twice needs two. */
+  /** Prefix of the session names; a system that is warmed up twice needs two different ones. */
   readonly label?: string;
-  /** Run after each pass: the workload itself, in small. Resolves to the turns it made. */
+  /** Called after each pass: runs the workload itself, in small. Resolves to the number of turns it made. */
   readonly also?: (repetition: Repetition) => Promise<number>;
 }
 

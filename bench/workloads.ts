@@ -12,10 +12,10 @@ export interface WorkSize {
   readonly children: number;
 }
 
-/** The size of the targets; `--quick` runs less of it. */
+/** The size of the targets; `--quick` runs less work. */
 export const FULL_SIZE: WorkSize = { turns: 200, sessions: 1_000, turnsEach: 3, children: 1_000 };
 export const QUICK_SIZE: WorkSize = { turns: 60, sessions: 300, turnsEach: 3, children: 300 };
-/** For profiles: enough work that the start does not show. */
+/** For profiles: so much work that the start does not show. */
 export const LONG_SIZE: WorkSize = { ...FULL_SIZE, turns: 2_000, turnsEach: 20, children: 5_000 };
 
 /** The result of a workload. Rates are per second, times in ms. */
@@ -35,7 +35,7 @@ export interface Measurement {
 
 /** One repetition of a workload. */
 export interface Repetition {
-  /** Names its sessions: new ones for each repetition. */
+  /** Prefix of the session names, so that each repetition has new sessions. */
   readonly label: string;
   /** Called around the measured work, without the checks. */
   readonly timed: <T>(work: () => Promise<T>) => Promise<T>;
@@ -127,7 +127,7 @@ export async function measureFamily(
   return { rate: (questions.length / wallMs) * 1_000, wallMs, halfSteps };
 }
 
-/** One turn, its answer checked; its milliseconds. */
+/** Makes one turn and checks its answer; returns the milliseconds. */
 export async function timedTurn(system: DrainSystem, session: string, question: Question): Promise<number> {
   const startedAt = performance.now();
   const answer = await system.turn(session, question);
@@ -137,7 +137,7 @@ export async function timedTurn(system: DrainSystem, session: string, question: 
   return took;
 }
 
-/** Throws unless a session's log has so many messages. */
+/** Throws unless a session's log has that many messages. */
 export async function expectMessages(system: DrainSystem, session: string, count: number): Promise<void> {
   const found = await system.messages(session);
   if (found !== count) throw new Error(`${session} has ${found} messages, not ${count}`);

@@ -1,7 +1,7 @@
 /**
- * Bundles the observer page of `src/observer` into `dist/observer`, or into the directory given: one page, one script, one
- * style sheet, one drawing, all addressed relative to the page, so that it can be served under any path. Prints nothing when
- * all is well; exits 1 with the bundler's words when it is not. Types are checked by `tsc -p src/observer`.
+ * Bundles the observer page of `src/observer` into `dist/observer`, or into the directory given: one page, one script,
+ * one style sheet, one drawing, all addressed relative to the page, so that it can be served under any path. Prints
+ * nothing on success; otherwise exits 1 with the bundler's message. Types are checked by `tsc -p src/observer`.
  */
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -22,9 +22,9 @@ await build({
     outDir: target,
     emptyOutDir: true,
     target: 'es2022',
-    // The first that know `light-dark()`: for older ones the bundler would write every colour as a switch of two.
+    // The first browsers with `light-dark()`. For older ones the bundler would write every colour twice.
     cssTarget: ['chrome123', 'firefox120', 'safari17.5'],
-    // A page with a strict content policy may hold nothing inline.
+    // A strict content policy forbids inline code in the page.
     assetsInlineLimit: 0,
     modulePreload: false,
     reportCompressedSize: false,

@@ -1,7 +1,7 @@
 /**
- * Checks `test/COVERAGE.md`: every required row of the behaviour contract has at least one test, and the test it names
- * is there. The page is a table `| row | test file | test title |`; a pipe inside a title is written `\|`. Prints what
- * is missing and exits 1. The directory to check can be given (default: this project).
+ * Checks `test/COVERAGE.md`: every required row of the behaviour contract names at least one test, and that test
+ * exists. The page is a table `| row | test file | test title |`; a pipe inside a title is written `\|`. Prints what is
+ * missing and exits 1. The directory to check can be given (default: this project).
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';

@@ -1,14 +1,14 @@
 /**
- * Checks the language of comments and of Markdown: no phrase that needs a second reading, one word for one thing. Prints
- * each finding as `file:line: phrase: instead`, and exits 1 when there is one. Words in backticks, in code blocks and in
- * strings are not checked, nor are the test titles that `test/COVERAGE.md` quotes.
+ * Checks the language of comments and of Markdown: no phrase that needs a second reading, one word for one thing.
+ * Prints each finding as `file:line: phrase: instead`, and exits 1 when there is one. Words in backticks, in code
+ * blocks and in strings are not checked, nor are the test titles that `test/COVERAGE.md` quotes.
  */
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { commentsOf } from './import-scanner.mjs';
 
-/** What is not written, and what is written instead. */
+/** The forbidden phrases, each with its replacement. */
 const ruled = [
   [/\b(?:some|no)body\b/giu, 'name the subject'],
   [/\bwhoever\b/giu, 'name the subject'],
@@ -28,11 +28,11 @@ const ruled = [
 /** A sentence that begins a comment, a heading or a list item without a subject. */
 const headless = /^(?:What|Who|Where|Of|As) [a-z]/u;
 
-/** Folders and files that are held to it. */
+/** Folders and files that are checked. */
 const held = ['src', 'actors', 'bench', 'scripts', 'README.md', 'ARCHITECTURE.md', 'GUARANTEES.md', 'docs', 'test'];
 
 const project = join(dirname(fileURLToPath(import.meta.url)), '..');
-// With paths: these alone, translated or not.
+// With paths as arguments, only those are checked.
 const asked = process.argv.slice(2);
 const findings = [];
 for (const path of asked.length > 0 ? asked : held) visit(path);

@@ -1,15 +1,15 @@
 /**
- * Checks `package-lock.json`: every package has an integrity hash, none names a registry's address, and the packages that run a
- * script when they are installed are those that docs/operations.md explains. Prints what is wrong and exits 1. The directory to
- * check can be given (default: this project).
+ * Checks `package-lock.json`: every package has an integrity hash, no package names a registry's address, and
+ * docs/operations.md explains each package that runs a script when it is installed. Prints what is wrong and exits
+ * 1. The directory to check can be given (default: this project).
  */
 import { readFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 /**
- * Packages the registry this file was made with does not serve: binaries for other platforms, all optional. npm installs none of
- * them where it cannot find them. Once one has a hash it must leave this list.
+ * Optional binaries for other platforms, which the registry that made this lock file does not serve. npm skips a binary
+ * that it cannot find. A binary that has a hash must not be in this list.
  */
 const unserved = new Set([
   ...['android-arm64', 'android-x64', 'darwin-arm64', 'darwin-x64', 'linux-arm64-musl', 'linux-x64-musl'].map(
@@ -38,7 +38,8 @@ for (const problem of problems) console.error(`package-lock.json: ${problem}`);
 if (problems.length > 0) process.exitCode = 1;
 
 function* problemsOf(path, { version, integrity, resolved, optional, os, hasInstallScript, link }) {
-  // The project itself and its workspaces come from no registry: they do not lie in `node_modules`, or are links to there.
+  // The project itself and its workspaces come from no registry: they do not lie in `node_modules`, or are links to
+  // there.
   if (!path.includes('node_modules/') || link === true) return;
   const isUnserved = unserved.has(`${path}@${version}`);
   if (integrity === undefined && !isUnserved) yield `${path} has no integrity hash`;

@@ -3,9 +3,9 @@
  * violation as `file:line: what is wrong`, and exits 1 when there is one.
  *
  * The rules: a file imports its own folder and folders of a lower rank; some packages belong to one folder; the pure
- * folders touch nothing outside the house; what runs in a browser takes types of the house and nothing else of it; nothing
- * but the tests and the command line uses `src/testing`; no file imports itself by way of others, not even for types but in one
- * circle.
+ * folders import nothing from outside the project; code for a browser imports only types of this project; only the
+ * tests and the command line import `src/testing`; no file imports itself by way of others. Type imports count as well,
+ * with one exception.
  */
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { builtinModules } from 'node:module';
@@ -32,10 +32,13 @@ const ranks = new Map([
   ['src/adapters', 6],
   ['src/cli', 6],
 ]);
-/** Outside the order: imports what it likes below the doors; only tests and the command line import it. */
+/**
+ * `testing` is outside the order: it may import every folder below the doors, and only tests and the command line
+ * import it.
+ */
 const testing = 'src/testing';
 const doors = new Set(['src/server', 'src/otel', 'src/adapters', 'src/cli']);
-/** Runs in a browser: no other folder imports it, and it imports only types of these two. */
+/** The observer runs in a browser: no other folder imports it, and it imports only types of these two folders. */
 const browser = 'src/observer';
 const browserWords = new Set(['src/base', 'src/events']);
 const browserPackages = new Set(['preact', '@preact/signals']);
@@ -45,13 +48,13 @@ const sameRankAllowed = [
   { from: 'src/session', to: 'src/events', typeOnly: true },
   // The scripted model refuses what the real one refuses, by the same rules.
   { from: 'src/models', to: 'src/context', typeOnly: false },
-  // The command line is where everything is put together, the server included.
+  // The command line assembles all parts, the server included.
   { from: 'src/cli', to: 'src/server', typeOnly: false },
 ];
 
 /**
- * Ranks inside a folder, lowest first; types count as values do. Folders in one entry share a rank: those joined by `+` import
- * each other, those joined by `|` do not. `.` stands for the files of the folder itself.
+ * Ranks inside a folder, lowest first; types count as values do. Folders in one entry share a rank: those joined by `+`
+ * import each other, those joined by `|` do not. `.` stands for the files of the folder itself.
  */
 const innerRanks = new Map([
   ['src/session', ranked('state', 'rules+history', 'apply|decide', '.')],
@@ -82,9 +85,9 @@ const root = resolve(process.argv[2] ?? project);
 const violations = [];
 /** File to the files it imports as values, for the search of cycles. */
 const graph = new Map();
-/** The same, with types. */
+/** The same with type imports. */
 const typeGraph = new Map();
-/** Files in a cycle of values, which is reported by itself. */
+/** Files in a cycle of value imports, which is reported separately. */
 const inCycle = new Set();
 
 for (const file of ['src', 'actors'].flatMap((folder) => typeScriptFiles(folder))) checkFile(file);
@@ -121,12 +124,12 @@ function checkFile(file) {
     checkFolder(where, from, folderOf(target), found.typeOnly);
     if (!found.dynamic) typeEdges.push(target);
     if (from === folderOf(target)) checkInner(where, from, innerOf(file), innerOf(target));
-    // A type, or a module that is loaded later, cannot meet a module that is still being evaluated.
+    // A type import, or a module that is loaded later, never reads a module that is still being evaluated.
     if (!found.typeOnly && !found.dynamic) edges.push({ target, line: found.line });
   }
 }
 
-/** The ranked folder of a path: `src/<folder>`, `actors`, or a file that stands directly in `src`. */
+/** The ranked folder of a path: `src/<folder>`, `actors`, or a file directly in `src`. */
 function folderOf(path) {
   const [first, second] = path.split('/');
   return first === 'src' ? `src/${second}` : first;
@@ -208,7 +211,7 @@ function checkInner(where, folder, from, to) {
   }
 }
 
-/** Depth first, each file entered once; an import of a file on the current path closes a cycle. */
+/** Searches depth first and enters each file once; an import of a file on the current path closes a cycle. */
 function checkCycles() {
   const finished = new Set();
   const path = [];

@@ -3,7 +3,7 @@
  * (so that an import quoted in one does not count), then the import forms are matched in what is left.
  */
 
-/** A slash after one of these begins a regular expression; after anything else it divides. */
+/** A slash after one of these begins a regular expression; any other slash divides. */
 const beforeRegExp = /(?:^|[(,=:[!&|?{};+*%~^<>-]|\b(?:return|typeof|case|in|of|do|else|void|throw|await|yield))\s*$/u;
 const blank = (text) => text.replace(/[^\n]/gu, ' ');
 
@@ -88,7 +88,10 @@ function endOrLength(index, source, width = 0) {
   return index === -1 ? source.length : index + width;
 }
 
-/** A quoted string ends at its quote, or at the line's end when it was none (an apostrophe we misread). */
+/**
+ * A quoted string ends at its quote. If a line has no closing quote, the mark was an apostrophe, and the token ends
+ * with the line.
+ */
 function quotedEnd(source, at, quote) {
   for (let index = at + 1; index < source.length; index += 1) {
     if (source[index] === '\\') index += 1;
@@ -107,7 +110,7 @@ function templateEnd(source, at) {
   return source.length;
 }
 
-/** After the closing brace of a template's `${`; its expression may hold strings and templates. */
+/** The position after the closing brace of a template's `${`. The expression may hold strings and templates. */
 function substitutionEnd(source, from) {
   let depth = 1;
   let at = from;

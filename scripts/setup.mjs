@@ -1,7 +1,7 @@
 /**
  * Makes a fresh clone ready: installs what package-lock.json names, then builds `dist`. Runs before `npm start` and
- * `npm test`; plain Node, because nothing is installed yet. Says nothing when there is nothing to do, one line before
- * an install, and everything the tool printed when a step fails. Exits with the failed step's code.
+ * `npm test`; plain Node, because nothing is installed yet. Prints nothing if there is nothing to do, and one line
+ * before an install. If a step fails, prints the whole output of its tool. Exits with the failed step's code.
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -32,14 +32,14 @@ function install() {
   if (readIfThere(installStamp) === wanted) return;
   if (!installedByHand()) {
     process.stderr.write('setup: installing dependencies\n');
-    // --include=dev: the build and the tests need them whatever NODE_ENV says.
+    // --include=dev: the build and the tests need these packages, whatever NODE_ENV says.
     run('npm ci', ...npm(['ci', '--include=dev', '--no-audit', '--no-fund']));
   }
-  // Last, so that an install that was interrupted is done again: npm ci empties node_modules before it begins.
+  // This mark is written last, so that an interrupted install is repeated; npm ci empties node_modules first.
   writeFileSync(installStamp, wanted);
 }
 
-/** npm writes its hidden lock file at the end of an install: one newer than ours is an install of what ours names. */
+/** npm writes its hidden lock file at the end of an install. If it is newer than ours, our lock file is installed. */
 function installedByHand() {
   const hiddenLockFile = join(root, 'node_modules', '.package-lock.json');
   if (existsSync(installStamp) || !existsSync(hiddenLockFile)) return false;
@@ -49,7 +49,7 @@ function installedByHand() {
 function build() {
   const sources = fingerprint();
   if (readIfThere(buildStamp) === sources) return;
-  // Emptied first: what was emitted from a file that is gone must not be found by an import.
+  // Emptied first, so that no import finds the output of a deleted source file.
   rmSync(join(root, 'dist'), { recursive: true, force: true });
   const compiler = join(root, 'node_modules', 'typescript', 'bin', 'tsc');
   run('tsc', process.execPath, [compiler, '-p', join(root, 'tsconfig.build.json')]);
@@ -74,7 +74,7 @@ function fingerprint() {
   return hash.digest('hex');
 }
 
-/** The npm that runs us, when one does: the one on PATH may be of another Node. */
+/** The npm that started this script, if any: the npm on PATH may belong to another Node. */
 function npm(commandLine) {
   const own = process.env['npm_execpath'];
   if (own?.endsWith('.js')) return [process.execPath, [own, ...commandLine]];

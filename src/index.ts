@@ -37,7 +37,17 @@ export type {
   ToolMessage,
 } from './base/history-message.ts';
 export { sanitise } from './base/json.ts';
-export type { ContentBlock, Deliver, Message, Pending, Source, Usage, UserContent } from './base/messages.ts';
+export type {
+  CacheCreation,
+  ContentBlock,
+  Deliver,
+  Message,
+  Pending,
+  Source,
+  Usage,
+  UsageIteration,
+  UserContent,
+} from './base/messages.ts';
 export type { Settings, SettingsInput } from './base/settings.ts';
 export {
   checkRequest,
@@ -46,6 +56,7 @@ export {
   type RuleId,
   type Violation,
 } from './context/legality.ts';
+export type { Effort } from './context/model-traits.ts';
 export type { Definition } from './definitions/definition.ts';
 export type { EventBody, SessionEvent } from './events/event.ts';
 export type { Rendered, RenderedRole, ViewMode } from './events/rendered.ts';
@@ -59,15 +70,21 @@ export type {
 } from './events/viewed-event.ts';
 export type { Durability } from './journal/journal.ts';
 export { type AnthropicOptions, anthropic } from './models/anthropic/anthropic.ts';
+export type { ModelOptions, ToolChoice } from './models/model-options.ts';
 export type {
   GenerateContext,
   ModelDelta,
   ModelProvider,
   ModelRequest,
   ModelResponse,
+  OutputConfig,
   ProviderData,
+  RateLimit,
+  RateLimits,
   RequestMessage,
+  RequestTransport,
   Thinking,
+  ToolChoiceField,
   ToolSchema,
 } from './models/provider.ts';
 export type { MessageCallback } from './runtime/events/message-callbacks.ts';

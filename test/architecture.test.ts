@@ -1,4 +1,4 @@
-// Goal: every path in ARCHITECTURE.md exists. Method: each path it names is looked up.
+// Goal: every path in ARCHITECTURE.md exists. Method: each path that the page names is looked up.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';

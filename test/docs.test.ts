@@ -59,7 +59,7 @@ it('get-started is plain JavaScript: it runs unchanged, without a compiler', asy
   expect(await compiled.run('plain')).toBe(blocks(text, 'text').join(''));
 });
 
-it('every program on a page is run', () => {
+it('every program on a page runs', () => {
   for (const [page, text] of texts) {
     const languages = [...text.matchAll(/^```(\w+)$/gm)].map((match) => match[1]);
     expect(
@@ -69,7 +69,7 @@ it('every program on a page is run', () => {
   }
 });
 
-it('links lead to existing files, and llms.txt names every page', () => {
+it('links point to existing files, and llms.txt names every page', () => {
   const index = readFileSync(join(docs, 'llms.txt'), 'utf8');
   for (const [page, text] of [...texts, ['llms.txt', index] as const]) {
     for (const [, target = '', anchor] of text.matchAll(/\]\(([^)#]*)(?:#([^)]+))?\)/g)) {

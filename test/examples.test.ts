@@ -18,7 +18,7 @@ beforeAll(async () => {
 });
 afterAll(() => compiled?.remove());
 
-it('http-service: streams the answer, once for one key, and ends when asked', async () => {
+it('http-service: streams the answer, answers one key once, and ends on request', async () => {
   const service = compiled.start('http-service');
   const ended = once(service, 'exit');
   try {

@@ -59,7 +59,7 @@ beforeAll(async () => {
 
 afterAll(() => rm(directory, { recursive: true, force: true }));
 
-it('the hello program answers, streams, and joins its family', async () => {
+it('the hello program answers, streams, and spawns its children', async () => {
   const fake = await strictFake({ script: () => 'They differ.' });
   try {
     const env = { ...process.env, ANTHROPIC_BASE_URL: fake.url, ANTHROPIC_API_KEY: 'test' };

@@ -9,7 +9,7 @@
  *  U2 a loop that is over makes no call and starts no tool; completions still on their way to it are dropped;
  *  U3 its calls have their own mirror, named `<session>: <enricher>` (no session can have such a name) and forgotten when
  *     it ends. The session's own context is not touched. The governor counts the calls to the session's tree;
- *  U4 one loop runs per session and enricher; the next one ends the one before as cancelled.
+ *  U4 one loop runs per session and enricher; a new loop ends the previous one as cancelled.
  */
 import { z } from 'zod';
 import type { Limits } from '../../src/base/bounds.ts';
@@ -57,32 +57,35 @@ export function enricherTool<T extends z.ZodType>(options: {
 /** The task of a loop. */
 export interface EnricherTask {
   readonly session: string;
-  /** Name of the enricher, as it stands in the mirror's key. */
+  /** Name of the enricher, as used in the mirror's key. */
   readonly enricher: string;
   readonly model: string;
   readonly maxTokens: number;
   readonly system: string;
-  /** The one message it starts from. */
+  /** The one message from which the loop starts. */
   readonly text: string;
   readonly tools: readonly EnricherTool[];
-  /** Milliseconds after which it ends, whatever is under way. Missing: only its rounds limit it. */
+  /**
+   * Milliseconds after which the loop ends, even in the middle of a call. Missing: only the number of rounds limits the
+   * loop.
+   */
   readonly timeoutMs?: number;
 }
 
 /** The outcome of a loop. */
 export interface EnricherOutcome {
-  /** Usage of all its answers, including those before a failure. */
+  /** Usage of all answers of the loop, including those before a failure. */
   readonly usage: Usage;
   /** Answers that asked for tools. */
   readonly rounds: number;
-  /** Why it ended early: a model that fails, `timeout`, `limit` for too many rounds, `cancelled`. */
+  /** Why the loop ended early: a model that fails, `timeout`, `limit` for too many rounds, `cancelled`. */
   readonly error?: ErrorShape;
 }
 
 /** A loop under way. */
 export interface EnricherRun {
   readonly done: Promise<EnricherOutcome>;
-  /** Ends it at once, as `cancelled`. */
+  /** Ends the loop at once, as `cancelled`. */
   cancel(): void;
 }
 
@@ -96,7 +99,7 @@ export interface EnricherLoopHost {
   readonly resultStore: ResultShortener;
   /** Returns a number that no other call of the pool has. */
   callId(): number;
-  /** A model call is sent. */
+  /** Called when a model call is sent. */
   called(): void;
 }
 
@@ -132,7 +135,7 @@ export class EnricherLoop {
     return loop;
   }
 
-  /** Takes the pool's completions; those of other callers are skipped. */
+  /** Takes the pool's completions; completions of other callers' calls are skipped. */
   completed(completions: readonly ModelCompletion[]): void {
     if (this.#byCall.size === 0) return;
     for (const completion of completions) {
@@ -149,7 +152,7 @@ export class EnricherLoop {
   }
 }
 
-/** The registers that hold a loop while it is under way. */
+/** The maps that hold a loop while it is under way. */
 interface LoopPlace {
   readonly calls: Map<number, Loop>;
   readonly over: () => void;
@@ -222,7 +225,7 @@ class Loop implements EnricherRun {
   #ask(): void {
     const { pool, settings } = this.#host;
     const id = this.#host.callId();
-    // Each loop has its own epoch, so nothing that a mirror of this name held before is reused.
+    // Each loop has its own epoch, so that it does not reuse what a mirror of the same name held before.
     if (this.#epoch === 0) this.#epoch = id;
     const epoch = this.#epoch;
     const all = [...this.#messages];
@@ -247,7 +250,10 @@ class Loop implements EnricherRun {
     );
   }
 
-  /** Retries as a half-step does: the same delays, and as often. Any other failure ends the loop. */
+  /**
+   * Retries a failed call as a half-step does, with the same delays and as often. A failure that is not retryable ends
+   * the loop.
+   */
   #failed(error: ErrorShape): void {
     if (error.retryable !== true || this.#attempt >= this.#host.settings.llm.retry.attempts) {
       this.#end(error);

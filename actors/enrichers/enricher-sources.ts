@@ -1,6 +1,6 @@
 /**
  * An enricher's questions to the host thread: the definitions it may choose from, and messages within reach of its
- * session. One question has one answer; both are plain data.
+ * session. Each question gets one answer. Questions and answers are plain data.
  */
 import type { Definition } from '../../src/definitions/definition.ts';
 import type { RememberedMessage } from '../../src/tools/built-in/memory-tools.ts';

@@ -70,7 +70,7 @@ export class Enrichers {
     return this.#running;
   }
 
-  /** A run is in flight for this session. */
+  /** True if a run is in flight for this session. */
   isOut(sessionId: string): boolean {
     return this.#out.has(sessionId);
   }
@@ -115,7 +115,7 @@ export class Enrichers {
     if (out !== undefined) this.#giveUp(out);
   }
 
-  /** Gives up all runs of a session: it left memory, or is read again. */
+  /** Gives up all runs of a session that left memory or is read again. */
   forget(sessionId: string): void {
     for (const out of [...(this.#out.get(sessionId) ?? [])]) this.#giveUp(out);
   }
@@ -125,7 +125,7 @@ export class Enrichers {
     for (const session of [...this.#out.keys()]) this.forget(session);
   }
 
-  /** A run that prepares a turn, or names a sub-agent. `failure`: the log text for a failure. */
+  /** Starts a run that prepares a turn, or names a sub-agent. `failure`: the log text for a failure. */
   #prepare({ actor }: EnricherStage, run: number, makeTask: () => Promise<EnricherTask>, failure: string): void {
     void this.#run(actor.id, run, makeTask, ({ usage, error }) => {
       if (error !== undefined) this.#host.failed(actor.id, failure, error);
@@ -139,7 +139,7 @@ export class Enrichers {
     this.#host.submit(session, input);
   }
 
-  /** Makes the task, runs its loop, and calls `tell` once at its end, unless the run was given up before. */
+  /** Makes the task, runs its loop, and calls `tell` once at the loop's end, unless the run was given up before. */
   async #run(
     session: string,
     run: number,
@@ -158,7 +158,7 @@ export class Enrichers {
       out.loop = this.#loop.run(task);
       outcome = await out.loop.done;
     } catch (error) {
-      // The host could not answer: the turn continues without the run.
+      // The host could not answer, so the turn continues without the run.
       outcome = { usage: NO_USAGE, rounds: 0, error: errorShape(error) };
     }
     if (out.isOver) return;

@@ -55,7 +55,7 @@ export function meleteSystem(view: MeleteView): string {
   ].join('\n\n');
 }
 
-/** The one message: recent messages and waiting entries, fenced. */
+/** The text of the only message: recent messages and waiting entries, fenced. */
 export function meleteText(lines: readonly string[]): string {
   return [
     'Aoide, the model that talks with the user, is about to work on this:',
@@ -64,7 +64,7 @@ export function meleteText(lines: readonly string[]): string {
   ].join('\n\n');
 }
 
-/** Puts lines between fences that none of the lines can close. */
+/** Puts lines between fences. No line can contain the closing fence. */
 export function fenced(lines: readonly string[]): string {
   const text = lines.join('\n');
   let fence = '```';

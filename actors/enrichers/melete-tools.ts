@@ -7,7 +7,7 @@ import { type EnricherTool, enricherTool } from './enricher-loop.ts';
 import { askHost } from './enricher-sources.ts';
 import type { EnricherStage } from './enricher-stage.ts';
 
-/** The part of the stage that a tool acts through. */
+/** The part of the stage that a tool uses. */
 export type ToolStage = Pick<EnricherStage, 'act' | 'lookUp'>;
 
 /** The changed goal, as a goal tool receives it. */
@@ -26,7 +26,7 @@ export function meleteTools(stage: ToolStage): readonly EnricherTool[] {
   ];
 }
 
-/** Says that all is prepared. */
+/** The tool with which Melete says that all is prepared. */
 export const EVERYTHING_IS_READY: EnricherTool = enricherTool({
   name: 'everything_is_ready',
   description: 'Say that everything is prepared. The last thing you do.',
@@ -108,7 +108,7 @@ function setGoal({ act }: ToolStage): EnricherTool {
 function updateGoal({ act }: ToolStage): EnricherTool {
   return enricherTool({
     name: 'update_goal',
-    description: 'Word an open goal anew.',
+    description: 'Reword an open goal.',
     input: z.object({ goal_id: z.number().int(), description: z.string().describe('What is to be reached') }),
     run: async ({ goal_id, description }) => {
       const result = goalResult.parse(

@@ -20,12 +20,13 @@ import { meleteTools } from './melete-tools.ts';
 const SECOND_MS = 1_000;
 
 /**
- * A waiting entry as one line needs it. A content that is read back for this is cut at once, one entry after the other.
+ * The parts of a waiting entry that Melete's line about the entry shows. A content that is read back from the log is
+ * cut at once, one entry after the other.
  */
 function shortEntry(entry: MailboxEntry, readContent: ReadContent): FilledEntry {
   if (!isStored(entry.content)) return withContent(entry, readContent);
   const text = cutText(textOf(contentOf(entry, readContent)), MELETE_LINE_CHARACTERS_MAX);
-  // Copied, because a slice of a string keeps the whole string in memory.
+  // The text is copied, because a slice of a string keeps the whole string in memory.
   return { ...entry, content: Buffer.from(text).toString() };
 }
 

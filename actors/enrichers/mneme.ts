@@ -50,8 +50,8 @@ export class SummaryWriter {
   }
 
   /**
-   * The session's input at the end. A run fails if it neither saves a snapshot nor says that there is nothing to
-   * remember (Δ24).
+   * The input that the session receives when the run ends. A run fails if it neither saves a snapshot nor says that
+   * there is nothing to remember (Δ24).
    */
   ended(outcome: { readonly usage: Usage; readonly error?: ErrorShape }): SummaryInput {
     const { usage } = outcome;
@@ -84,7 +84,7 @@ export class SummaryWriter {
     };
   }
 
-  /** Several calls add up to one snapshot. */
+  /** The tool that saves a snapshot. The texts of several calls are joined to one snapshot. */
   #saveSnapshot(): EnricherTool {
     const charactersMax = Math.min(this.#stage.settings.mneme.maxTokens * BYTES_PER_TOKEN, SNAPSHOT_CHARACTERS_MAX);
     return enricherTool({

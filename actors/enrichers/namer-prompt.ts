@@ -47,7 +47,7 @@ export function namerSystem({ siblings, skills, offered }: NamerView): string {
   ].join('\n\n');
 }
 
-/** The one message. */
+/** The only user message of the request. */
 export function namerText(lines: readonly string[]): string {
   return [
     'A sub-agent was spawned with this task:',

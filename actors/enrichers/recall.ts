@@ -104,7 +104,7 @@ function recallSystem(goals: readonly Goal[], surfaced: readonly string[]): stri
   return [IDENTITY, TASK, section('Goals that are open', linesOf(goals)), ...seen].join('\n\n');
 }
 
-/** The one message. */
+/** The text of the only message. */
 function recallText(goals: readonly Goal[]): string {
   const open = goalLines(goals);
   if (open.length === 0) return 'No goal is open. Surface what helps with what is being talked about, or nothing.';

@@ -1,9 +1,9 @@
-/** How long a supervisor waits before it restarts a child after a transient fault. Pure. */
+/** Computes how long a supervisor waits before it restarts a child after a transient fault. Pure. */
 import type { Backoff } from './child-spec.ts';
 
 /**
  * Milliseconds to wait before the restart after the `attempt`-th transient fault in a row (from 1). The jitter is
- * derived from the child's id and the attempt. The decision stays a function of its input, and children that failed
+ * derived from the child's id and the attempt. So the decision is a function of its input, and children that failed
  * together still restart at different times.
  */
 export function backoffMs(backoff: Backoff, id: string, attempt: number): number {
@@ -12,13 +12,15 @@ export function backoffMs(backoff: Backoff, id: string, attempt: number): number
   return Math.round(full * (1 - backoff.jitter * share));
 }
 
-/** FNV-1a over the UTF-16 units of a text: an unsigned 32-bit number. It spreads values; it is not secure. */
+/**
+ * A hash of a text: FNV-1a over the UTF-16 units, an unsigned 32-bit number. The hash spreads values; it is not secure.
+ */
 export function hashText(text: string): number {
   let hash = 0x811c9dc5;
   for (let index = 0; index < text.length; index += 1) {
     hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193);
   }
-  // The last units reach the high bits only by further mixing; the table of children uses the low ones.
+  // The last units reach the high bits only by further mixing; the table of children uses the low bits.
   hash ^= hash >>> 16;
   hash = Math.imul(hash, 0x85ebca6b);
   return (hash ^ (hash >>> 13)) >>> 0;

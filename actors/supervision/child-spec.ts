@@ -6,11 +6,14 @@ import { defined } from '../../src/base/defined.ts';
 import { ConfigError, describeValue } from '../../src/base/errors.ts';
 import { isRecord } from '../../src/base/json.ts';
 
-/** When a child is started again: always, only after a failure, never. */
+/** When a child is started again: always, only after a failure, or never. */
 export type RestartType = 'permanent' | 'transient' | 'temporary';
-/** How a child is stopped: killed at once, asked and killed after so many ms, or asked and waited for. */
+/**
+ * How a child is stopped: killed at once; asked to stop, and killed after this many ms; or asked to stop and waited
+ * for.
+ */
 export type Shutdown = 'brutalKill' | 'infinity' | number;
-/** Which children restart when one fails: it alone, all, or it and those started after it. */
+/** Which children restart when one fails: only that child, all children, or that child and those started after it. */
 export type Strategy = 'oneForOne' | 'oneForAll' | 'restForOne';
 /** How a child's failure is handled: by OTP's rules, or with one fixed answer. */
 export type OnChildFailure = 'report' | 'restart' | 'escalate' | 'ignore';
@@ -28,7 +31,7 @@ export interface Backoff {
   readonly minMs: number;
   readonly maxMs: number;
   readonly factor: number;
-  /** Share of the delay, 0 to 1, by which children that failed together are spread. */
+  /** Share of the delay, 0 to 1, that is varied so that children that failed together restart at different times. */
   readonly jitter: number;
 }
 
@@ -39,7 +42,7 @@ export interface SupervisorOptions {
   readonly periodMs: number;
   readonly onChildFailure: OnChildFailure;
   readonly backoff: Backoff;
-  /** Most children at once; another is refused. */
+  /** Maximum children at once; a further child is refused. */
   readonly childrenMax: number;
 }
 
@@ -52,7 +55,7 @@ export type SupervisorOptionsInput = Partial<Omit<SupervisorOptions, 'backoff'>>
 /** OTP's time limit for a worker that was asked to stop, in ms. */
 const WORKER_SHUTDOWN_MS = 5_000;
 
-/** OTP's defaults: one restart in five seconds. The back-off is that of a model call's retries. */
+/** OTP's defaults: one restart in five seconds. The back-off has the delays of a model call's retries. */
 export const SUPERVISOR_DEFAULTS: SupervisorOptions = Object.freeze({
   strategy: 'oneForOne',
   intensity: 1,
@@ -100,8 +103,8 @@ export function supervisorOptions(input: unknown = {}): SupervisorOptions {
 }
 
 /**
- * The spec of a sub-agent session. It restarts only if the policy answers failures so; otherwise it is forgotten when
- * it ends. A session stops itself within the time it is given.
+ * The spec of a sub-agent session. It restarts only if the policy answers failures with restarts; otherwise it is
+ * forgotten when it ends. A session stops itself within the time it is given.
  */
 export function subAgentSpec(id: string, onChildFailure: OnChildFailure): ChildSpec {
   return childSpec({ id, restart: onChildFailure === 'restart' ? 'transient' : 'temporary' });

@@ -1,9 +1,9 @@
 /**
  * Handles failures of sub-agents: turns the supervisor's decisions into inputs for the sessions of one family.
  *
- * Owns: one supervisor state per parent whose agent asked for it, made at the first failure. Does not own: the
- * sessions. Their stops and starts happen in the batch that contains the failure, so each answer reaches the supervisor
- * at once. Restart windows are in memory, as OTP's are: they start empty with each process.
+ * Owns: one supervisor state for each parent whose agent asked for supervision, made at the first failure. Does not
+ * own: the sessions. Their stops and starts happen in the batch that contains the failure, so each answer reaches the
+ * supervisor at once. Restart windows are in memory, as in OTP, so they are empty when a process starts.
  */
 import type { ErrorShape } from '../../src/base/errors.ts';
 import type { Input } from '../../src/session/state/inputs.ts';
@@ -73,11 +73,11 @@ export class FamilySupervisor {
     });
     const orders = this.#restarts(outcome, 'its back-off is over');
     if (orders.length > 0) return orders;
-    // The process restarted meanwhile: the supervisor has no record of the wait, but the child's log does.
+    // The process has restarted, so the supervisor has no record of the wait, but the child's log has.
     return [{ session: child, input: { type: 'restart', reason: 'its back-off is over' } }];
   }
 
-  /** The parent is gone. */
+  /** Called when the parent is gone. */
   forget(parent: string): void {
     this.#states.delete(parent);
   }

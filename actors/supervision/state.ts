@@ -27,12 +27,15 @@ export type ChildStatus =
   | { readonly name: 'waiting'; readonly counted: boolean }
   | { readonly name: 'stopped' };
 
-/** One child. `run` numbers its lives, rising over all children: a completion names the run it completes. */
+/**
+ * One child. `run` is the number of its current life. Numbers rise over all children, so a completion can name the run
+ * that it completes.
+ */
 export interface Child extends TableRow {
   readonly spec: ChildSpec;
   readonly run: number;
   readonly status: ChildStatus;
-  /** Transient faults since it last ran for long. */
+  /** Transient faults since the child last ran for long enough to count as recovered. */
   readonly faults: number;
 }
 
@@ -43,7 +46,7 @@ export type StopCause =
 
 /** The phase of the supervisor. Lists of ids are walked from `next`; each step waits for its child's answer. */
 export type Phase =
-  /** Before `begin`. */
+  /** The phase before the input `begin`. */
   | { readonly name: 'new' }
   | { readonly name: 'starting'; readonly ids: readonly string[]; readonly next: number }
   | { readonly name: 'running' }
@@ -53,7 +56,7 @@ export type Phase =
       /** Ids of the group, right to left while stopping, left to right while starting. */
       readonly ids: readonly string[];
       readonly next: number;
-      /** The child whose end began it. */
+      /** The child whose end began the walk. */
       readonly cause: string;
       readonly counted: boolean;
     }
@@ -65,15 +68,16 @@ export interface SupervisorState {
   readonly options: SupervisorOptions;
   readonly phase: Phase;
   readonly children: ChildTable<Child>;
-  /** When restarts that count were decided, within the period, ascending. */
+  /** Times at which the counted restarts of the current period were decided, ascending. */
   readonly restarts: readonly number[];
   /**
-   * Inputs that arrived while a group was being restarted and can wait: ends of children outside it, timers, requests.
+   * Inputs that arrived while a group was being restarted, and that can wait: ends of children outside the group,
+   * timers, requests.
    */
   readonly deferred: readonly SupervisorInput[];
   readonly nextRun: number;
   readonly nextOrder: number;
-  /** Number of answers that named a run that was over: they are dropped (A5). */
+  /** Number of answers for a run that had already ended; such answers are dropped (A5). */
   readonly stale: number;
 }
 
@@ -102,10 +106,11 @@ export type ReportEvent = 'exited' | 'startFailed' | 'killed' | 'removed';
 
 /** An action for the supervisor's host. Actions are performed in order. */
 export type SupervisorAction =
-  /** Start the child; answer with `childStarted` or `startFailed` of this run. */
+  /** Start the child, and answer with `childStarted` or `startFailed` of this run. */
   | { readonly type: 'start'; readonly id: string; readonly run: number }
   /**
-   * The same for a child that ran before. `cause`: the child whose failure led to it. `counted`: it used up intensity.
+   * Start a child that ran before; answer in the same way. `cause`: the child whose failure led to this restart.
+   * `counted`: the restart used up intensity.
    */
   | {
       readonly type: 'restart';
@@ -116,9 +121,9 @@ export type SupervisorAction =
     }
   /** Ask the child to end. Answer with `childExited`, or `startFailed` if it was still being started. */
   | { readonly type: 'stop'; readonly id: string; readonly run: number }
-  /** End it at once; the answer is the same. */
+  /** End the child at once; the answer is the same as for `stop`. */
   | { readonly type: 'kill'; readonly id: string; readonly run: number }
-  /** Give the `timer` input of this name back after `delayMs`; 0: behind the entries already in the mailbox. */
+  /** Send the `timer` input of this name after `delayMs`; with 0 it follows the entries already in the mailbox. */
   | {
       readonly type: 'scheduleRestart' | 'scheduleKill';
       readonly id: string;

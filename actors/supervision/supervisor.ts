@@ -8,7 +8,8 @@
  * inputs. A host feeds one input at a time, in order, and performs all actions of a decision before it feeds the next.
  *
  *  S1  Children start left to right and stop right to left. Each step waits for the answer to the one before.
- *  S2  Restarts that count never exceed `intensity` within `periodMs`; the one that would stops all, then escalates.
+ *  S2  Restarts that count never exceed `intensity` within `periodMs`; a restart that would exceed it stops all
+ *      children, then escalates.
  *  S3  A transient fault waits for its back-off and restarts without counting.
  *  S4  A restart that failed re-enters by a timer of 0 ms, so that a waiting shutdown is served before it.
  *  S5  A child's answer is taken only for the run it names; a run is asked to end at most once, and killed at most
@@ -80,7 +81,7 @@ export function decideSupervision(state: SupervisorState, input: SupervisorInput
   while (draft.phase.name === 'running' && draft.deferred.length > 0) {
     const [waiting, ...others] = draft.deferred;
     draft.deferred = others;
-    // A walk may have passed the child meanwhile. Then this input is settled, not stale.
+    // A walk may have handled the child since. Then this input is done and does not count as stale.
     if (waiting !== undefined && isCurrent(draft, waiting)) handle(draft, waiting);
     advance(draft);
   }
@@ -106,7 +107,10 @@ function handle(draft: Draft, input: SupervisorInput): void {
   }
 }
 
-/** Served at once, also between the steps of a walk. A supervisor that was giving up then counts as asked to stop. */
+/**
+ * Handles a shutdown at once, also between the steps of a walk. A supervisor that was giving up then counts as asked to
+ * stop.
+ */
 function handleShutdown(draft: Draft): void {
   const { phase } = draft;
   if (phase.name === 'stopped') return;
@@ -144,7 +148,7 @@ function isCurrent(draft: Draft, input: SupervisorInput): boolean {
   return child !== undefined && child.run === input.run && isAwaited(child, input);
 }
 
-/** Whether a child in this status can answer so. A deferred end is handled again from `exited`. */
+/** Whether a child in this status can give this answer. A deferred end is handled again from `exited`. */
 function isAwaited(child: Child, input: Answer): boolean {
   const { name } = child.status;
   if (input.type === 'timer' && input.timer === 'restart') return name === 'waiting';
@@ -156,12 +160,12 @@ function isAwaited(child: Child, input: Answer): boolean {
 function handleExit(draft: Draft, child: Child, reason: ExitReason, input: Answer): void {
   if (child.status.name === 'stopping') return childGone(draft, child, reason);
   if (draft.phase.name === 'running') return decideExit(draft, child, reason);
-  // The walk may still reach this child and find it down. If not, its end is decided afterwards.
+  // The walk may still reach this child and find it down. Otherwise its end is handled after the walk.
   setChild(draft, child, { status: { name: 'exited', reason: reason }, faults: faultsAfter(draft, child) });
   if (draft.phase.name !== 'stopping') draft.deferred = [...draft.deferred, input];
 }
 
-/** OTP's table of reason and restart type, preceded by `onChildFailure`. */
+/** Decides about the end of a child: `onChildFailure` first, then OTP's table of reason and restart type. */
 function decideExit(draft: Draft, child: Child, reason: ExitReason): void {
   const ended: Child = { ...child, faults: faultsAfter(draft, child) };
   const failed = reason.kind !== 'normal' && reason.kind !== 'shutdown';
@@ -177,7 +181,10 @@ function decideExit(draft: Draft, child: Child, reason: ExitReason): void {
   countAndRestart(draft, ended, reason);
 }
 
-/** A child that ran for as long as the longest delay has recovered: its next fault counts as the first. */
+/**
+ * The number of faults to count. A child that ran for as long as the longest delay has recovered: its next fault counts
+ * as the first.
+ */
 function faultsAfter(draft: Draft, child: Child): number {
   const recovered = child.status.name === 'running' && draft.now - child.status.since >= draft.options.backoff.maxMs;
   return recovered ? 0 : child.faults;
@@ -201,7 +208,10 @@ function giveUp(draft: Draft, child: Child, cause: StopCause): void {
   beginStopping(draft, cause);
 }
 
-/** Puts a child on a timer: its back-off after a transient fault, else 0 ms, to be counted when the timer fires. */
+/**
+ * Sets the timer for a child's restart: its back-off after a transient fault, otherwise 0 ms. In the second case the
+ * restart is counted when the timer fires.
+ */
 function waitForRestart(draft: Draft, child: Child, reason: ExitReason): void {
   const { id, run } = child;
   const isFault = reason.kind === 'transientFault';

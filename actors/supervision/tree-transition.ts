@@ -1,6 +1,6 @@
 /**
- * One atomic batch of transitions over a session tree (A6). It covers one session and those it reaches, such as a
- * newborn child or a notified parent. The whole batch is one append to the journal.
+ * One atomic batch of transitions over a session tree (A6). It covers one session and the sessions that its effects
+ * reach, such as a newborn child or a notified parent. The whole batch is one append to the journal.
  */
 import type { ErrorShape } from '../../src/base/errors.ts';
 import type { Observer } from '../../src/session/apply/fold.ts';
@@ -52,10 +52,10 @@ interface Step {
 }
 
 /**
- * Runs inputs of one session and all that follows from them within the tree. Throws only for broken invariants, and
- * then nothing was journalled. Every actor in `touched` must be dropped and read again from the log. `touched` receives
- * each session that was looked at and perhaps changed, once. `turn` identifies this batch: no other batch of the same
- * actors has the number.
+ * Runs inputs of one session and all that follows from them within the tree. Throws only for broken invariants. In that
+ * case nothing was journalled, and every actor in `touched` must be dropped and read again from the log. `touched`
+ * receives each session that was looked at and perhaps changed, once. `turn` identifies this batch: no other batch of
+ * the same actors has the number.
  */
 export function runTreeTransition(
   access: TreeAccess,
@@ -105,7 +105,7 @@ function followUps(access: TreeAccess, actor: SessionActor, effect: Effect): 'ou
   switch (effect.type) {
     case 'born': {
       const child = access.create(effect.seed.id);
-      // The child's first half-step is a separate step: its agent is known only once it is born.
+      // The child's first half-step is a separate step, because the child's agent is known only after its birth.
       return [
         { actor: child, input: { type: 'born', seed: effect.seed } },
         { actor: child, input: { type: 'wake' } },
@@ -113,7 +113,7 @@ function followUps(access: TreeAccess, actor: SessionActor, effect: Effect): 'ou
     }
     case 'forkBorn': {
       const fork = access.create(effect.child);
-      // If the record itself has the fork's beginning, folding it plants that.
+      // If the record itself has the fork's beginning, folding the record plants that beginning.
       if (effect.record.seed === undefined) plantSeed(fork.state, effect.seed);
       return [{ actor: fork, input: { type: 'forked', record: effect.record } }];
     }

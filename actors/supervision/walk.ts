@@ -1,5 +1,5 @@
 /**
- * How a supervisor walks its children: one draft of the next state per decision. The procedures stop children right to
+ * Walks a supervisor's children, with one draft of the next state per decision. The procedures stop children right to
  * left and start them left to right. Each step handles one child and waits for the answer to the one before.
  */
 import type { Shutdown } from './child-spec.ts';
@@ -53,7 +53,10 @@ export function startChild(
   else draft.actions.push({ type: 'restart', id: child.id, run, cause: again.cause, counted: again.counted });
 }
 
-/** Asks a child to end, in the way and the time of its spec. `forget`: its spec is removed with it. */
+/**
+ * Asks a child to end, in the way and within the time that its spec sets. `forget`: the spec is removed together with
+ * the child.
+ */
 export function stopChild(draft: Draft, child: Child, forget: boolean): void {
   const { id, run } = child;
   const shutdown: Shutdown = child.spec.shutdown;
@@ -63,7 +66,9 @@ export function stopChild(draft: Draft, child: Child, forget: boolean): void {
   if (typeof shutdown === 'number') draft.actions.push({ type: 'scheduleKill', id, run, delayMs: shutdown });
 }
 
-/** Handles a child that ended and is not started again: a temporary one is forgotten, another keeps its place. */
+/**
+ * Handles a child that ended and is not started again: a temporary child is forgotten, any other keeps its position.
+ */
 export function settle(draft: Draft, child: Child): void {
   if (child.spec.restart === 'temporary') draft.children = withoutRow(draft.children, child.id);
   else setChild(draft, child, { status: { name: 'stopped' }, faults: 0 });

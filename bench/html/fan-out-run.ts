@@ -15,7 +15,7 @@ const TOOL_THREADS = LIVE_SESSIONS;
 const PARENT = 'parent';
 const WARM = 'warm-up';
 
-/** Runs it: about a second and a half. Rejects when an answer is wrong or an event was missed. */
+/** Runs the fan-out, in about a second and a half. Rejects if an answer is wrong or an event was missed. */
 export function runFanOut(): Promise<FanOutResult> {
   return withDirectory(async (directory) => {
     const runtime = await open(directory, {
@@ -30,7 +30,7 @@ export function runFanOut(): Promise<FanOutResult> {
       for await (const event of runtime.events({ signal: watching.signal })) seen.push(event);
     })();
     try {
-      // Run it once before, so that threads are started and code is loaded.
+      // A first run before the drawn one starts the threads and loads the code.
       await askFamily(runtime, WARM, TOOL_THREADS);
       await askFamily(runtime, PARENT, CHILDREN);
     } finally {

@@ -1,4 +1,4 @@
-/** One fan-out over time: a row a child. */
+/** Draws one fan-out over time, with one row for each child. */
 import { axisX, axisY, barX, gridX, ruleX } from '@observablehq/plot';
 import type { ResultsFile } from '../report/results-file.ts';
 import type { FanOutResult, FanOutSpan } from './fan-out-result.ts';

@@ -5,7 +5,7 @@ export interface Panel {
   readonly title: string;
   /** Explains the drawing in a sentence or two. HTML is escaped. */
   readonly reading: string;
-  /** Names and colours, where the drawing does not name them itself. */
+  /** Names and colours, if the drawing itself does not have them. */
   readonly legend?: readonly { readonly name: string; readonly color: string }[];
   /** The panel takes the whole width. */
   readonly isFull?: boolean;

@@ -1,31 +1,33 @@
 /** Axes and labels: logarithmic domains, their ticks, labels that do not overlap, and the form of numbers. */
 import { show } from '../report/columns.ts';
 
-/** For logarithmic axes with explicit ticks: with a finite number the library leaves labels out. */
+/** The number of ticks for logarithmic axes with explicit ticks. With a finite number the library leaves labels out. */
 export const EVERY_LABEL: { readonly ticks: number } = { ticks: Number.POSITIVE_INFINITY };
 /** Pixels between the middles of two labels. */
 const LABEL_GAP = 13;
 /** With more decades the ticks are powers of ten alone. */
 const MANY_DECADES = 2;
 
-/** From the power of ten at or below the smallest to a little above the largest, with room for labels. */
+/**
+ * A domain from the power of ten at or below the smallest value to a little above the largest, with room for labels.
+ */
 export function logDomain(values: readonly number[]): readonly [number, number] {
   return [10 ** Math.floor(Math.log10(Math.min(...values))), Math.max(...values) * 1.15];
 }
 
-/** The same from the next lower one, two or five, for marks whose length has no meaning. */
+/** A domain that begins at the next lower 1, 2 or 5 times a power of ten, for marks whose length has no meaning. */
 export function closeLogDomain(values: readonly number[]): readonly [number, number] {
   const [least, most] = logDomain(values);
   const start = [5, 2, 1].map((step) => step * least).find((value) => value <= Math.min(...values));
   return [start ?? least, most];
 }
 
-/** From zero to a little above the largest. */
+/** A domain from zero to a little above the largest value. */
 export function linearDomain(values: readonly number[]): readonly [number, number] {
   return [0, Math.max(...values) * 1.1];
 }
 
-/** Powers of ten in a domain; in a short one also twice and five times these. */
+/** Powers of ten in a domain; in a short domain also twice and five times these. */
 export function logTicks([least, most]: readonly [number, number]): number[] {
   const [first, last] = [Math.floor(Math.log10(least)), Math.ceil(Math.log10(most))];
   const steps = last - first > MANY_DECADES ? [1] : [1, 2, 5];
@@ -39,7 +41,7 @@ export function tick(value: number): string {
   return value.toLocaleString('en-US', { maximumSignificantDigits: 3 });
 }
 
-/** The same where there is little room: `10k`. */
+/** The short form of a number for narrow space: `10k`. */
 export function shortTick(value: number): string {
   return value >= 10_000 ? `${tick(value / 1_000)}k` : tick(value);
 }
@@ -57,7 +59,7 @@ export interface Axis {
   readonly length: number;
 }
 
-/** Computes positions of labels in the units of the axis: each near its value, and none over another. */
+/** Computes positions of labels in the units of the axis: each near its value, and no label over another. */
 export function spreadLabels(values: readonly number[], { domain, isLog, length }: Axis): readonly number[] {
   const scale = isLog ? Math.log10 : (value: number): number => value;
   const [low, high] = [scale(domain[0]), scale(domain[1])];

@@ -109,7 +109,7 @@ interface SizeOptions {
   readonly isDashed?: boolean;
 }
 
-/** A figure of a workload whose variants are sizes, a line a system. */
+/** A figure of a workload whose variants are sizes, with one line for each system. */
 function bySize(file: ResultsFile, workload: string, figureName: string, options: SizeOptions): readonly LineSeries[] {
   const { size, of = (value) => value, name = systemName, color = systemColor, isDashed = false } = options;
   const result = file.workloads.find((each) => each.workload === workload);

@@ -1,6 +1,6 @@
 /**
- * `npm run bench:html`: `npm run bench:html [from] [to]`: writes the HTML report of a results file. The defaults are
- * `bench/results.json` and `bench/report.html`.
+ * `npm run bench:html [from] [to]` writes the HTML report of a results file. The default files are `bench/results.json`
+ * and `bench/report.html`.
  */
 import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';

@@ -1,7 +1,7 @@
 /**
  * The model of W7: the model of the benchmarks with two more questions. It notes the arrival of `probe n`. It answers
  * `hold n` with a call of `stamp` once the host says `release n`. A steer is sent meanwhile, and the request after the
- * call's result shows whether it arrived.
+ * call's result shows whether the steer arrived.
  */
 import type { ModelProvider, ModelRequest, ModelResponse } from '../../src/models/provider.ts';
 import { answerTo } from '../systems/model.ts';

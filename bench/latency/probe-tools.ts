@@ -1,4 +1,4 @@
-/** The tools of W7: `add`, and one that notes its return. Tool threads load this module. */
+/** The tools of W7: `add`, and `stamp`, which notes its return. Tool threads load this module. */
 import type { Tool } from '../../src/tools/tool.ts';
 import { openChannel } from './channel.ts';
 

@@ -10,16 +10,16 @@ export interface ProbeTimes {
   readonly receipt: number[];
   /** `send` to the first model call. */
   readonly call: number[];
-  /** The tool's return to the request that holds the steer. */
+  /** From the tool's return to the request that contains the steer. */
   readonly steer: number[];
-  /** Steers that were not in that request. */
+  /** Steers that were not in the next request. */
   missed: number;
 }
 
 /** Probes of this process; each number is used once. */
 let probesMade = 0;
 
-/** See the head of the file. A process has one at a time, since its channel is that of the process. */
+/** See the head of the file. A process has one prober at a time, because all probers of a process share its channel. */
 export class Probes {
   readonly times: ProbeTimes = { receipt: [], call: [], steer: [], missed: 0 };
   readonly #runtime: Runtime;

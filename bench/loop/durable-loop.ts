@@ -1,7 +1,7 @@
 /**
- * The hand-written durable loop, as a capable programmer writes it in an afternoon: SQLite in WAL mode, `synchronous =
- * FULL`. Each message is one insert in a separate transaction, synced before the next step. The benchmark installs the
- * driver into this folder when it needs it; the package does not depend on it.
+ * The hand-written durable loop, as a capable programmer writes it in an afternoon: SQLite in WAL mode,
+ * `synchronous = FULL`. Each message is one insert in a separate transaction, synced before the next step. The
+ * benchmark installs the database driver into this folder when a run needs it; the package does not depend on it.
  */
 import { spawnSync } from 'node:child_process';
 import { createRequire } from 'node:module';
@@ -22,7 +22,7 @@ interface Statement {
   get(...values: readonly unknown[]): unknown;
 }
 
-/** Installs the driver into this folder if it is missing; returns the reason if that fails. */
+/** Installs the driver into this folder if it is missing; returns the reason if the installation fails. */
 export function installLoop(folder: string): string | undefined {
   if (loadDriver(folder) !== undefined) return undefined;
   const result = spawnSync('npm', ['ci', '--no-audit', '--no-fund'], { cwd: folder, encoding: 'utf8' });

@@ -16,7 +16,7 @@ const STEPS: readonly (readonly [inFlight: number, sessions: number])[] = [
   [64, 640],
   [1_000, 1_000],
 ];
-/** 200 new sessions a second: 1,200 half-steps/s, a third of what the loop can do. */
+/** 200 new sessions a second: 1,200 half-steps/s, a third of the rate that the loop reaches. */
 const ARRIVALS_PER_SECOND = 200;
 const ARRIVALS = 300;
 
@@ -61,7 +61,7 @@ async function flow(
   return { rate: (halfSteps / wallMs) * 1_000, wallMs, halfSteps, ...latencies(times) };
 }
 
-/** Runs `lanes` at once; as one ends the next begins. */
+/** Runs `lanes` sessions at once; when one ends the next begins. */
 export async function inLanes(count: number, lanes: number, each: (index: number) => Promise<void>): Promise<void> {
   let next = 0;
   await Promise.all(

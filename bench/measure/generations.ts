@@ -1,5 +1,5 @@
 /**
- * W6: 10,000 children of one parent, the work of 20 turns each. A child answers its spawner once, so its 20 turns are
+ * W6: 10,000 children of one parent; each does the work of 20 turns. A child answers its spawner once, so its 20 turns are
  * one task with as many model calls and messages. It makes 39 calls of the tool one after another, then replies: 40
  * half-steps, 80 messages.
  */
@@ -27,7 +27,7 @@ export function measureGenerations(context: RunContext): Promise<readonly Row[]>
       const measured = await measureFamily(system, questions, repetition);
       for (const index of numbers(CHECKED)) {
         const session = `${repetition.label}parent:${index + 1}`;
-        // Its prompt and its goal may add messages.
+        // The prompt and the goal of the child may add messages.
         const found = await system.messages(session);
         if (found < (CALLS_EACH + 1) * 2) throw new Error(`${session} has ${found} messages`);
       }

@@ -18,7 +18,7 @@ const STEPS: Readonly<Record<RunContext['scale'], readonly number[]>> = {
 const REST_EVERY = 2_000;
 const REST_MS = 1_100;
 
-/** One row for each measurement; the last one again after the store is closed. */
+/** One row for each measurement; the last measurement is repeated after the store is closed. */
 export function measureGrowth(context: RunContext): Promise<readonly Row[]> {
   return withDirectory(async (directory) => {
     const system = await openTroupe(directory, { isolation: isolationOf(context) });

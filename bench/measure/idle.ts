@@ -1,6 +1,7 @@
 /**
- * W4: 10,000 idle sessions of 10 messages. Measures the anonymous memory of one, over the same runtime without them.
- * Then opens the store in a new process, cold and warm, and times the open, a first message read and a first turn.
+ * W4: 10,000 idle sessions of 10 messages. Measures the anonymous memory of one session: the difference to the same
+ * runtime without sessions. Then opens the store in a new process, cold and warm, and times the open, the read of a
+ * first message and a first turn.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { statusKib } from '../cost.ts';
@@ -14,11 +15,11 @@ import { type Isolation, openTroupe, type TroupeSystem } from '../systems/troupe
 
 const SESSIONS: Readonly<Record<RunContext['scale'], number>> = { quick: 1_000, full: 10_000, long: 10_000 };
 const IN_FLIGHT = 1_000;
-/** Two turns with a call, four messages each, and one without, two. */
+/** Two turns with a call have four messages each, and one turn without a call has two. */
 const CALL_TURNS = 2;
 const CYCLES = 3;
 const REOPENS = 3;
-/** Long enough for a checkpoint, and for the release of the memory that it used. */
+/** Long enough for a checkpoint, and for the release of the memory that the checkpoint used. */
 const SETTLE_MS = 1_500;
 const POLL_MS = 100;
 /** An idle session leaves memory some seconds after its last use. */
@@ -60,8 +61,8 @@ export async function reopenRows(isolation: Isolation, directory: string, sessio
 }
 
 /**
- * Memory with the sessions less memory without them. The runtime has made and deleted as many before, so heap and code
- * have reached their size. `beyond`: as many sessions again, on top.
+ * Memory with the sessions less memory without them. The runtime has made and deleted as many sessions before, so heap
+ * and code have reached their size. `beyond`: as many sessions again, on top.
  */
 async function measureMemory(system: TroupeSystem, count: number): Promise<readonly Row[]> {
   await makeIdle(system, { from: 0, to: count });
@@ -117,7 +118,7 @@ async function settledKib({ runtime }: TroupeSystem): Promise<number> {
     if (performance.now() > givenUpAt) throw new Error(`${runtime.metrics().sessionsHot} idle sessions stay in memory`);
     await delay(POLL_MS);
   }
-  // The checkpoint behind the last of them.
+  // The checkpoint after the last of the sessions.
   await delay(SETTLE_MS);
   const seen: number[] = [];
   for (let index = 0; index < COLLECTIONS; index += 1) {

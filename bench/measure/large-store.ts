@@ -1,6 +1,6 @@
 /**
- * `--scale`: a store of 100,000 sessions with 10 million messages, opened cold and warm. Built once for both; takes
- * gigabytes.
+ * `--scale`: a store of 100,000 sessions with 10 million messages, opened cold and warm. The store is built once for
+ * both opens, and takes gigabytes.
  */
 import { statfs } from 'node:fs/promises';
 import { diskBytes } from '../disk.ts';

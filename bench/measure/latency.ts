@@ -1,6 +1,7 @@
 /**
- * W7: the delay of the host thread and of single messages while W2 continues: 1,000 sessions at once, and a new one as
- * soon as one has made its three turns. The same probes run again on a runtime without other work (`quiet`).
+ * W7: the delay of the host thread and of single messages while W2 runs. W2 has 1,000 sessions at once, and starts a
+ * new session as soon as one has made its three turns. The same probes run again on a runtime without other work
+ * (`quiet`).
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { workerUrl } from '../../src/threads/worker-url.ts';
@@ -21,7 +22,7 @@ const TURNS_EACH = 3;
 /** Three windows give a median. */
 const WINDOWS = 3;
 const WINDOW_MS: Readonly<Record<RunContext['scale'], number>> = { quick: 1_000, full: 10_000, long: 10_000 };
-/** Time between probes, long enough that they are no load. */
+/** Time between probes, long enough that the probes are no load. */
 const PROBE_INTERVAL_MS = 20;
 /** Every fourth probe is a steer. */
 const STEER_EVERY = 4;

@@ -59,7 +59,7 @@ async function compareEnds(system: TroupeSystem, lateMessages: number): Promise<
     const lateFrom = lateMessages / MESSAGES_A_TURN + window * WINDOW_TURNS;
     const early = (): Promise<readonly number[]> => turns(system, short, { from: EARLY_TURNS, count: WINDOW_TURNS });
     const late = (): Promise<readonly number[]> => turns(system, 'long', { from: lateFrom, count: WINDOW_TURNS });
-    // The second of a pair finds a warmer thread, so the two alternate in that as well.
+    // The second window of a pair runs on a warmer thread, so `early` and `late` take turns at being the second.
     const isEarlyFirst = window % 2 === 0;
     const first = await (isEarlyFirst ? early() : late());
     const second = await (isEarlyFirst ? late() : early());

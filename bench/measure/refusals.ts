@@ -3,8 +3,9 @@
  * with 529 and 429 in turn, without `retry-after`. Half-steps are counted within a span: the time to drain a batch
  * would be the wait of its unluckiest session, since the contract waits 1, 16, 81 and 256 seconds between attempts.
  *
- * With a fifth refused each half-step waits 1.9 seconds on average, whatever the governor does. With 300 sessions these
- * waits alone allow 150 half-steps a second, so the fifth is measured with enough sessions to keep the processor busy.
+ * If a fifth of the calls is refused, each half-step waits 1.9 seconds on average, whatever the governor does. With 300
+ * sessions these waits alone allow only 150 half-steps a second. So this share is measured with enough sessions to keep
+ * the processor busy.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { anthropic } from '../../src/index.ts';

@@ -1,4 +1,4 @@
-/** Repetitions of a workload in one process, each on new sessions, with what each cost. */
+/** Repetitions of a workload in one process, each on new sessions, and the cost of each. */
 import { costOf } from '../cost.ts';
 import type { RunContext } from '../names.ts';
 import type { Figures } from '../report/figures.ts';
@@ -29,8 +29,8 @@ export function repeatCold(
 }
 
 /**
- * One repetition: the measurement, what its timed part cost, and `cpuUs`: microseconds of processor time, of all
- * threads, a half-step.
+ * One repetition: the measurement, the cost of its timed part, and `cpuUs`, the processor time of all threads for each
+ * half-step in microseconds.
  */
 export async function measureOnce(
   label: string,

@@ -1,4 +1,7 @@
-/** P11: W2 on the defaults with one session thread and with two, of two runtimes that take turns in one process. */
+/**
+ * P11: measures W2 with the default options, with one session thread and with two. The two runtimes take turns in one
+ * process.
+ */
 
 import type { RunContext } from '../names.ts';
 import type { Figures, Row } from '../report/figures.ts';

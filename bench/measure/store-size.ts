@@ -25,14 +25,14 @@ const IN_FLIGHT = 10;
 const TURNS = 500;
 const REPETITIONS = 3;
 
-/** One row a size. */
+/** One row for each size. */
 export async function measureStoreSize(context: RunContext): Promise<readonly Row[]> {
   const rows: Row[] = [];
   for (const sessions of SIZES[context.scale]) rows.push(await measureSize(context, sessions, rows.length === 0));
   return rows;
 }
 
-/** `isFirst`: on one thread, what is compiled stays compiled for the runtimes that follow. */
+/** `isFirst`: compiled code stays compiled for the later runtimes on the same thread. */
 function measureSize(context: RunContext, sessions: number, isFirst: boolean): Promise<Row> {
   return withDirectory(async (directory) => {
     await buildStore(directory, { sessions, turnsEach: TURNS_BUILT });

@@ -1,6 +1,6 @@
 /**
- * P10: what a reader costs. The same work in processes that differ in their reader alone, `stages/watched.ts`: processor time of a
- * half-step without a reader, and with one of each kind.
+ * P10: the cost of a reader. Processes do the same work (`stages/watched.ts`) and differ only in their reader. Measures
+ * the processor time of a half-step without a reader, and with a reader of each kind.
  */
 import { NO_READER, type RunContext } from '../names.ts';
 import type { Row } from '../report/figures.ts';
@@ -13,7 +13,9 @@ export function measureWatched(context: RunContext): Promise<readonly Row[]> {
   return measure(context, 'W2', [NO_READER, ...Object.keys(OF_ONE), ...Object.keys(OF_ALL)]);
 }
 
-/** W5: the half-step that a service has, through the official SDK over loopback HTTP. troupe always asks for a stream. */
+/**
+ * W5: a half-step as in a service, through the official SDK over loopback HTTP. troupe always asks for a stream.
+ */
 export function measureWatchedHttp(context: RunContext): Promise<readonly Row[]> {
   return measure(context, 'W5', [NO_READER, ...Object.keys(OF_ALL)]);
 }

@@ -20,18 +20,18 @@ export interface Watched {
 /** A reader at work, for one repetition or for many. */
 export interface Watcher {
   /**
-   * Call it before each repetition. `caughtUp` resolves when the end of each watched turn was seen: what is behind then would
-   * be left out of the cost.
+   * Call it before each repetition. `caughtUp` resolves once the reader saw the end of each watched turn. Before that
+   * the measured cost would leave out unread events.
    */
   expect(watched: Watched): Promise<{ readonly caughtUp: Promise<void> }>;
-  /** Ends it; what was seen. */
+  /** Ends the reader and returns what it saw. */
   end(): Promise<Figures>;
 }
 
 /** Begins to watch. */
 export type Watch = (system: TroupeSystem) => Watcher;
 
-/** Readers of one session of many: of each repetition, its first. */
+/** Readers of one session of many: the first session of each repetition. */
 export const OF_ONE: Readonly<Record<string, Watch>> = {
   'basic view of one session': (system) => readFirst(system, 'basic'),
   'debug view of one session': (system) => readFirst(system, 'debug'),
@@ -41,8 +41,8 @@ export const OF_ONE: Readonly<Record<string, Watch>> = {
 export const OF_ALL: Readonly<Record<string, Watch>> = {
   'basic view of all sessions': ({ runtime }) => readAll(runtime.events({ mode: 'basic' })),
   'debug view of all sessions': ({ runtime }) => readAll(runtime.events({ mode: 'debug' })),
-  // For a process that is traced from its start to its end: the first and the last subscription to a channel throw compiled
-  // code away, which then costs more than the spans.
+  // This kind is for a process that is traced from its start to its end. The first and the last subscriber of a channel
+  // make V8 discard compiled code, which would cost more than the spans.
   'traces of all sessions': trace,
 };
 
@@ -57,7 +57,7 @@ class Tally {
   #reached: () => void = () => undefined;
   #failed: (error: Error) => void = () => undefined;
 
-  /** So many more; resolves when none is left. */
+  /** Adds this many awaited turns; resolves when none is left. */
   async expect(turns: number): Promise<{ readonly caughtUp: Promise<void> }> {
     this.#left += turns;
     const caughtUp = new Promise<void>((resolve, reject) => {
@@ -127,7 +127,7 @@ function readFirst({ runtime }: TroupeSystem, mode: 'basic' | 'debug'): Watcher 
   };
 }
 
-/** Spans of every turn, call and tool, handed in batches to an exporter that lets them go. */
+/** Spans of every turn, call and tool, handed in batches to an exporter that discards them. */
 function trace({ runtime }: TroupeSystem): Watcher {
   const tally = new Tally();
   let seen = 0;

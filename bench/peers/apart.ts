@@ -1,6 +1,7 @@
 /**
  * Runs `measure.ts` in a separate process and process group, since a peer may start a server, which must not outlive
- * it. Owns that group, and kills it when the process ends or takes too long, or this program is interrupted.
+ * it. This file owns that group. It kills the group when the process ends or takes too long, or when this program is
+ * interrupted.
  */
 
 import { spawn, spawnSync } from 'node:child_process';
@@ -12,7 +13,7 @@ import { NODE_FLAGS } from '../machine.ts';
 import type { Entry } from './catalogue.ts';
 import { tidy } from './install.ts';
 
-/** How to measure. */
+/** The paths and programs of a measurement. */
 export interface Bench {
   readonly node: string;
   /** `measure.js` as built. */
@@ -26,10 +27,10 @@ export interface Bench {
 export type Outcome = { readonly text: string } | { readonly failure: string };
 
 const LONGEST_MS = 900_000;
-/** Turns of the two runs whose difference counts syncs. It leaves out the syncs of opening and closing. */
+/** Turns of the two runs whose difference counts syncs. The difference leaves out the syncs of opening and closing. */
 const SYNC_TURNS = [10, 60] as const;
 
-/** One run of `measure.ts`: what it printed, or the first line of its error. */
+/** One run of `measure.ts`: its output, or the first line of its error. */
 export async function runApart(
   bench: Bench,
   { system, variant }: Entry,
@@ -68,7 +69,8 @@ export async function runApart(
 }
 
 /**
- * Syncs a turn, over turns of new sessions one after another; `undefined` if `strace` is missing or the system fails.
+ * Syncs for each turn, over turns of new sessions one after another; `undefined` if `strace` is missing or the system
+ * fails.
  */
 export async function countSyncs(bench: Bench, entry: Entry): Promise<number | undefined> {
   if (spawnSync('strace', ['-V']).status !== 0) return undefined;

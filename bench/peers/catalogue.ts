@@ -3,7 +3,7 @@
 /** The workloads that every system can run. */
 export type PeerWorkload = 'W1' | 'W2' | 'W3';
 
-/** In this order. */
+/** The workloads of this system, in this order. */
 export const WORKLOADS: readonly PeerWorkload[] = ['W1', 'W2', 'W3'];
 
 /** One row of the tables. */
@@ -14,12 +14,15 @@ export interface Entry {
   /** The system that `measure.ts` opens. */
   readonly system: string;
   readonly variant: string;
-  /** Whose versions are stated, the first one as the system's; empty for troupe, whose version is the project's. */
+  /**
+   * The packages whose versions the report states; the first is the version of the system. Empty for troupe, which has
+   * the version of the project.
+   */
   readonly packages: readonly string[];
   readonly persists: string;
-  /** The moment of its sync, in words. */
+  /** Says when the system syncs. */
   readonly synced: string;
-  /** Whether each answer follows a sync, by its settings; a measured count takes precedence. */
+  /** True if each answer follows a sync by the system's settings; a measured count takes precedence. */
   readonly isDurable: boolean;
   /** The form of a family (W3). */
   readonly family: string;
@@ -48,7 +51,7 @@ const LANGGRAPH = {
   family: 'native: map-reduce by `Send`',
 } as const;
 
-/** In the order of the tables. */
+/** The compared systems in the order of the tables. */
 export const ENTRIES: readonly Entry[] = [
   { ...TROUPE, name: 'troupe-inline', variant: 'inline' },
   { ...TROUPE, name: 'troupe-isolated', variant: 'isolated' },

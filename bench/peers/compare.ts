@@ -86,7 +86,7 @@ process.exitCode = ENTRIES.some(({ kind, name }) => kind === 'troupe' && chosen.
 function build(): Bench {
   const compiler = join(folder, '../../node_modules/typescript/bin/tsc');
   const measure = join(folder, '../dist/bench/peers/measure.js');
-  // The output of an earlier build must not be taken for this one.
+  // The output of an earlier build must not be measured in place of this one.
   rmSync(measure, { force: true });
   const complaints = compile(join(folder, 'tsconfig.measure.json'), compiler);
   if (!existsSync(measure)) {
@@ -146,7 +146,7 @@ async function measureAll(
   return found;
 }
 
-/** The last line: a peer may have printed others before it. */
+/** The result is the last line, since a peer may have printed other lines before it. */
 function resultIn(text: string): PeerResult {
   return JSON.parse(text.trim().split('\n').at(-1) ?? '') as PeerResult;
 }

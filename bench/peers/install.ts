@@ -1,6 +1,6 @@
 /**
  * Installs the peers into this folder, never into the package. A newer Node comes first, since some peers need one.
- * Each peer is optional: if its installation fails, it is found missing when it is tried.
+ * Each peer is optional: if its installation fails, the comparison later finds it missing.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, statSync } from 'node:fs';
@@ -21,7 +21,7 @@ export function install(folder: string): Installation {
   const own = join(runtime, 'node_modules/node/bin/node');
   const notes: string[] = [];
   if (versionOf(own) === undefined) {
-    // The package brings its binary by an install script, so that one is run by name.
+    // This package gets its binary from an install script, so that script is run by name.
     const failed = npm(runtime, ['ci', '--ignore-scripts']) ?? npm(runtime, ['rebuild', 'node']);
     if (failed !== undefined) notes.push(`the pinned Node could not be installed, the host's is used (${failed})`);
   }
@@ -33,7 +33,7 @@ export function install(folder: string): Installation {
   return { node, nodeVersion: versionOf(node) ?? 'unknown', notes };
 }
 
-/** Compiles a project to plain JavaScript. The types of a missing peer are missing too; the rest is built. */
+/** Compiles a project to plain JavaScript. A missing peer has no types; everything else is still built. */
 export function compile(project: string, compiler: string): string {
   return spawnSync(process.execPath, [compiler, '-p', project], { encoding: 'utf8' }).stdout.trim();
 }
@@ -53,7 +53,7 @@ export function packageVersion(folder: string, name: string): string | undefined
   return typeof version === 'string' ? version : undefined;
 }
 
-/** npm writes a file when it installs; a newer lock file is not installed yet. */
+/** npm writes this file when it installs. If the lock file is newer than this one, npm has not installed it yet. */
 function isInstalled(folder: string): boolean {
   const installed = join(folder, 'node_modules/.package-lock.json');
   return existsSync(installed) && statSync(installed).mtimeMs >= statSync(join(folder, 'package-lock.json')).mtimeMs;

@@ -2,7 +2,7 @@
  * Runs one measurement in a separate process: `measure <system> <variant> <workload> full|quick <folder of the peers>`.
  * Opens the system in an empty directory, warms it up with the workload itself, measures it over and over for a second,
  * checks every answer and every count, prints one line of JSON. The workload `turns:<n>` makes n turns, each of a new
- * session, one after another, and measures nothing: it is for counting syncs.
+ * session, one after another, and measures nothing, because it only serves to count syncs.
  */
 import { readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -31,7 +31,10 @@ export interface PeerResult extends Measurement {
   readonly rssMb: number;
 }
 
-/** One portion of the warm-up. It is small, since some peers are slow with a long session, and one is always slow. */
+/**
+ * One portion of the warm-up. The portion is small, since some peers are slow with a long session, and one peer is
+ * always slow.
+ */
 const WARM_UP: WorkSize = { turns: 40, sessions: 100, turnsEach: 3, children: 100 };
 /** Time of the warm-up. A fast system does more work in it than a slow one. */
 const WARM_UP_MS = { full: 3_000, quick: 500 } as const;
@@ -80,7 +83,7 @@ async function measure(opened: PeerSystem, work: PeerWorkload): Promise<PeerResu
   return { ...middleOf(repetitions), rssMb: peakMb(opened) };
 }
 
-/** Runs a workload on new sessions, so that it can run again on an open store. */
+/** Runs a workload on new sessions, so that the workload can run again on an open store. */
 function once(opened: DrainSystem, label: string, work: PeerWorkload, size: WorkSize): Promise<Measurement> {
   const repetition = { label, timed: <T>(run: () => Promise<T>): Promise<T> => run() };
   switch (work) {

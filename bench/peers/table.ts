@@ -7,18 +7,18 @@ import type { PeerResult } from './measure.ts';
 export interface Measured {
   readonly entry: Entry;
   readonly version: string;
-  /** Missing where they cannot be counted. */
+  /** Missing if syncs cannot be counted. */
   readonly syncs: number | undefined;
-  /** Rounds by workload; none where it failed. */
+  /** Rounds by workload; none if the workload failed. */
   readonly rounds: ReadonlyMap<PeerWorkload, readonly PeerResult[]>;
 }
 
 const UNITS: Readonly<Record<PeerWorkload, string>> = { W1: 'turns/s', W2: 'half-steps/s', W3: 'children/s' };
 const NONE = '-';
-/** Syncs a turn from which on an answer counts as synced; a count over many turns is not exact. */
+/** With at least this many syncs for each turn an answer counts as synced; a count over many turns is not exact. */
 const SYNCED_FROM = 0.95;
 
-/** Whether each answer follows a sync: as counted, else by the settings. */
+/** True if each answer follows a sync: by the count, else by the settings. */
 export function isDurable({ syncs, entry }: Measured): boolean {
   return syncs === undefined ? entry.isDurable : syncs >= SYNCED_FROM;
 }
@@ -59,7 +59,7 @@ export function figuresTable(all: readonly Measured[], workloads: readonly PeerW
   ]);
 }
 
-/** How many times as fast troupe is, by medians; no lines where troupe was not measured. */
+/** How many times as fast troupe is, by medians; no lines if troupe was not measured. */
 export function ratioTable(all: readonly Measured[], workloads: readonly PeerWorkload[]): readonly string[] {
   const troupes = all.filter(({ entry }) => entry.kind === 'troupe');
   const others = all.filter(({ entry }) => entry.kind !== 'troupe');
@@ -116,7 +116,7 @@ function edgesCell({ rounds }: Measured): string {
   return `${edge(({ first }) => first)} / ${edge(({ last }) => last)}`;
 }
 
-/** Of W2, which holds the most sessions; of the largest other workload where it was not run. */
+/** The memory in W2, which has the most sessions, or in the largest other workload if W2 was not run. */
 function memoryCell({ rounds }: Measured): string {
   const list = rounds.get('W2') ?? WORKLOADS.flatMap((workload) => rounds.get(workload) ?? []);
   return list.length === 0 ? NONE : whole(median(list.map(({ rssMb }) => rssMb)));
@@ -132,7 +132,7 @@ function whole(value: number): string {
   return Math.round(value).toLocaleString('en-US');
 }
 
-/** Rows as lines of one width, the first one the head. */
+/** Rows as lines of one width; the first row is the head. */
 function align(rows: readonly (readonly string[])[]): readonly string[] {
   const widths = (rows[0] ?? []).map((_, column) => Math.max(3, ...rows.map((cells) => cells[column]?.length ?? 0)));
   const line = (cells: readonly string[]): string =>

@@ -51,8 +51,8 @@ export function figure(series: Series, name: string): number | undefined {
 }
 
 /**
- * The median over processes of a figure of one repetition before the warm-up: 0 is the first of the process, 1 the
- * second. `undefined` where it was not measured.
+ * The median over processes of a figure of one repetition before the warm-up. Repetition 0 is the first of the process,
+ * 1 the second. `undefined` if the repetition was not measured.
  */
 export function coldFigure(series: Series, name: string, index: number): number | undefined {
   const found = series.cold.flatMap((repetitions) => repetitions[index]?.[name] ?? []);
@@ -97,7 +97,7 @@ export function most(title: string, name: string): Column {
   return { title, cell: (series) => show(Math.max(...values(series, name))) };
 }
 
-/** How many times another system's figure, of the same variant. */
+/** The figure as a multiple of another system's, for the same variant. */
 export function ratioTo(other: string, name = 'rate'): Column {
   return {
     title: `x ${other}`,
@@ -109,7 +109,7 @@ export function ratioTo(other: string, name = 'rate'): Column {
   };
 }
 
-/** How many times the figure of another variant, of the same system; with enough digits to distinguish ratios near 1. */
+/** The figure as a multiple of another variant's, for the same system, with enough digits for ratios near 1. */
 export function ratioToVariant(other: string, name: string): Column {
   return {
     title: `x ${other}`,
@@ -129,7 +129,7 @@ export function cold(title: string, name = 'rate'): Column {
   };
 }
 
-/** The same as multiples of another system's repetitions, cold beside cold and second beside second. */
+/** The same two as multiples of another system's repetitions, cold by cold and second by second. */
 export function coldRatioTo(other: string, name = 'rate'): Column {
   return {
     title: `x ${other} cold / second`,
@@ -164,14 +164,14 @@ export const LOAD: Column = {
   cell: ({ loads }) => loads.map((load) => load.toFixed(1)).join(' '),
 };
 
-/** A number with its significant digits. */
+/** A number, rounded to the digits that matter. */
 export function show(value: number | undefined): string {
   if (value === undefined || !Number.isFinite(value)) return '';
   if (Math.abs(value) >= 100) return Math.round(value).toLocaleString('en-US');
   return value.toFixed(Math.abs(value) >= 10 ? 1 : 2);
 }
 
-/** KiB below which a size counts as nothing: a process may hold less afterwards than before. */
+/** A size below this many KiB counts as nothing, since a process may hold less memory afterwards than before. */
 const SMALLEST_KIB = 0.1;
 
 /** A size for people, marked if it is too small to measure. */

@@ -3,16 +3,16 @@
 /** The figures of one repetition by name: rates per second, times in ms, sizes in the unit of the name. */
 export type Figures = Readonly<Record<string, number>>;
 
-/** Repetitions of one variant of a workload (`''` where there is but one), in one process. */
+/** Repetitions of one variant of a workload (`''` if there is only one), in one process. */
 export interface Row {
   readonly variant: string;
-  /** The repetitions that the process made first, in order, before its warm-up; missing where none was made. */
+  /** The repetitions that the process made before its warm-up, in order; missing if it made none. */
   readonly cold?: readonly Figures[];
   /** The repetitions after the warm-up. */
   readonly repetitions: readonly Figures[];
 }
 
-/** The middle of some numbers; the mean of the two middle ones; NaN of none. */
+/** The median of some numbers, or the mean of the two middle ones; NaN without numbers. */
 export function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
   const middle = sorted.length / 2;
@@ -20,7 +20,7 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? Number.NaN) + upper) / 2;
 }
 
-/** The value below which a share of the sorted values lies; 0 of none. */
+/** The value below which a share of the sorted values lies; 0 without values. */
 export function quantile(sorted: readonly number[], share: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? 0;
 }

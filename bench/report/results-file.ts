@@ -21,10 +21,10 @@ const rowSchema: z.ZodType<RowResult> = z.object({
   repetitions: z.array(figuresSchema),
 });
 
-/** Repetitions of one variant of a workload in one process; `variant` is `''` where a workload has but one. */
+/** Repetitions of one variant of a workload in one process; `variant` is `''` if a workload has only one. */
 export interface RowResult {
   readonly variant: string;
-  /** The repetitions that the process made first, in order, before its warm-up; missing where none was made. */
+  /** The repetitions that the process made before its warm-up, in order; missing if it made none. */
   readonly cold?: readonly Readonly<Record<string, number>>[] | undefined;
   readonly repetitions: readonly Readonly<Record<string, number>>[];
 }
@@ -32,7 +32,7 @@ export interface RowResult {
 /** One process: a system in one round. */
 export interface RoundResult {
   readonly system: string;
-  /** From 0. */
+  /** The number of the round, from 0. */
   readonly round: number;
   /** Runnable tasks of the last minute, before it started. */
   readonly load: number;
@@ -61,7 +61,7 @@ const workloadSchema: z.ZodType<WorkloadResult> = z.object({
   rounds: z.array(roundSchema),
 });
 
-/** One target and what was measured. `distance` is measured / wanted such that 1 or more holds. */
+/** One target and its measured value. `distance` is measured / wanted such that 1 or more holds. */
 export interface VerdictResult {
   readonly id: string;
   readonly target: string;
@@ -91,7 +91,10 @@ export interface HeadResult {
   readonly cores: number;
   readonly memoryGib: number;
   readonly load: number;
-  /** Median time in ms of one append of 4 KiB and its `fdatasync` where the stores are; missing in older files. */
+  /**
+   * Median time in ms of one append of 4 KiB and its `fdatasync` in the directory of the stores; missing in older
+   * files.
+   */
   readonly syncMs?: number | undefined;
   readonly durability: string;
   readonly transport: string;
@@ -146,7 +149,7 @@ export function parseResults(text: string): ResultsFile {
   return fileSchema.parse(JSON.parse(text));
 }
 
-/** Reads the results of a file. Throws as `parseResults` does, and if there is no such file. */
+/** Reads the results of a file. Throws like `parseResults`, and if there is no such file. */
 export function readResults(path: string | URL): ResultsFile {
   return parseResults(readFileSync(path, 'utf8'));
 }

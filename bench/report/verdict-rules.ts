@@ -18,7 +18,7 @@ export interface Bound {
   readonly unit: string;
 }
 
-/** Looks figures up in what one run measured. */
+/** Looks up figures of one run. */
 export class Measured {
   readonly #workloads: readonly WorkloadResult[];
 
@@ -59,12 +59,12 @@ export class Measured {
   }
 }
 
-/** The verdict on a value; `open` where there is none. Its distance is 1 at the bound, more on the good side. */
+/** The verdict on a value; `open` if there is no value. The distance is 1 at the bound, and more on the good side. */
 export function judge({ id, target, least, most, unit }: Bound, value: number | undefined): VerdictResult {
   if (value === undefined || Number.isNaN(value)) return open(id, target, 'not measured in this run');
   const distance = least === undefined ? (most ?? 0) / value : value / least;
   const holds = (least === undefined || value >= least) && (most === undefined || value <= most);
-  // A value of zero or less has no distance, which would divide by it.
+  // A value of zero or less has no distance, because the distance divides by the value.
   const isMeaningful = Number.isFinite(distance) && distance >= 0;
   return {
     id,

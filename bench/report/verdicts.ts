@@ -183,8 +183,9 @@ function refusals(measured: Measured): readonly VerdictResult[] {
 }
 
 /**
- * Bounds of the processor time of a half-step, as multiples of that without a reader. Readers of all sessions are judged
- * in W5, where a half-step is that of a service. In W2 it takes a tenth of that time, and the table alone states it.
+ * Bounds of the processor time of a half-step, as multiples of that without a reader. Readers of all sessions are
+ * judged in W5, where a half-step is that of a service. In W2 a half-step takes a tenth of that time, so W2 is only in
+ * the table and has no bound.
  */
 const WATCHED: readonly (readonly [workload: string, work: string, variant: string, most: number])[] = [
   ['watched', 'W2', 'basic view of one session', 1.02],

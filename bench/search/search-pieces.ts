@@ -77,7 +77,7 @@ async function change(store: string): Promise<void> {
   await parent.history.set(all.map(({ role, content }) => ({ role, content }) as never));
   await parent.fork({ id: 'long2:kept' });
   await runtime.sessions.delete('long2');
-  // Some of the short ones.
+  // Deletes some of the short sessions.
   for (let index = 0; index < 100; index += 1) {
     const session = runtime.session(`talk${index}`);
     if (index % 2 === 0) await session.history.popLast();
@@ -110,7 +110,7 @@ async function measure(store: string, index: string): Promise<object> {
     directory: index,
     now: () => Date.now(),
     decay: 0,
-    // Searches meanwhile look at messages as they stand.
+    // Searches meanwhile read the current messages.
     waitMs: 200,
   });
   const rank = zipfRanks(SEED + 2);
@@ -183,7 +183,10 @@ function gcPauses(): () => readonly { readonly at: number; readonly ms: number }
   };
 }
 
-/** Processor time of this thread so far in ms, by the scheduler, which counts a thread only when it yields. */
+/**
+ * Processor time of this thread so far in ms, as the scheduler counts it. The scheduler counts a thread's time only
+ * when the thread yields.
+ */
 function threadCpuMs(): number {
   Atomics.wait(nothing, 0, 0, SWITCH_MS);
   const length = readSync(schedstat, line, 0, line.length, 0);

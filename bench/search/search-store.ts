@@ -1,6 +1,6 @@
 /**
  * A store for the search: sessions of questions and answers in words that are as frequent as in a language (Zipf),
- * written through the journal port. Same records, rows and heads as a runtime writes; no model is asked.
+ * written through the journal port. The records, rows and heads are the same as a runtime writes; no model is called.
  */
 import { mkdir } from 'node:fs/promises';
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.ts';
@@ -16,11 +16,11 @@ export interface SearchStorePlan {
   readonly messages: number;
   readonly messagesEach: number;
   readonly seed: number;
-  /** Sessions of their own length, each written by itself. */
+  /** Sessions with a given length, each written separately. */
   readonly long?: readonly { readonly name: string; readonly messages: number }[];
 }
 
-/** Words there are. */
+/** Number of words in the vocabulary. */
 export const VOCABULARY_WORDS = 200_000;
 const WORDS_MIN = 4;
 const WORDS_MEAN = 40;
@@ -39,7 +39,7 @@ export function wordAt(rank: number): string {
   return word;
 }
 
-/** Ranks as frequent as words are: the n-th a share of 1/n. */
+/** Draws ranks with the frequencies of words: the n-th word has a share of 1/n. */
 export function zipfRanks(seed: number): () => number {
   const next = randomNumbers(seed);
   const steps = 2 ** 31;
@@ -48,7 +48,7 @@ export function zipfRanks(seed: number): () => number {
     Math.min(VOCABULARY_WORDS, Math.floor(Math.exp((next(steps) / steps) * Math.log(VOCABULARY_WORDS + 1)))) - 1;
 }
 
-/** Builds the store in a directory, which is made. */
+/** Makes the directory and builds the store in it. */
 export async function buildSearchStore(directory: string, plan: SearchStorePlan): Promise<void> {
   await mkdir(directory, { recursive: true });
   await openManifest(directory, 1);

@@ -1,5 +1,5 @@
 /**
- * The search over all sessions of a large store: making the index, searching, opening it again. `node --import
+ * The search over all sessions of a large store: building the index, searching, opening the store again. `node --import
  * ./test/loader/register.mjs bench/search/search.ts --messages 1000000 [--each 100] [--queries 1000] [--threads 0]
  * [--directory <kept>]`. Prints one JSON object.
  */
@@ -97,7 +97,7 @@ function opened(directory: string): Promise<Runtime> {
   });
 }
 
-/** Searches until the index has everything. */
+/** Searches until the index covers all messages. */
 async function untilComplete(runtime: Runtime): Promise<object> {
   const search = searchOf(runtime);
   for (;;) {

@@ -1,6 +1,6 @@
 /**
- * `interrupt <inline|isolated> <directory> <sessions>`: gives so many sessions a question each, prints a line when all
- * of them wait for a model that never answers, and waits to be killed.
+ * `interrupt <inline|isolated> <directory> <sessions>`: sends that many sessions a question each, prints a line when
+ * all of them wait for a model that never answers, and waits to be killed.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { workerUrl } from '../../src/threads/worker-url.ts';
@@ -18,7 +18,7 @@ const { runtime } = await openTroupe(directory, {
   provider: { value: stuck, url: workerUrl('./stuck-model', import.meta.url) },
 });
 await Promise.all(numbers(sessions).map((index) => runtime.session(`s${index}`).send(textOf({ a: index, b: 1 }))));
-// The model is called once for each, and twice for odd questions.
+// The model is called once for each even question, and twice for each odd one.
 const calls = sessions + Math.floor(sessions / 2);
 while (runtime.metrics().modelCalls < calls) await delay(POLL_MS);
 await delay(POLL_MS);

@@ -1,6 +1,6 @@
 /**
  * `reopen <inline|isolated> <directory> <session>`: opens a store in this new process, reads the first message of a
- * session and makes its next turn. Prints the milliseconds of each, and what the open took of anonymous memory.
+ * session and makes its next turn. Prints the milliseconds of each, and the anonymous memory that the open took.
  */
 import { open } from '../../src/index.ts';
 import { statusKib } from '../cost.ts';

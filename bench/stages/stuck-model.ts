@@ -1,6 +1,7 @@
 /**
- * A model that does not answer. For an odd `a` it answers the question, and not the tool's result; for an even one it
- * does not answer the question. So half of the killed sessions are in their first half-step, and half in their second.
+ * A model that does not answer. If `a` is odd, the model answers the question, but not the tool's result. If `a` is
+ * even, it does not answer the question. So half of the killed sessions are in their first half-step, and half in their
+ * second.
  */
 import type { ModelProvider } from '../../src/models/provider.ts';
 import { answerTo } from '../systems/model.ts';

@@ -12,7 +12,7 @@ import { withTroupe } from '../systems/open-system.ts';
 import type { TroupeOptions, TroupeSystem } from '../systems/troupe-system.ts';
 import { manySessions } from '../workloads.ts';
 
-/** Repetitions until the code is compiled, and those that are measured. */
+/** Repetitions before the code is compiled, and measured repetitions. */
 const REPETITIONS = { W2: { warm: 6, measured: 7 }, W5: { warm: 4, measured: 7 } };
 const SIZES = {
   W2: { full: { sessions: 1_000, turnsEach: 3 }, quick: { sessions: 300, turnsEach: 3 } },
@@ -53,7 +53,7 @@ function measure(options: TroupeOptions): Promise<Figures> {
   });
 }
 
-/** The work on new sessions, until the reader has caught up: events that it is behind with would be left out of the cost. */
+/** The work on new sessions, until the reader has read all events, since the cost would leave out unread ones. */
 async function repetition(system: TroupeSystem, watcher: Watcher | undefined, label: string): Promise<Figures> {
   const expected = await watcher?.expect({ label, size });
   return measureOnce(label, ({ timed }) =>

@@ -27,7 +27,7 @@ interface Template {
 }
 
 const MODEL_SESSION = 'template';
-/** Sessions written side by side, so that a session's rows lie apart as they do when many are at work. */
+/** Sessions written side by side. So a session's rows lie apart, as they do when many sessions work at once. */
 const GROUP = 1_000;
 
 /** The name of a session of a built store. */
@@ -38,7 +38,7 @@ export function builtSession(index: number): string {
 /** Builds the store in an empty directory. */
 export async function buildStore(directory: string, plan: StorePlan): Promise<void> {
   const template = await readTemplate(plan.turnsEach);
-  // A runtime makes the directory; its one session stays behind, as idle as the others.
+  // A runtime makes the directory; its one session stays in the store, idle like the others.
   await holdSession(directory, 1);
   const journal = await openLmdbJournal({ directory: shardDirectory(directory, 0), durability: 'flush' });
   try {

@@ -1,7 +1,8 @@
 /**
  * A Messages API on the loopback address for W5, in a separate process: the model of the benchmarks behind HTTP, plain
- * and streamed. It checks nothing, so that the client's core is the busy one of two. Prints its port. `fake-server
- * [share] [seed]`: refuses this share of the calls with 529 and 429 in turn, without `retry-after`, for W12.
+ * and streamed. The server checks nothing, so that of the two cores the client's is the busy one. Prints its port.
+ * `fake-server [share] [seed]`: refuses this share of the calls with 529 and 429 in turn, without `retry-after`, for
+ * W12.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -21,7 +22,7 @@ const server = createServer((request, response) =>
 );
 server.keepAliveTimeout = KEEP_ALIVE_MS;
 server.listen(0, '127.0.0.1', () => process.stdout.write(`${(server.address() as AddressInfo).port}\n`));
-// The process that started it closes its input, or dies: either ends this one.
+// This process ends when the process that started it closes its input or dies.
 process.stdin.on('end', () => process.exit(0)).resume();
 
 function readBody(request: IncomingMessage, done: (body: string) => void): void {

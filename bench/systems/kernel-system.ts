@@ -1,6 +1,6 @@
 /**
- * The kernel shows the limits of one thread and of the disk. It writes one row a message. All waiting turns share one
- * write and one fdatasync, or none in memory. It has no schema, no recovery and no supervision.
+ * The kernel shows the limits of one thread and of the disk. It writes one row for each message. All waiting turns
+ * share one write and one fdatasync, or none in memory. It has no schema, no recovery and no supervision.
  */
 import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';

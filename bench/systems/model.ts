@@ -6,8 +6,9 @@ const USAGE = { input_tokens: 1, output_tokens: 1 };
 let calls = 0;
 
 /**
- * Answers `add a b` with a call of the tool, its result with the sum, and other text with a word. `add a b times n`
- * makes n calls before the sum. The call's id has the number of calls left, since the model reads one message only.
+ * Answers `add a b` with a call of the tool, the tool's result with the sum, and other text with `noted`.
+ * `add a b times n` makes n calls before the sum. The call's id has the number of calls left, since the model reads one
+ * message only.
  */
 export function answerTo(request: Pick<ModelRequest, 'messages'>): ModelResponse {
   const content = request.messages.at(-1)?.content ?? '';

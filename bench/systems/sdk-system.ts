@@ -14,7 +14,7 @@ const TOOL: Anthropic.Tool = {
   input_schema: add.input as Anthropic.Tool.InputSchema,
 };
 
-/** The loop against this address. `isStreamed`: by the SDK's stream helper, read to its end. */
+/** The loop against this address. `isStreamed`: the calls use the SDK's stream helper, which is read to its end. */
 export function openSdkLoop(baseURL: string, isStreamed: boolean): DrainSystem {
   return new SdkLoop(new Anthropic({ apiKey: 'bench', baseURL, maxRetries: 0, logLevel: 'off' }), isStreamed);
 }

@@ -1,6 +1,6 @@
 /** The work of every system: turns and families whose every message is durable before anything depends on it. */
 
-/** One turn's question. Its answer is `sum <a + b>`, or `sum <a + times * b>`. */
+/** The question of one turn. Its answer is `sum <a + b>`, or `sum <a + times * b>`. */
 export interface Question {
   readonly a: number;
   readonly b: number;
@@ -34,7 +34,7 @@ export function answerOf({ a, b, times = 1 }: Question): string {
   return `sum ${a + times * b}`;
 }
 
-/** Messages of one turn: question, call, result, answer. */
+/** Number of messages of one turn: question, call, result, answer. */
 export const MESSAGES_A_TURN = 4;
 /** Model calls of one turn. */
 export const HALF_STEPS_A_TURN = 2;

@@ -1,4 +1,4 @@
-/** troupe itself: inline (one thread, everything by value) or isolated (the defaults). */
+/** troupe itself, either inline (one thread, everything by value) or isolated (the defaults). */
 
 import { add } from '../../src/cli/bench/tools.ts';
 import {
@@ -17,7 +17,10 @@ import { type DrainSystem, textOf } from './system.ts';
 /** The use of threads. */
 export type Isolation = 'inline' | 'isolated';
 
-/** A module's default export as a value, which runs inline, and its address, which a thread loads. */
+/**
+ * A module's default export as a value, which runs on this thread, and the module's address, which another thread
+ * loads.
+ */
 export interface Loadable<T> {
   readonly value: T;
   readonly url: URL;
@@ -26,17 +29,17 @@ export interface Loadable<T> {
 /** The options of a run. */
 export interface TroupeOptions {
   readonly isolation: Isolation;
-  /** Tokens of the conversation a model is shown; missing: the default. */
+  /** Tokens of the conversation that a model is shown; if missing, the default. */
   readonly tokenBudget?: number;
-  /** Missing: the model of the benchmarks. */
+  /** If missing, the model of the benchmarks. */
   readonly provider?: Loadable<ModelProvider> | ProviderData;
-  /** Missing: `add`. */
+  /** If missing, `add`. */
   readonly tools?: Loadable<readonly Tool<Readonly<Record<string, unknown>>>[]>;
-  /** Session threads of `isolated`; missing: the default, one. */
+  /** Session threads of `isolated`; if missing, one, the default. */
   readonly sessionThreads?: number;
 }
 
-/** A runtime as a drain system. */
+/** A runtime as a measured system. */
 export interface TroupeSystem extends DrainSystem {
   readonly runtime: Runtime;
 }
@@ -55,7 +58,7 @@ export async function openTroupe(directory: string, options: TroupeOptions): Pro
       const session = runtime.session(parent);
       const children = await session.spawnAll(questions.map((question) => ({ task: textOf(question) })));
       await children.all();
-      // Wait until the parent has read its replies.
+      // Waits until the parent has read its replies.
       await runtime.drain();
     },
     async told(parent) {

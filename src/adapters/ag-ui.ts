@@ -1,8 +1,9 @@
 /**
- * Subpath `troupe/ag-ui`: a turn as events of the Agent User Interaction protocol (AG-UI): one run for the turn that
- * consumes a message, one step for each half-step.
+ * Subpath `troupe/ag-ui`: translates a turn to events of the Agent User Interaction protocol (AG-UI). The turn that
+ * consumes a message is one run, and each half-step is one step.
  *
- * Source of the protocol: https://docs.ag-ui.com/concepts/events. Plain data: serving it needs none of its packages.
+ * Source of the protocol: https://docs.ag-ui.com/concepts/events. The events are plain data, so a server needs none of
+ * the protocol's packages.
  */
 import { z } from 'zod';
 import { ContentError } from '../base/errors.ts';
@@ -23,13 +24,13 @@ export type { TurnSource, TurnStream } from './turn-stream.ts';
 
 /** The options of a run. */
 export interface AgUiOptions {
-  /** Stops the reading, never the session. */
+  /** A signal that stops the reading, never the session. */
   readonly signal?: AbortSignal;
-  /** Default: the session's id. */
+  /** The id of the thread in the protocol. Default: the session's id. */
   readonly threadId?: string;
-  /** Default: the receipt's id. */
+  /** The id of the run in the protocol. Default: the receipt's id. */
   readonly runId?: string;
-  /** Headers to add. */
+  /** Headers to add to those of the response. */
   readonly headers?: Readonly<Record<string, string>>;
 }
 
@@ -84,7 +85,10 @@ export async function agUiResponse(session: Session, source: TurnSource, options
   return new Response(body, { headers: { ...STREAM_HEADERS, ...options.headers } });
 }
 
-/** The same run as events, for a custom transport; `return` stops the reading. Rejects as `session.send` does. */
+/**
+ * Returns the events that `agUiResponse` would send, one by one, for a custom transport. Calling `return` stops the
+ * reading. Rejects as `session.send` does.
+ */
 export async function agUiEvents(
   session: Session,
   source: TurnSource,
@@ -187,7 +191,7 @@ class RunWriter implements Writer<AgUiEvent> {
   }
 }
 
-/** A usage in the protocol's accounting: tokens read from a cache or written to one are part of the input. */
+/** Converts a usage to the protocol's accounting, which counts tokens read from or written to a cache as input. */
 function tokensOf(usage: Usage): Readonly<Record<string, number>> {
   const { cache_read_input_tokens: cachedInputTokens = 0, cache_creation_input_tokens: cacheWriteInputTokens = 0 } =
     usage;

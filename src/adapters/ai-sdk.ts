@@ -1,9 +1,9 @@
 /**
- * Subpath `troupe/ai-sdk`: a turn as a UI message stream of the Vercel AI SDK, as `useChat` and `readUIMessageStream`
- * read it.
+ * Subpath `troupe/ai-sdk`: translates a turn to a UI message stream of the Vercel AI SDK, which `useChat` and
+ * `readUIMessageStream` read.
  *
  * Source of the protocol: the AI SDK's documentation, "Stream Protocols", data stream protocol of version 5 and later.
- * Tools are sent as dynamic ones, since a client need not know them. Data besides the conversation comes as
+ * Tools are sent as dynamic tools, so the client need not know them. Data outside the conversation is sent as
  * `data-<name>` parts.
  */
 import { z } from 'zod';
@@ -25,7 +25,7 @@ export type { TurnSource, TurnStream } from './turn-stream.ts';
 
 /** The options of streaming a turn. */
 export interface UiStreamOptions {
-  /** Stops the reading, never the session. */
+  /** A signal that stops the reading, never the session. */
   readonly signal?: AbortSignal;
   /** Id of the assistant's message in the client; default: the receipt's. */
   readonly messageId?: string;
@@ -93,7 +93,10 @@ export async function uiMessageResponse(
   });
 }
 
-/** The same turn as chunks, for a custom transport; `return` stops the reading. Rejects as `session.send` does. */
+/**
+ * Returns the chunks that `uiMessageResponse` would send, one by one, for custom transports. Calling `return` stops the
+ * reading. Rejects as `session.send` does.
+ */
 export async function uiMessageChunks(
   session: Session,
   source: TurnSource,

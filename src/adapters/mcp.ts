@@ -1,6 +1,6 @@
 /**
- * Subpath `troupe/mcp`: a runtime as an MCP server, so that other agents can use its sessions: `send`, `spawn` and
- * `read`.
+ * Subpath `troupe/mcp`: serves a runtime over MCP, so that other agents can use its sessions with the tools `send`,
+ * `spawn` and `read`.
  *
  * Source of the protocol: https://modelcontextprotocol.io, through its official SDK (`@modelcontextprotocol/sdk`, a
  * peer dependency). Connect the server to a transport of that SDK.
@@ -20,9 +20,11 @@ import { VERSION } from '../runtime/protocol/version.ts';
 export interface McpOptions {
   /** Name of the server; default `troupe`. */
   readonly name?: string;
-  /** True for sessions that may be used, by their root's id or their own; default: all. */
+  /**
+   * Returns true for a session that other agents may use. It gets the id of the session and of its root. Default: all.
+   */
   readonly allows?: (session: string) => boolean;
-  /** Milliseconds that `send` and `spawn` wait for an answer until they return without it; default five minutes. */
+  /** Milliseconds after which `send` and `spawn` return without an answer; default five minutes. */
   readonly answerTimeoutMs?: number;
 }
 
@@ -31,8 +33,8 @@ const key = z.string().optional().describe('Idempotency key: the same key and co
 const wait = z.boolean().optional().describe('False: return once it is durable, without the answer. Default true');
 
 /**
- * An MCP server over `runtime`. It owns nothing: closing it leaves the runtime open. A client that cancels a call stops
- * waiting for the answer, which the session still gives.
+ * Creates an MCP server for `runtime`. Closing the server leaves the runtime open. If a client cancels a call, the
+ * session still answers, but nothing waits for the answer.
  */
 export function mcpServer(runtime: Runtime, options: McpOptions = {}): McpServer {
   const { name = 'troupe', allows = () => true, answerTimeoutMs = MCP_ANSWER_MS_DEFAULT } = options;
@@ -134,7 +136,10 @@ export function mcpServer(runtime: Runtime, options: McpOptions = {}): McpServer
   return server;
 }
 
-/** The answer, or undefined when it takes too long. Rejects with `CancelledError` when the client cancels. */
+/**
+ * Resolves to the answer, or to undefined when the answer takes too long. Rejects with `CancelledError` when the client
+ * cancels.
+ */
 async function withinTime(
   answer: Promise<string>,
   timeoutMs: number,

@@ -1,13 +1,13 @@
 /**
- * The turn that consumes one message, as the few kinds of pieces that a chat window needs. Made from a session's
- * events; the adapters translate the pieces to their protocols. Pure.
+ * Reduces the events of one turn to the few kinds of pieces that a chat window needs. The turn is the one that consumes
+ * a given message. The adapters translate the pieces to their protocols. Pure.
  *
  * Owns: which parts of the current answer were already emitted. Does not own: the session, the reader of its events.
  * C1 Nothing is emitted before the message is promoted: until then the session may be busy with the answer to another
  *    message.
- * C2 The text of an answer is emitted whole: its durable message supplies the parts that its deltas did not. Deltas of
- *    a model call that began before the reading are left out, since their beginning was missed.
- * C3 A call is emitted before its result, and each once. The last piece is an `end`, and it is the only one.
+ * C2 The text of an answer is emitted whole: the durable message supplies the parts that the deltas did not. Deltas of
+ *    a model call that began before the reading are left out, because the first deltas of that call were missed.
+ * C3 A call is emitted before its result, and each once. The last piece is the only `end`.
  */
 import { defined } from '../base/defined.ts';
 import type { ErrorShape } from '../base/errors.ts';
@@ -19,7 +19,7 @@ export type Piece =
   /** A half-step begins: the model is called, and then the tools that it calls. */
   | { readonly type: 'step' }
   | { readonly type: 'text' | 'thinking'; readonly delta: string }
-  /** The next piece does not continue the same text. */
+  /** Marks the end of a text: the next piece does not continue it. */
   | { readonly type: 'break' }
   | { readonly type: 'call'; readonly id: string; readonly name: string; readonly input: unknown }
   | {
@@ -29,7 +29,7 @@ export type Piece =
       readonly text: string;
       readonly success: boolean;
     }
-  /** A fact besides the conversation: `retry`, `child`, `delivery`, `progress`, `gap`. */
+  /** A fact outside the conversation: `retry`, `child`, `delivery`, `progress`, `gap`. */
   | { readonly type: 'note'; readonly name: string; readonly data: Readonly<Record<string, unknown>> }
   | {
       readonly type: 'end';
@@ -44,7 +44,7 @@ export type Piece =
 export class TurnStory {
   readonly #pendingId: number;
   readonly #readFrom: number;
-  /** True if the current model call began after the reading did. */
+  /** True if the current model call began after the reading began. */
   #isWhole = false;
   #isPromoted = false;
   #isOver = false;
@@ -53,7 +53,9 @@ export class TurnStory {
   readonly #calls = new Map<string, string>();
   readonly #answered = new Set<string>();
 
-  /** `pendingId`: that of the message's receipt. `readFrom`: the newest event when live events began to flow. */
+  /**
+   * `pendingId`: the id in the message's receipt. `readFrom`: the newest event at the time live events began to flow.
+   */
   constructor(pendingId: number, readFrom = 0) {
     this.#pendingId = pendingId;
     this.#readFrom = readFrom;
@@ -64,7 +66,7 @@ export class TurnStory {
     return this.#isOver;
   }
 
-  /** The pieces that the next event adds. Events come in the order of the session, none twice. */
+  /** Returns the pieces that the next event adds. Events must come in the session's order, each once. */
   take(event: SessionEvent): readonly Piece[] {
     if (this.#isOver) return [];
     if (!this.#isPromoted) return this.#await(event);
@@ -109,7 +111,8 @@ export class TurnStory {
   }
 
   /**
-   * Called when the events ended. Emits an `end` if none was emitted: the session was deleted, or the runtime closed.
+   * Called after the last event. Emits an `end` if the turn had none, because the session was deleted or the runtime
+   * closed.
    */
   finish(): readonly Piece[] {
     return this.#isOver ? [] : this.#end({ type: 'end', how: 'cancelled', reason: 'closed' });
@@ -158,7 +161,7 @@ export class TurnStory {
       const delta = text.slice(written.length);
       return delta === '' ? [{ type: 'break' }] : [{ type: 'text', delta }, { type: 'break' }];
     }
-    // A part in the middle was missed: the whole text follows as a separate one.
+    // Some deltas in the middle were missed, so the whole text is emitted as a separate text.
     return [{ type: 'break' }, { type: 'text', delta: text }, { type: 'break' }];
   }
 

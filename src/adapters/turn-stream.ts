@@ -1,10 +1,10 @@
 /**
- * Shared by the adapters that answer a browser: follows a turn from its message on, in the messages of a protocol.
+ * Follows a turn from its message on, in the messages of a protocol. Shared by the adapters that answer a browser.
  *
  * Owns: one reader of a session's events. Does not own: the session, the turn.
  * D1 The events are read before the message is sent, so that no delta of its answer is missed.
- * D2 The reader is closed with the stream: at the end of the turn, by `return`, by the signal, by a failure.
- * D3 Closing it cancels nothing: the session continues.
+ * D2 The reader is closed with the stream: when the turn ends, on `return`, on the signal, or on a failure.
+ * D3 Closing the reader cancels nothing: the session continues.
  */
 import { z } from 'zod';
 import { BODY_ISSUES_MAX } from '../base/bounds.ts';
@@ -15,7 +15,7 @@ import type { SessionEvent } from '../events/event.ts';
 import { Receipt, type SendOptions, type Session } from '../index.ts';
 import { type Piece, TurnStory } from './turn-story.ts';
 
-/** The message an adapter follows: one that was accepted, or one to be sent. */
+/** The message that an adapter follows: already accepted, or still to be sent. */
 export type TurnSource = Receipt | UserContent | ({ readonly content: UserContent } & SendOptions);
 
 /** Translates the story of a turn to the messages of a protocol. */
@@ -27,7 +27,7 @@ export interface Writer<T> {
 interface Reading {
   readonly receipt: Receipt;
   readonly events: AsyncIterableIterator<SessionEvent>;
-  /** The newest event when live events began to flow. */
+  /** The newest event at the time live events began to flow. */
   readonly readFrom: number;
 }
 
@@ -95,7 +95,10 @@ export class TurnStream<T> implements AsyncIterableIterator<T, undefined> {
   }
 }
 
-/** Reads from a receipt on, or sends and reads. Rejects as `session.send` does; then nothing is read. */
+/**
+ * Reads the turn of a receipt's message, or sends a message and reads its turn. Rejects as `session.send` does, without
+ * reading.
+ */
 export async function followTurn(session: Session, source: TurnSource, signal?: AbortSignal): Promise<Reading> {
   if (source instanceof Receipt) return followReceipt(session, source, signal);
   const { content, options } = messageOf(source);
@@ -105,7 +108,7 @@ export async function followTurn(session: Session, source: TurnSource, signal?: 
     const { seq: readFrom } = await session.state();
     const receipt = await session.send(content, options);
     if (receipt.seq > after) return { receipt, events, readFrom };
-    // The message was accepted before: its turn may have begun, or have ended.
+    // The message had already been accepted, so its turn may have begun, or have ended.
     await events.return?.();
     return await followReceipt(session, receipt, signal);
   } catch (error) {
@@ -137,15 +140,15 @@ function messageOf(source: Exclude<TurnSource, Receipt>): {
   return { content, options };
 }
 
-/** A text of the first problems of a body, since a body with many bad parts has as many problems. */
+/** Describes only the first problems of a body, because a body with many bad parts has many problems. */
 export function problemsOf({ issues }: z.ZodError): string {
   const first = z.prettifyError(new z.ZodError(issues.slice(0, BODY_ISSUES_MAX)));
   return issues.length > BODY_ISSUES_MAX ? `${first}\nand ${issues.length - BODY_ISSUES_MAX} more` : first;
 }
 
 /**
- * Server-sent events of a protocol's messages. `last`: texts after them; `fail`: texts in place of `last` when the
- * reading fails.
+ * Encodes a protocol's messages as server-sent events. `last`: texts that follow the messages. `fail`: texts that
+ * replace `last` if the reading fails.
  */
 export function eventStream<T>(
   words: TurnStream<T>,
@@ -172,7 +175,7 @@ export function eventStream<T>(
   });
 }
 
-/** Headers of every such response. */
+/** Headers of every response that streams a turn. */
 export const STREAM_HEADERS: Readonly<Record<string, string>> = Object.freeze({
   'content-type': 'text/event-stream; charset=utf-8',
   'cache-control': 'no-cache, no-transform',

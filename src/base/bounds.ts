@@ -34,7 +34,7 @@ export interface Limits {
   readonly children: number;
   /** Sessions that may be in a turn at once on one shard. Further sessions wait, spawned children included. */
   readonly liveSessions: number;
-  /** UTF-8 bytes of the conversations of those sessions together. A session that is larger works alone. */
+  /** UTF-8 bytes of the conversations of all sessions in a turn on one shard. A session that exceeds it works alone. */
   readonly liveBytes: number;
   /** Levels to which sub-agents may nest. 1: children do not spawn. */
   readonly depth: number;
@@ -46,12 +46,12 @@ export interface Limits {
 export const LIMIT_DEFAULTS: Limits = Object.freeze({
   mailbox: 10_000, // entries: a flood is refused while it takes little memory (10,000 x 1 kB)
   mailboxBytes: 16 * 1024 * 1024, // bytes: four of the largest messages, or ten thousand of the usual size
-  waitingBytes: 512 * 1024 * 1024, // bytes: thirty-two full mailboxes; in memory they take a small part of it
+  waitingBytes: 512 * 1024 * 1024, // bytes: thirty-two full mailboxes; memory holds only a small part of these bytes
   messageBytes: 4 * 1024 * 1024, // bytes: below the API's 32 MB body, with room for a history
   toolResultBytes: 256 * 1024, // bytes: a larger result would fill most context windows
   children: 100_000, // sessions: ten times the largest measured fan-out
   liveSessions: 10_000, // sessions: each costs memory for its context
   liveBytes: 64 * 1024 * 1024, // bytes: memory holds each four to five times (state, model thread, request body), so 300 MB a thread
-  depth: 1, // levels: a model that spawns spawners is a fork bomb unless it is asked for
+  depth: 1, // levels: a model whose children spawn children is a fork bomb unless the embedder asks for that
   toolRounds: 250, // model calls a turn: contract, `llm.main_max_tool_rounds`
 });

@@ -16,25 +16,48 @@ export interface Clock {
 export type Random = () => number;
 
 /**
- * Calls `run` once in a later tick, in the order given, never synchronously. A port like the clock: a simulator decides
- * when that is.
+ * Calls `run` once in a later tick, in the order given, never synchronously. This is a port like the clock: a simulator
+ * decides when that tick is.
  */
 export type Soon = (run: () => void) => void;
 
-/** Longest delay Node's timers take (24.8 days): a longer one fires at this bound. */
+/** Longest delay that Node's timers accept (24.8 days): a timer with a longer delay fires at once. */
 const TIMER_DELAY_MS_MAX = 2 ** 31 - 1;
+
+/** A timer of any delay: a delay beyond the longest of Node is waited for in steps. */
+class LongTimer {
+  readonly #run: () => void;
+  #step: NodeJS.Timeout;
+
+  constructor(run: () => void, delayMs: number) {
+    this.#run = run;
+    this.#step = this.#wait(delayMs);
+  }
+
+  clear(): void {
+    clearTimeout(this.#step);
+  }
+
+  #wait(leftMs: number): NodeJS.Timeout {
+    if (leftMs <= TIMER_DELAY_MS_MAX) return setTimeout(this.#run, leftMs);
+    return setTimeout(() => {
+      this.#step = this.#wait(leftMs - TIMER_DELAY_MS_MAX);
+    }, TIMER_DELAY_MS_MAX);
+  }
+}
 
 /** The machine's clock. */
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),
-  setTimer: (run, delayMs) => setTimeout(run, Math.min(Math.max(0, delayMs), TIMER_DELAY_MS_MAX)),
-  clearTimer: (timer) => clearTimeout(timer as NodeJS.Timeout),
+  setTimer: (run, delayMs) =>
+    delayMs > TIMER_DELAY_MS_MAX ? new LongTimer(run, delayMs) : setTimeout(run, Math.max(0, delayMs)),
+  clearTimer: (timer) => (timer instanceof LongTimer ? timer.clear() : clearTimeout(timer as NodeJS.Timeout)),
 };
 
 /**
- * The next tick of the event loop: it comes after everything that is ready now. A microtask would starve everything
- * else.
+ * Schedules work for the next tick of the event loop, after everything that is ready now. A microtask would starve
+ * everything else.
  */
 export const soon: Soon = (run) => void setImmediate(run);
 

@@ -1,22 +1,21 @@
 /**
  * Checks blocks from outside, so that the Messages API accepts a request with them. The rules are the API's rules of
- * blocks (R07 to R09, R16 to R18, R29, R37, R39, R42, R50, R51). They apply at every door at which content enters.
- * Pure.
+ * blocks (R07 to R09, R16 to R18, R29, R37, R39, R50, R51, R61). They apply wherever content enters. Pure.
  */
 import { ContentError, describeValue } from './errors.ts';
 import { isCallId, isToolName } from './ids.ts';
 import { isRecord } from './json.ts';
 
-/** Media types of an image in base64 (R42). */
+/** Media types of an image in base64 (R61). */
 export const IMAGE_TYPES: ReadonlySet<unknown> = new Set(['image/jpeg', 'image/png', 'image/gif', 'image/webp']);
-/** At most this many images in one request (R42). */
-export const IMAGES_MAX = 100;
-/** Base64 characters of an image of 5 MB (R42). */
-export const IMAGE_CHARACTERS_MAX: number = Math.ceil((5 * 1024 * 1024 * 4) / 3);
+/** The most images in one content. Every model accepts this many in a request, and some accept more (R61). */
+const IMAGES_MAX = 100;
+/** Most base64 characters of an image, 10 MB (R61). */
+export const IMAGE_CHARACTERS_MAX: number = 10 * 1024 * 1024;
 
 /**
- * The place of the blocks. `message`: a user's message; `history`: a user's message with results, and with images whose
- * data was removed.
+ * The position of the blocks. `message`: in a user's message. `history`: in a user's message that may also have results,
+ * and images whose data was removed.
  */
 export type ContentPlace = 'message' | 'history' | 'result' | 'answer';
 
@@ -46,7 +45,10 @@ const SOURCE_TYPES: Readonly<Record<string, readonly string[]>> = {
 };
 const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/;
 
-/** Throws `ContentError` with the block, its value and the expected form, unless `content` may stand in this place. */
+/**
+ * Throws `ContentError` unless `content` is allowed at this place. The error names the block, its value and the
+ * expected form.
+ */
 export function checkBlocks(content: unknown, path: string, place: ContentPlace): void {
   if (!Array.isArray(content)) throw unfit(path, 'a string or a list of blocks', content);
   const asked = new Set<unknown>();
@@ -78,7 +80,7 @@ function checkBlock(block: Fields, type: string, at: string, place: ContentPlace
   switch (type) {
     case 'text':
       checkText(block['text'], `${at}.text`);
-      // Only the model cites (R51).
+      // Only the model may cite (R51).
       if (block['citations'] !== undefined && place !== 'answer') {
         throw unfit(`${at}.citations`, `left out of a user's text`, block['citations']);
       }
@@ -141,7 +143,7 @@ function checkMedia(block: Fields, type: 'image' | 'document', at: string, place
     const { content } = source;
     if (typeof content === 'string') return checkName(content, `${path}.content`);
     checkBlocks(content, `${path}.content`, 'result');
-    // A document that contains documents is refused.
+    // The API refuses a document that contains documents.
     const nested = (content as readonly Fields[]).find((part) => part['type'] === 'document');
     if (nested !== undefined) throw unfit(`${path}.content`, 'a list of text and image blocks', nested);
     if ((content as readonly unknown[]).length === 0) throw unfit(`${path}.content`, 'not empty', content);
@@ -162,7 +164,7 @@ function checkMedia(block: Fields, type: 'image' | 'document', at: string, place
 function checkBase64(data: string, path: string, type: 'image' | 'document'): void {
   if (data.length % 4 !== 0 || !BASE64.test(data)) throw unfit(path, 'base64', data);
   if (type === 'image' && data.length > IMAGE_CHARACTERS_MAX) {
-    throw unfit(path, `at most ${IMAGE_CHARACTERS_MAX} characters (5 MB); send a smaller image`, `${data.length}`);
+    throw unfit(path, `at most ${IMAGE_CHARACTERS_MAX} characters (10 MB); send a smaller image`, `${data.length}`);
   }
 }
 

@@ -7,19 +7,20 @@
  * Invariants:
  * - D1 `onDue` receives an item at most once, never before its time, and never after it was removed.
  * - D2 Items due together come in the order of their deadlines, equal ones in the order they were added.
- * - D3 No timer runs while no deadline waits. While some do, the timer may be set for one that is gone: it fires in
- *   vain, and is set again. So adding and removing touch it only for an earliest and for a last one.
+ * - D3 No timer runs while no deadline waits. While deadlines wait, the timer may be set for a removed deadline; it
+ *   then fires without effect and is set again. So `add` sets the timer only for a new earliest deadline, and `remove`
+ *   clears it only with the last deadline.
  */
 import type { Clock } from './clock.ts';
 
 /** A waiting deadline, for `remove`. */
 export interface Deadline<T> {
   readonly item: T;
-  /** Monotonic ms. */
+  /** Monotonic ms at which the item is due. */
   readonly at: number;
-  /** Its number among all that were added. */
+  /** The number of this item among all items ever added. */
   readonly order: number;
-  /** Its index in the heap; -1 once it has left. Written by the queue alone. */
+  /** Index in the heap; -1 once the item has left the heap. Only the queue writes it. */
   place: number;
 }
 
@@ -27,13 +28,16 @@ export interface Deadline<T> {
 export class DeadlineQueue<T> {
   readonly #clock: Clock;
   readonly #onDue: (item: T) => void;
-  /** A binary heap: no deadline is earlier than the one at half its index. */
+  /** A binary heap: no deadline is earlier than the deadline at half its index. */
   readonly #heap: Deadline<T>[] = [];
   #added = 0;
   #timer: unknown;
   #timerAt: number = Number.POSITIVE_INFINITY;
 
-  /** `onDue` receives each item at its time, from a timer of `clock`. It may add and remove, and must not throw. */
+  /**
+   * `onDue` receives each item at its deadline, from a timer of `clock`. `onDue` may add and remove items, and must not
+   * throw.
+   */
   constructor(clock: Clock, onDue: (item: T) => void) {
     this.#clock = clock;
     this.#onDue = onDue;
@@ -55,7 +59,7 @@ export class DeadlineQueue<T> {
     return deadline;
   }
 
-  /** Removes a deadline; one that came due or was removed before is ignored. */
+  /** Removes a deadline. Does nothing if the deadline came due or was removed before. */
   remove(deadline: Deadline<T>): void {
     if (deadline.place < 0) return;
     this.#takeOut(deadline);
@@ -78,7 +82,7 @@ export class DeadlineQueue<T> {
   #setTimer(at: number, delayMs: number): void {
     this.#clearTimer();
     this.#timerAt = at;
-    // Whole milliseconds, and at least one: timers cut fractions off, and would fire too early again and again.
+    // The delay is at least one whole millisecond: timers cut fractions off and would repeatedly fire too early.
     this.#timer = this.#clock.setTimer(this.#onTimer, Math.max(1, Math.ceil(delayMs)));
   }
 
@@ -89,7 +93,7 @@ export class DeadlineQueue<T> {
     this.#timerAt = Number.POSITIVE_INFINITY;
   }
 
-  /** The last one takes the free index, and rises or sinks from there. */
+  /** Removes an item from the heap. The last item moves to the free index, and rises or sinks from there. */
   #takeOut(deadline: Deadline<T>): void {
     const last = this.#heap.pop();
     if (last !== undefined && last !== deadline) {

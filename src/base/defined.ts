@@ -1,4 +1,7 @@
-/** The members of an object that have a value. With `exactOptionalPropertyTypes` a member is absent or has its type. */
+/**
+ * Keeps only the members of an object that have a value. With `exactOptionalPropertyTypes` a member is absent or has
+ * its type.
+ */
 
 /** A copy without the members that are undefined, in the order given. */
 export function defined<T extends object>(members: T): { readonly [Key in keyof T]?: Exclude<T[Key], undefined> } {

@@ -2,9 +2,9 @@
  * The messages that the runtime publishes through `node:diagnostics_channel`, on the host thread: the names of the
  * channels and the shape of each message. Without a subscriber nothing is watched and nothing is built.
  *
- * An operation has two messages, `start` and `end`, that name the same thing. An operation whose start was not seen has
- * none. A message is plain data except for `runtime`. It must not be changed: its parts belong to the runtime's own
- * events.
+ * An operation has two messages, `start` and `end`, that name the same thing. If the start of an operation was not
+ * seen, neither message is published. A message is plain data except for `runtime`. It must not be changed: its parts
+ * belong to the runtime's own events.
  */
 import { type Channel, channel } from 'node:diagnostics_channel';
 import type { ErrorShape } from './errors.ts';
@@ -20,7 +20,7 @@ export const DIAGNOSTICS_CHANNELS = {
   commit: 'troupe:commit',
 } as const;
 
-/** The members of every message. */
+/** The members that every message has. */
 interface OfRuntime {
   /** The `Runtime` of the message, for a process that has more than one. */
   readonly runtime: object;
@@ -49,15 +49,17 @@ export type TurnDiagnostics = OfSession &
     | {
         readonly phase: 'end';
         readonly ms: number;
-        /** Name of the turn in events; missing when its end was not seen. */
+        /** Name of the turn in events; missing when the end of the turn was not seen. */
         readonly turn?: string;
-        /** The stop reason of its last answer, `cancelled`, `failed`, or `unseen` when events were lost. */
+        /**
+         * The stop reason of the turn's last answer, or `cancelled`, or `failed`, or `unseen` when events were lost.
+         */
         readonly reason: string;
         readonly usage?: Usage;
         readonly error?: ErrorShape;
         readonly modelCalls: number;
         readonly toolCalls: number;
-        /** The users' messages it consumed, oldest first. */
+        /** The users' messages that the turn consumed, oldest first. */
         readonly messages: readonly Message[];
       }
   );
@@ -77,9 +79,9 @@ export type ModelCallDiagnostics = OfSession &
         readonly stop?: string;
         /** HTTP status of a failed attempt. */
         readonly status?: number;
-        /** Set when the attempt failed and is not retried. */
+        /** The error, if the attempt failed and is not retried. */
         readonly error?: ErrorShape;
-        /** Set when the attempt failed and is retried after so many milliseconds. */
+        /** Milliseconds until the failed attempt is retried. Missing when it is not retried. */
         readonly retryAfterMs?: number;
         /** The messages of the answer. */
         readonly answer: readonly Message[];
@@ -163,8 +165,8 @@ export function isDiagnosed(): boolean {
 }
 
 /**
- * Publishes a message. An error that a subscriber throws becomes a separate uncaught exception, as Node defines it:
- * nothing here fails.
+ * Publishes a message. If a subscriber throws, Node raises its error as an uncaught exception, and `publish` does not
+ * fail.
  */
 export function publishDiagnostics<N extends DiagnosticsName>(name: N, message: DiagnosticsMessages[N]): void {
   CHANNELS[name].publish(message);

@@ -2,9 +2,9 @@
  * All errors a caller can receive. There is one base class with a stable `code`; a subclass exists only where the
  * caller acts differently. A message is bounded when the error is made: it may quote text from outside.
  *
- * Three rules of this library: a broken invariant is an assertion and crashes the actor; beyond the model and the tool
- * boundary a failure is data, never a throw; an error that crosses a thread is encoded by `src/threads/error-codec.ts`,
- * because structured clone drops class, name and code.
+ * Three rules of this library: a broken invariant is an assertion and crashes the actor; a failure of a model or a tool
+ * is data, never a throw; an error that crosses a thread is encoded by `src/threads/error-codec.ts`, because structured
+ * clone drops class, name and code.
  */
 
 import { ERROR_MESSAGE_BYTES_MAX } from './bounds.ts';
@@ -197,7 +197,7 @@ export class TurnFailedError extends TroupeError {
   }
 }
 
-/** Cancelled on request: not a failure. */
+/** A call was cancelled on request. This is not a failure. */
 export class CancelledError extends TroupeError {
   constructor(message: string, details: ErrorDetails = {}) {
     super('cancelled', message, details);
@@ -238,7 +238,7 @@ export class ModelError extends TroupeError {
   }
 }
 
-/** 401, 402 or 403, or no credentials: stops the queue of the session until `resume()`. */
+/** Status 401, 402 or 403, or no credentials. It stops the queue of the session until `resume()`. */
 export class ModelAuthenticationError extends ModelError {
   constructor(message: string, details: ErrorDetails & { readonly status?: number } = {}) {
     super('model_authentication', message, details);
@@ -246,7 +246,8 @@ export class ModelAuthenticationError extends ModelError {
 }
 
 /**
- * 400, 404, 413, 422: the same bytes fail again. A 404 (no such model) stops the queue of the session until `resume()`.
+ * Status 400, 404, 413 or 422: the same request would fail again. A 404 (no such model) stops the queue of the session
+ * until `resume()`.
  */
 export class ModelInvalidRequestError extends ModelError {
   constructor(message: string, details: ErrorDetails & { readonly status?: number } = {}) {
@@ -261,7 +262,7 @@ export function asError(thrown: unknown): Error {
   return new Error(`non-error thrown: ${describeValue(thrown)}`, { cause: thrown });
 }
 
-/** Plain data for a record or an event. A foreign error becomes `internal` and keeps its name. */
+/** An error as plain data, for a record or an event. A foreign error becomes `internal` and keeps its name. */
 export function errorShape(thrown: unknown): ErrorShape {
   const error = asError(thrown);
   if (error instanceof TroupeError) {
@@ -276,15 +277,15 @@ export function errorShape(thrown: unknown): ErrorShape {
   return { name: boundedText(error.name), code: 'internal', message: boundedText(error.message) };
 }
 
-/** A text for an error, cut when its JSON would exceed the bound. Never throws. */
+/** Returns a text for an error, cut if its JSON would exceed the bound. Never throws. */
 export function boundedText(text: string): string {
-  // The longest escape has six characters.
+  // JSON's longest escape has six characters.
   if (text.length * 6 <= ERROR_MESSAGE_BYTES_MAX) return text;
   let end = Math.min(text.length, ERROR_MESSAGE_BYTES_MAX);
   if (end === text.length && jsonBytes(text) <= ERROR_MESSAGE_BYTES_MAX) return text;
   const note = ` … (cut, of ${text.length} characters)`;
   while (jsonBytes(text.slice(0, end) + note) > ERROR_MESSAGE_BYTES_MAX) end = Math.floor(end * 0.9);
-  // Half of a surrogate pair is not a character.
+  // The cut must not leave half of a surrogate pair.
   const last = text.charCodeAt(end - 1);
   return text.slice(0, last >= 0xd800 && last <= 0xdbff ? end - 1 : end) + note;
 }

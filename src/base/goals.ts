@@ -1,16 +1,18 @@
 /** Goals as they are reported and requested. Types only. */
 
-/** A goal is open until it is completed, once. */
+/** The status of a goal. A goal is active until it is completed, and it cannot be reopened. */
 export type GoalStatus = 'active' | 'completed';
 
-/** A part of a goal. `id` counts the goals of the session from 1. */
+/** A part of a goal. `id` is the number of the goal or part in its session, from 1. */
 export interface SubGoal {
   readonly id: number;
   readonly description: string;
   readonly status: GoalStatus;
 }
 
-/** A goal with its parts, oldest first. A part that is returned alone has no parts, and names its goal. */
+/**
+ * A goal with its parts, oldest first. A part that is returned alone has no list of parts; it names its goal instead.
+ */
 export interface Goal extends SubGoal {
   readonly parentId?: number;
   readonly subGoals: readonly SubGoal[];

@@ -27,11 +27,11 @@ export interface ReasoningPart {
 export interface HistoryFields {
   /** Unique in the session; `m<n>` when none was given. */
   readonly id: string;
-  /** Epoch ms. An imported message keeps the `createdAt` it came with. */
+  /** Epoch ms. An imported message keeps its own `createdAt`. */
   readonly createdAt: number | string;
   /** The task (see `startTask`) that the message belongs to. A message without a task appears in every branch. */
   readonly taskId?: number;
-  /** Sent to the model and hidden from people; not a message that a user wrote. */
+  /** True for a message that is sent to the model and hidden from people, and that no user wrote. */
   readonly systemInjected?: boolean;
   readonly sessionContext?: boolean;
   readonly sessionDate?: string;
@@ -42,7 +42,7 @@ export interface HistoryFields {
   readonly chunkIndex?: boolean;
   readonly chunkCount?: number;
   readonly truncated?: boolean;
-  /** Shown to the model while this process lives, and never stored. */
+  /** True for a message that is shown to the model while this process lives, and never stored. */
   readonly transient?: boolean;
   readonly [field: string]: unknown;
 }

@@ -1,4 +1,4 @@
-/** Names and ids: their forms and the checks at the door. Pure; runs on every thread. */
+/** Names and ids: their forms, and the checks of names and ids from outside. Pure; runs on every thread. */
 import { createHash } from 'node:crypto';
 import { describeValue, InvalidNameError } from './errors.ts';
 
@@ -14,7 +14,7 @@ const CALL_ID = /^[a-zA-Z0-9_-]+$/;
 const NICKNAME = /^[a-z][a-z0-9]*(-[a-z0-9]+)*$/;
 /** The most characters of a sub-agent's nickname. */
 export const NICKNAME_CHARACTERS_MAX = 30;
-/** Nicknames whose delivery name `from_<nickname>` would collide with a reserved one. */
+/** Nicknames whose delivery name `from_<nickname>` would collide with a reserved name. */
 const RESERVED_NICKNAMES: ReadonlySet<string> = new Set(['mneme', 'melete']);
 
 /** Returns `id`; throws `InvalidNameError` when it does not have the form of a session id. */
@@ -26,8 +26,8 @@ export function checkSessionId(id: unknown): SessionId {
 }
 
 /**
- * True for a session and its descendants. A descendant's id continues after a colon, so `user-4` is not an ancestor of
- * `user-42`.
+ * True for a session and its descendants. A descendant's id is its ancestor's id followed by a colon and more, so
+ * `user-4` is not an ancestor of `user-42`.
  */
 export function isInTree(id: SessionId, root: SessionId): boolean {
   return id === root || id.startsWith(`${root}:`);
@@ -72,8 +72,9 @@ export function checkNickname(
 }
 
 /**
- * The part of an id that decides where its tree lives: everything before the first colon. All ids with one root share a
- * shard, whether generated or chosen. So a child's generated id can be checked against the embedder's own (rule A6).
+ * Returns the part of an id that decides the shard of its tree: everything before the first colon. All ids with one
+ * root share a shard, whether generated or chosen. So a child's generated id can be checked against the embedder's own
+ * (rule A6).
  */
 export function rootOf(id: SessionId): string {
   const colon = id.indexOf(':');

@@ -1,6 +1,7 @@
 /**
  * The boundary of plain data. Values from a caller, a tool or a model pass here before structured clone and before the
- * store. Both of these change payloads silently: a lone surrogate, a function, `__proto__`, a cycle.
+ * store. Structured clone and the store would silently change some values: a lone surrogate, a function, `__proto__`, a
+ * cycle.
  */
 
 import { PLAIN_VALUES_MAX } from './bounds.ts';
@@ -20,7 +21,7 @@ export class NotPlainError extends Error {
 
 const DEPTH_MAX = 100;
 
-/** The position of a walk: the object it is in, the member it reads, and the place of that object. */
+/** The position of a walk: the current object, the member it reads, and the position of the enclosing object. */
 interface Place {
   readonly holder: object;
   member: string | number;
@@ -28,7 +29,7 @@ interface Place {
   readonly depth: number;
 }
 
-/** The values a walk may still visit. */
+/** The number of values that a walk may still visit. */
 interface Walk {
   left: number;
 }
@@ -38,8 +39,8 @@ interface Walk {
  * left out, as in JSON; dates become ISO strings.
  *
  * Throws `NotPlainError` for functions, symbols, big integers, non-finite numbers, cycles, class instances, and values
- * that throw while they are read (getters, proxies). Throws it also for nesting deeper than 100 and for more than
- * `PLAIN_VALUES_MAX` values; each place of a shared or sparse value counts.
+ * that throw while they are read (getters, proxies). Also throws it for nesting deeper than 100 and for more than
+ * `PLAIN_VALUES_MAX` values. A shared value counts once per occurrence, and a hole of a sparse array counts as a value.
  */
 export function toPlainJson(value: unknown): Json {
   return plain(value, undefined, { left: PLAIN_VALUES_MAX });
@@ -63,13 +64,16 @@ function plain(value: unknown, above: Place | undefined, walk: Walk): Json {
   try {
     return plainObject(value, { holder: value, member: '', above, depth }, walk);
   } catch (error) {
-    // A getter or a proxy's trap threw this: it is the value's own code, so the path is all that can be reported.
+    // A getter or a proxy's trap of the value threw this. The value's own code is at fault, so only the path can be
+    // reported.
     if (error instanceof NotPlainError) throw error;
     throw unread(pathOf(above), error);
   }
 }
 
-/** Built only for an error: building a path for each value would cost more than the value. */
+/**
+ * The path of a place. It is built only for an error: building a path for each value would cost more than the value.
+ */
 function pathOf(place: Place | undefined): string {
   let path = '';
   for (let at = place; at !== undefined; at = at.above) {
@@ -106,7 +110,10 @@ function define(result: Record<string, Json>, key: string, value: Json): void {
   else Object.defineProperty(result, key, { value, enumerable: true, configurable: true, writable: true });
 }
 
-/** By index, not by `map`: an array may bring its own methods and species, and holes are places too. */
+/**
+ * A plain copy of an array. It reads by index instead of calling `map`: an array may have its own methods and species,
+ * and `map` skips holes.
+ */
 function plainArray(value: readonly unknown[], here: Place, walk: Walk): Json {
   const { length } = value;
   if (length > walk.left) throw new NotPlainError(pathOf(here.above), `an array of ${length} places`);
@@ -148,7 +155,10 @@ function classOf(prototype: unknown): string {
   return typeof name === 'string' && name !== '' ? cutText(name, 100) : 'a class';
 }
 
-/** Plain objects of another realm (a vm context) have another `Object.prototype`, whose own prototype is null. */
+/**
+ * True for the prototype of a plain object of another realm (a vm context): that realm's `Object.prototype`, whose own
+ * prototype is null.
+ */
 function isForeignPlain(prototype: unknown): boolean {
   return (
     typeof prototype === 'object' &&
@@ -196,7 +206,7 @@ function cleaned(value: unknown, depth: number): unknown {
   const members = Object.entries(value);
   const clean = members.map(([key, member]): [string, unknown] => [wellFormed(key), cleaned(member, depth + 1)]);
   const isClean = clean.every(([key, member], index) => key === members[index]?.[0] && member === members[index]?.[1]);
-  // Must not use assignment: a member may be named `__proto__`.
+  // The members must not be assigned one by one, since one may be named `__proto__`.
   return isClean ? value : Object.fromEntries(clean);
 }
 

@@ -8,14 +8,14 @@ export class Lane {
     this.#most = most;
   }
 
-  /** Runs the work when a place is free; resolves or rejects like the work. */
+  /** Runs the work when a slot is free; resolves or rejects like the work. */
   async run<T>(work: () => Promise<T>): Promise<T> {
     if (this.#underWay >= this.#most) await new Promise<void>((resolve) => this.#waiting.push(resolve));
     else this.#underWay += 1;
     try {
       return await work();
     } finally {
-      // The place is passed on directly, so that a later caller cannot take it.
+      // The slot is passed directly to the next job, so that a later caller cannot take it.
       const next = this.#waiting.shift();
       if (next === undefined) this.#underWay -= 1;
       else next();

@@ -1,6 +1,6 @@
 /**
- * An abort controller that is made when its signal is first read. Most model calls and tools never read it, and a
- * signal costs more than the rest of a call in place.
+ * An abort controller that is created when its signal is first read. Most model calls and tools never read the signal,
+ * and creating a controller costs more than the rest of a call on the same thread.
  */
 export class LazyAbort {
   #controller: AbortController | undefined;
@@ -17,7 +17,7 @@ export class LazyAbort {
     return this.#cause?.reason;
   }
 
-  /** The signal; aborted already when `abort` came first. */
+  /** The signal. It is already aborted if `abort` was called before. */
   get signal(): AbortSignal {
     if (this.#controller === undefined) {
       this.#controller = new AbortController();
@@ -34,7 +34,10 @@ export class LazyAbort {
     this.#listener?.(reason);
   }
 
-  /** Calls `listener` once at the abort, or at once after it. One listener; all others use the signal. */
+  /**
+   * Calls `listener` once, at the abort, or at once if the abort has happened. There is only one listener; other code
+   * uses the signal.
+   */
   listen(listener: (reason: unknown) => void): void {
     this.#listener = listener;
     if (this.#cause !== undefined) listener(this.#cause.reason);
@@ -42,7 +45,7 @@ export class LazyAbort {
 }
 
 const ABORT: unique symbol = Symbol('abort');
-/** One shared getter: an object literal with its own getter costs more to make than the rest of a call. */
+/** One getter for all holders: an object literal with its own getter costs more to make than the rest of a call. */
 const SIGNAL: PropertyDescriptor & ThisType<{ readonly [ABORT]: LazyAbort }> = {
   enumerable: true,
   configurable: true,
@@ -57,7 +60,8 @@ const SIGNAL: PropertyDescriptor & ThisType<{ readonly [ABORT]: LazyAbort }> = {
  */
 export function withSignal<T extends object>(context: T, abort: LazyAbort): T & { readonly signal: AbortSignal } {
   const holder = context as T & { [ABORT]: LazyAbort; readonly signal: AbortSignal };
-  // Held as data, not in a closure: a proxy of the context, or an object that inherits from it, finds it.
+  // The abort is held as a member, not in a closure, so that a proxy of the context, or an object that inherits from
+  // it, finds the abort.
   holder[ABORT] = abort;
   return Object.defineProperty(holder, 'signal', SIGNAL);
 }

@@ -1,10 +1,12 @@
 /**
  * The vocabulary of a conversation: content blocks in the shape of the Anthropic Messages API, the messages of a
- * session's log, the entries of its mailbox. It has types, the lists that some are made of, and the smallest pure
- * functions over them.
+ * session's log, the entries of its mailbox. It has types, the lists that some types are derived from, and the smallest
+ * pure functions over them.
  *
  * Source of the block shapes: Anthropic Messages API reference.
  */
+import { USAGE_COUNTERS_MAX } from './bounds.ts';
+import type { Draft } from './draft.ts';
 import type { Json } from './json.ts';
 
 /** Marks the end of a cached prefix. */
@@ -39,6 +41,10 @@ export interface ToolUseBlock {
   readonly id: string;
   readonly name: string;
   readonly input: unknown;
+  /** The origin of the call: the model itself, or its code in a container. */
+  readonly caller?: Readonly<Record<string, Json>>;
+  /** The toolset of the provider that the tool belongs to. */
+  readonly toolset_name?: string;
   readonly cache_control?: CacheControl;
 }
 /** The answer to a call, in the user message right after it (R01 to R04). */
@@ -79,30 +85,78 @@ export type ContentBlock =
 /** Content that a user may send: text, or text, image and document blocks. */
 export type UserContent = string | readonly ContentBlock[];
 
-/** Tokens as the provider counted them; a sum covers all calls of its subject. */
+/** Tokens written to the cache, by how long the cache keeps them. */
+export type CacheCreation = {
+  readonly ephemeral_5m_input_tokens?: number;
+  readonly ephemeral_1h_input_tokens?: number;
+};
+
+/** The tokens of one part of an answer: the message, a compaction, an advisor, or a fallback model. */
+export interface UsageIteration {
+  readonly type: string;
+  readonly model?: string;
+  readonly input_tokens: number;
+  readonly output_tokens: number;
+  readonly cache_creation_input_tokens?: number;
+  readonly cache_read_input_tokens?: number;
+  readonly cache_creation?: CacheCreation;
+}
+
+/**
+ * Tokens as the provider counted them; a sum covers all calls of its subject. The four counters at the top are whole:
+ * they include what the provider reports only in `iterations`. A sum has no member that describes one answer
+ * (`service_tier`, `speed`, `inference_geo`, `iterations`).
+ */
 export interface Usage {
   readonly input_tokens: number;
   readonly output_tokens: number;
   readonly cache_creation_input_tokens?: number;
   readonly cache_read_input_tokens?: number;
+  readonly cache_creation?: CacheCreation;
+  readonly output_tokens_details?: { readonly thinking_tokens: number };
+  /** Uses of the provider's own tools, by counter: `web_search_requests`, `web_fetch_requests`. */
+  readonly server_tool_use?: Readonly<Record<string, number>>;
+  readonly service_tier?: string;
+  readonly speed?: string;
+  readonly inference_geo?: string;
+  readonly iterations?: readonly UsageIteration[];
 }
 
 /** Usage without any tokens. */
 export const NO_USAGE: Usage = Object.freeze({ input_tokens: 0, output_tokens: 0 });
 
-/** The sum of two usages; an optional counter appears once either side has it. */
+/** The sum of two usages; an optional counter is present if either side has it. */
 export function addUsage(a: Usage, b: Usage): Usage {
   const created = (a.cache_creation_input_tokens ?? 0) + (b.cache_creation_input_tokens ?? 0);
   const read = (a.cache_read_input_tokens ?? 0) + (b.cache_read_input_tokens ?? 0);
-  const input_tokens = a.input_tokens + b.input_tokens;
-  const output_tokens = a.output_tokens + b.output_tokens;
-  if (created <= 0 && read <= 0) return { input_tokens, output_tokens };
-  return {
-    input_tokens,
-    output_tokens,
-    ...(created > 0 ? { cache_creation_input_tokens: created } : {}),
-    ...(read > 0 ? { cache_read_input_tokens: read } : {}),
+  const sum: Draft<Usage> = {
+    input_tokens: a.input_tokens + b.input_tokens,
+    output_tokens: a.output_tokens + b.output_tokens,
   };
+  if (created > 0) sum.cache_creation_input_tokens = created;
+  if (read > 0) sum.cache_read_input_tokens = read;
+  const split = addCounters(a.cache_creation, b.cache_creation);
+  if (split !== undefined) sum.cache_creation = split;
+  const thinking = (a.output_tokens_details?.thinking_tokens ?? 0) + (b.output_tokens_details?.thinking_tokens ?? 0);
+  if (thinking > 0) sum.output_tokens_details = { thinking_tokens: thinking };
+  const served = addCounters(a.server_tool_use, b.server_tool_use);
+  if (served !== undefined) sum.server_tool_use = served;
+  return sum;
+}
+
+type Counters = Readonly<Record<string, number | undefined>>;
+
+/** The sums by name, without zeros; undefined if there are none. A name that only one side has is kept. */
+function addCounters(a: Counters | undefined, b: Counters | undefined): Record<string, number> | undefined {
+  if (a === undefined && b === undefined) return undefined;
+  let sum: Record<string, number> | undefined;
+  for (const name of new Set([...Object.keys(a ?? {}), ...Object.keys(b ?? {})])) {
+    const count = (a?.[name] ?? 0) + (b?.[name] ?? 0);
+    if (count <= 0 || (sum !== undefined && Object.keys(sum).length >= USAGE_COUNTERS_MAX)) continue;
+    sum ??= {};
+    sum[name] = count;
+  }
+  return sum;
 }
 
 /** All tokens the provider counts as input: read from a cache, written to one, or neither. */
@@ -135,12 +189,12 @@ export interface Message {
   readonly type: MessageType;
   readonly content: string | readonly ContentBlock[];
   readonly at: number;
-  /** An estimate: four bytes are a token. */
+  /** The estimated tokens, four bytes each. */
   readonly tokens: number;
   readonly toolUseId?: string;
   readonly toolName?: string;
   readonly input?: unknown;
-  /** `tool_response` only: missing means success. */
+  /** Whether the call succeeded; for `tool_response` only. Missing means success. */
   readonly success?: boolean;
   readonly source?: Source;
   readonly usage?: Usage;

@@ -14,8 +14,8 @@ const SECRET_FIELDS: ReadonlySet<string> = new Set([
   ...['setcookie', 'accesstoken', 'refreshtoken', 'clientsecret', 'privatekey'],
 ]);
 /**
- * Members that hold a secret, at the depths at which errors of HTTP libraries have them: paths for pino, which redacts
- * the lines that no runtime writes.
+ * Paths of members that hold a secret, at the depths at which errors of HTTP libraries have them. They are for pino,
+ * which redacts lines that other code logs.
  */
 export const SECRET_PATHS: readonly string[] = [
   ...['apiKey', 'authToken', 'authorization', 'cookie', 'password', 'secret', 'accessToken', 'refreshToken'],
@@ -35,7 +35,7 @@ const SECRET_LOOKS: readonly RegExp[] = [
   /(?<=[?&](?:api[_-]?key|access[_-]?token|token|key)=)[^&\s"']+/gi,
 ];
 
-/** A text without secrets. `secrets`: known secrets, the longest first. */
+/** Removes secrets from a text. `secrets`: known secrets, the longest first. */
 export function redactText(text: string, secrets: readonly string[]): string {
   let redacted = text;
   for (const secret of secrets) if (secret !== '') redacted = redacted.replaceAll(secret, REDACTED);

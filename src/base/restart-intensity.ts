@@ -9,15 +9,18 @@ export interface RestartIntensity {
   readonly periodMs: number;
 }
 
-/** The verdict on one more restart. `restarts`: times within the period, ascending, this one included. */
+/**
+ * The verdict on one more restart. `restarts`: times of the restarts within the period, ascending, including this
+ * restart.
+ */
 export interface IntensityVerdict {
   readonly restarts: readonly number[];
   readonly allowed: boolean;
 }
 
 /**
- * Counts a restart at `now`. Allowed when, this one included, no more than `intensity` lie within the period; one that
- * is exactly `periodMs` old still counts, as in OTP.
+ * Counts a restart at `now`. The restart is allowed if at most `intensity` restarts, including this one, are within the
+ * period. A restart exactly `periodMs` ago still counts, as in OTP.
  */
 export function countRestart(
   restarts: readonly number[],

@@ -8,7 +8,7 @@ const SECRET_NAME = /(?:^|_)(?:TOKEN|KEY|SECRET)S?$|PASSWORD/i;
 /** Secrets with other names: headers that the Anthropic provider reads from the environment. */
 const SECRET_NAMES: ReadonlySet<string> = new Set(['ANTHROPIC_CUSTOM_HEADERS']);
 
-/** Names of variables that are handed on although they look like secrets. */
+/** Names of variables that are passed on although they look like secrets. */
 export const secretNamesSchema: z.ZodType<readonly string[]> = z.array(
   z.string().regex(/^[^=\0]+$/, 'must be the name of an environment variable'),
 );

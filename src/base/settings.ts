@@ -14,7 +14,7 @@ export interface Settings {
     readonly model: string;
     readonly maxTokens: number;
     readonly tokenBudget: number;
-    /** Missing: a child uses its agent's model. */
+    /** The model of children; missing: a child uses its agent's model. */
     readonly subagentModel?: string | undefined;
     readonly subagentTokenBudget: number;
     /** Rounds of tools one run of an enricher may take. */
@@ -22,17 +22,20 @@ export interface Settings {
     /** Attempts of a model call that fails for a transient reason, and the waits between them. */
     readonly retry: RetrySettings;
   };
-  /** Seconds. */
+  /** Times in seconds. */
   readonly timeouts: { readonly api: number; readonly tool: number };
   readonly tools: {
     readonly maxToolResponseChars: number;
     readonly maxSubagentResponseChars: number;
-    /** Environment variables passed to the tool threads although their names look like secrets (`'GITHUB_TOKEN'`). */
+    /**
+     * Names of environment variables that are passed to the tool threads although their names look like secrets
+     * (`'GITHUB_TOKEN'`).
+     */
     readonly secretEnv: readonly string[];
   };
   readonly session: {
     readonly defaultViewMode: 'basic' | 'verbose' | 'debug';
-    /** Adds the UTC time line before user text. */
+    /** Whether a line with the UTC time precedes user text. */
     readonly timestamps: boolean;
   };
   /** Preparing a turn: tokens of one answer; the number of newest messages it reads; the seconds it may take. */
@@ -54,7 +57,7 @@ export interface Settings {
   readonly subagents: { readonly maxActive: number };
   readonly recovery: {
     readonly resumeAwaiting: boolean;
-    /** A turn that failed for good is removed from the history when the next one starts. */
+    /** Whether a turn that failed for good is removed from the history when the next turn starts. */
     readonly rollbackFailed: boolean;
   };
   /** Calls that wait for a person's decision. */
@@ -62,22 +65,23 @@ export interface Settings {
     /** Waiting calls are denied after this time. `null`: they wait forever, since only a person may answer them. */
     readonly expiresMs: number | null;
     /**
-     * The effect of a user's message that arrives meanwhile. `wait`: it waits behind the decision. `deny`: it denies
-     * the waiting calls and is read next.
+     * The effect of a user's message that arrives before the decision. `wait`: the message waits for the decision.
+     * `deny`: the message denies the waiting calls and is read next.
      */
     readonly onInput: 'wait' | 'deny';
   };
   /**
-   * The treatment of calls without a result: pruned when a history is seeded; kept or filled when a run is interrupted.
+   * How calls without a result are treated. They are pruned when a history is seeded, and kept or filled when a run is
+   * interrupted.
    */
   readonly repair: { readonly onSeed: boolean; readonly onInterrupt: 'keep' | 'fill' };
-  /** Old messages become a summary; an agent may override this (`agent({ compression })`). */
+  /** When old messages are replaced by a summary. An agent may override this (`agent({ compression })`). */
   readonly compression: CompressionSettings;
 }
 
 /** The attempts of a model call that fails for a transient reason, and the waits in between. Times in seconds. */
 export interface RetrySettings {
-  /** All attempts; 1: a failed call is not retried. */
+  /** The number of attempts, the first included; 1: a failed call is not retried. */
   readonly attempts: number;
   /** The wait after the first attempt. */
   readonly base: number;
@@ -90,18 +94,18 @@ export interface RetrySettings {
   readonly maximum: number;
 }
 
-/** The thresholds for compressing a conversation, and the part that is kept as it is. */
+/** The thresholds for compressing a conversation, and the number of messages that are kept unchanged. */
 export interface CompressionSettings {
   readonly enabled: boolean;
   /** A conversation with this many tokens is compressed. */
   readonly tokens: number;
   /** A conversation with this many messages is compressed. */
   readonly messages: number;
-  /** Newest messages that stay as they are; tool rounds stay whole, so there may be more. */
+  /** Newest messages that stay unchanged. Tool rounds stay whole, so more messages may stay. */
   readonly keepRecent: number;
   /**
-   * Expected tokens of a compressed conversation. If less than a tenth would be saved, tokens alone do not cause a
-   * compression.
+   * Expected tokens of a compressed conversation. If this would save less than a tenth, the token threshold alone does
+   * not cause a compression.
    */
   readonly targetTokens: number;
   /** A forced compression needs at least this many tokens. */
@@ -118,7 +122,7 @@ const fraction = z.number().gt(0).lt(1);
 export const settingsSchema: z.ZodType<Settings> = z.strictObject({
   llm: z
     .strictObject({
-      model: z.string().min(1).default('claude-opus-4-6'),
+      model: z.string().min(1).default('claude-opus-5-5'),
       maxTokens: positive.default(8_192),
       tokenBudget: positive.default(120_000),
       subagentModel: z.string().min(1).optional(),

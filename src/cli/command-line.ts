@@ -82,7 +82,10 @@ function report(error: unknown, line: readonly string[], { stdout, stderr, envir
   return isUsage ? EXIT.usage : EXIT.failed;
 }
 
-/** For an error of this package, the causes, which add to its message; for any other error, the stack. */
+/**
+ * The details of an error: for an error of this package its causes, which add to its message; for any other error its
+ * stack.
+ */
 function causes(error: unknown): string {
   if (error instanceof UsageError || !(error instanceof Error)) return '';
   if (!(error instanceof TroupeError)) return `${printable(error.stack ?? '')}\n`;

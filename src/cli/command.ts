@@ -18,7 +18,10 @@ export interface PositionalSpec {
   readonly name: string;
   readonly required: boolean;
   readonly help: string;
-  /** Takes all remaining arguments, joined by blanks. Only the last one may. */
+  /**
+   * True if the argument takes all remaining arguments, joined by blanks. Allowed for the last positional argument
+   * only.
+   */
   readonly rest?: boolean;
 }
 
@@ -43,7 +46,10 @@ export interface Command {
   readonly options: Readonly<Record<string, OptionSpec>>;
   /** Paragraphs of the help after the options. */
   readonly details: readonly string[];
-  /** Resolves to the exit code. Rejects with `UsageError` for a wrong argument, with any other error for a failure. */
+  /**
+   * Runs the command. Resolves to the exit code. Rejects with `UsageError` for a wrong argument, with any other error
+   * for a failure.
+   */
   readonly run: (given: Arguments, surroundings: Surroundings) => Promise<number>;
 }
 

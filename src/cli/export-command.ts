@@ -75,7 +75,7 @@ function logOf(sessions: StoredSessions, id: string): Written {
 
 function historyOf(sessions: StoredSessions, id: string): Written {
   const messages = sessions.history(id) ?? [];
-  // JSON text without terminal control characters stays the same text.
+  // Terminal control characters are escaped, which does not change the parsed JSON.
   const lines = [...historyLines(id, messages)].map((line) => `${printableJsonText(line)}\n`);
   return { messages: messages.length, lines };
 }
@@ -105,7 +105,7 @@ async function requireFree(file: string, given: string): Promise<void> {
   if (isThere) throw new UsageError(`--out ${given} already exists; --force replaces it`);
 }
 
-/** Writes to a temporary file beside the target and renames it, so that a reader never finds half of it. */
+/** Writes to a temporary file beside the target and renames it, so that a reader never finds half of the text. */
 async function writeWhole(file: string, text: string): Promise<void> {
   const part = `${file}.${randomUUID().slice(0, 8)}.part`;
   try {

@@ -8,12 +8,12 @@ export interface RunFigures {
   /** Half-steps made by this process. */
   readonly halfSteps: number;
   readonly halfStepsPerSecond: number;
-  /** From before the store was opened until the answer. */
+  /** Seconds from before the store was opened until the answer. */
   readonly seconds: number;
-  /** The part spent opening the store and starting its threads. */
+  /** The part of `seconds` spent opening the store and starting its threads. */
   readonly openSeconds: number;
   readonly sends: number;
-  /** Missing when nothing was sent. */
+  /** Milliseconds from a send to its receipt; missing when nothing was sent. */
   readonly sendToReceiptMs?: { readonly p50: number; readonly p99: number };
   readonly hostLoopDelayP99Ms: number;
 }
@@ -36,7 +36,7 @@ export class RunMeter {
     this.#loop.enable();
   }
 
-  /** The store is open: the rate of half-steps is measured from now on. */
+  /** Called when the store is open: the rate of half-steps is measured from now on. */
   opened(): void {
     this.#opened = performance.now();
   }
@@ -82,7 +82,10 @@ export class RunMeter {
   }
 }
 
-/** The value below which `percent` of the values lie (nearest rank). `sorted`: ascending. 0 for an empty list. */
+/**
+ * The percentile of a list by nearest rank: `percent` of the values are below it. `sorted`: the values, ascending. 0
+ * for an empty list.
+ */
 export function percentile(sorted: readonly number[], percent: number): number {
   const rank = Math.ceil((percent / 100) * sorted.length);
   return sorted[Math.max(0, rank - 1)] ?? 0;

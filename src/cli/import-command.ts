@@ -43,7 +43,7 @@ export const importCommand: Command = {
 async function run(given: Arguments, surroundings: Surroundings): Promise<number> {
   const data = dataDirectory(given, surroundings);
   const id = checked(() => checkSessionId(given.positional('session')), '<session>');
-  // Read first, so that invalid lines leave no trace.
+  // All lines are read before anything is written, so that invalid lines change nothing.
   const drafts = await readHistoryLines(textLines(pieces(given, surroundings), IMPORT_CHARACTERS_MAX));
   await prepareDataDirectory(data);
   const isStore = (await readManifest(data)) !== undefined;
@@ -156,7 +156,7 @@ async function* textLines(
 ): AsyncGenerator<string, void, undefined> {
   let characters = 0;
   let isFirst = true;
-  /** Pieces of the unfinished line: joined once, not at each piece. */
+  /** Pieces of the unfinished line, which are joined once, not at each piece. */
   let open: string[] = [];
   const lineOf = (end: string): string => {
     open.push(end);

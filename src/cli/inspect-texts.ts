@@ -31,7 +31,7 @@ const KIND_COLUMNS = 12;
 /** Maximum lines shown of one message. */
 const MESSAGE_LINES = 4;
 
-/** The tree of a directory. `all`: every session, including those not shown. */
+/** The tree of a directory's sessions. `all`: every session, including those not shown. */
 export function treeText(
   entries: readonly TreeEntry[],
   all: readonly SessionSummary[],

@@ -8,5 +8,5 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code === 'EPIPE') process.exit();
   throw error;
 });
-// Sets the code instead of exiting: output to a pipe must be flushed first.
+// The exit code is set instead of exiting: output to a pipe must be flushed first.
 process.exitCode = await runCommandLine(process.argv.slice(2), processSurroundings());

@@ -26,12 +26,12 @@ const HIDE_CURSOR = '\u001b[?25l';
 const SHOW_CURSOR = '\u001b[?25h';
 const CLEAR_BELOW = '\u001b[J';
 const BAR_COLUMNS = 24;
-/** Lines of the tree that are not readers: the reviewer, the count of hidden readers, the bar, a warning. */
+/** Lines of the tree that do not show a reader: the reviewer, the count of hidden readers, the bar, a warning. */
 const FRAME_LINES = 4;
 const STATE_COLUMNS = 26;
 /** Column of the state's sign in a reader's line. */
 const SIGN_AT = 2;
-/** Plain progress prints a line for each further tenth that is done. */
+/** Plain progress prints a line each time another tenth is done. */
 const TENTHS = 10;
 const NOTHING: Progress = { changed: () => undefined, stop: () => undefined };
 
@@ -71,8 +71,8 @@ function progressLine({ board, rate, seconds }: ProgressSource): string {
 /**
  * A bounded number of lines that are redrawn in place. Owns the cursor while it exists.
  *  T1 the cursor is shown again however the process ends, except by a kill;
- *  T2 no line is wider than the terminal, and there are never more lines than it has rows: a drawn frame can be drawn
- *     over.
+ *  T2 no line is wider than the terminal, and there are never more lines than the terminal has rows, so that a
+ *     frame can be drawn over the previous one.
  */
 class LiveTree implements Progress {
   readonly #output: Output;
@@ -113,7 +113,7 @@ class LiveTree implements Progress {
     this.#output.write(`${erase}${lines.map((line) => paintLine(line, this.#paint)).join('\n')}\n`);
   }
 
-  /** Moves back to the first line. A terminal that became narrower has broken the lines it shows. */
+  /** Moves back to the first line. If the terminal became narrower, it has wrapped the lines it shows. */
   #erase(): string {
     const columns = Math.max(1, this.#output.columns);
     const rows = this.#drawn.reduce((sum, width) => sum + Math.max(1, Math.ceil(width / columns)), 0);

@@ -86,7 +86,7 @@ async function review(job: Job): Promise<number> {
   const stop = stopSignal(surroundings);
   let runtime: Runtime | undefined;
   try {
-    // The tree on a terminal shows failures itself, and log lines would tear it.
+    // The tree on a terminal shows failures itself, and log lines would disturb its drawing.
     const logger = messages.isTerminal && surroundings.stderr.isTerminal ? false : commandLogger(surroundings);
     runtime = await open(data, { ...reviewOptions(job.id, order.directory, order.model), logger });
     meter.opened();
@@ -105,7 +105,9 @@ async function review(job: Job): Promise<number> {
   }
 }
 
-/** Runs the review with its displays, which are removed when this settles or a signal arrives. */
+/**
+ * Runs the review with its displays. The displays are removed when the returned promise settles or a signal arrives.
+ */
 async function work(job: Job, runtime: Runtime, meter: RunMeter, messages: Output): Promise<Ended> {
   const { surroundings, order, id, data } = job;
   const board = new ReviewBoard();
@@ -166,7 +168,7 @@ async function watchReviewer(runtime: Runtime, id: string, board: ReviewBoard, s
   try {
     for await (const event of runtime.session(id).events({ deltas: false, signal })) board.event(event);
   } catch {
-    // The runtime was closed or the review stopped: the display ends with it.
+    // The display ends when the runtime is closed or the review stops.
   }
 }
 
@@ -196,7 +198,7 @@ async function refusal(runtime: Runtime, board: ReviewBoard, signal: AbortSignal
   return new Promise<never>(() => undefined);
 }
 
-/** Counted in the log itself, once it has no writer. */
+/** The counts of a review, read from the log after the writer has closed. */
 function logOf(sessions: StoredSessions, id: string): ReviewLog {
   let [messages, inputTokens, outputTokens] = [0, 0, 0];
   for (const each of sessions.list()) {

@@ -25,7 +25,7 @@ export function runHeader(order: ReviewOrder, data: string, surroundings: Surrou
   ].join('\n');
 }
 
-/** The standing of the review at its start. */
+/** How far the review had come when this run started. */
 export function standingText(plan: ReviewPlan, standing: ReviewStanding, before: number): string {
   if (standing === 'finished') {
     return 'This review was finished before. What follows is in the log: no call was made.\nUse --fresh to start over.\n\n';

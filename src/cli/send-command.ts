@@ -33,7 +33,7 @@ export const sendCommand: Command = {
     json: { kind: 'flag', help: 'Print one JSON object with the receipt and the answer' },
   },
   details: [
-    'A new session is answered by Claude, with the key in ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN. A session of a review is answered as its review was, by Claude or by the scripted model. Other sessions are of agents that only the program that made them defines: send to them from there.',
+    'A new session is answered by Claude, with the key in ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN. A session of a review is answered as its review was, by Claude or by the scripted model. Other sessions have agents that only their own program defines: send to them from that program.',
     'Opening a data directory continues all interrupted work of the same agents.',
   ],
   run,

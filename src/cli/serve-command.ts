@@ -38,7 +38,7 @@ export const serveCommand: Command = {
       value: 'N',
       min: 1,
       max: SERVER_CONNECTIONS_MAX,
-      help: 'Connections one address may hold (default: a quarter of all); behind a proxy, all clients have one',
+      help: 'Connections one address may hold (default: a quarter of all); behind a proxy all clients share one',
     },
     agents: {
       kind: 'text',
@@ -49,7 +49,7 @@ export const serveCommand: Command = {
   },
   details: [
     'POST /sessions, POST /sessions/:id/messages, GET /sessions/:id/events and the rest are in GET /openapi.json; the observer page is at /observer/, figures for Prometheus at /metrics.',
-    'Without --agents there is one agent, answered by Claude with the key in ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN. Sessions of other agents are shown, and wait.',
+    'Without --agents there is one agent, answered by Claude with the key in ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN. Sessions of other agents are shown but do not run.',
     'Opening a data directory continues all interrupted work of its agents. A signal drains: nothing new is accepted (503), running turns have ten seconds, event streams end, the directory is closed. After SIGTERM the exit code is 0; a second signal ends the process at once.',
   ],
   run,
@@ -94,10 +94,10 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
         : `Serving ${printable(shownPath(data, surroundings))} at ${server.url}\nObserver: ${server.url}/observer/\n`,
     );
     const signal = await stopped;
-    // Turns end if they can, and waiting callers are answered. Reads and probes are still answered.
+    // Running turns get time to end, and their callers are answered. Reads and probes are still answered.
     server.drain();
     await drained(runtime);
-    // A process manager asked for the end and got it, so nothing failed.
+    // The server ended because a process manager asked for that, which is not a failure.
     return signal === 'SIGTERM' ? EXIT.ok : EXIT[signal];
   } finally {
     forget();

@@ -11,7 +11,7 @@ export interface ServedEvents {
   readonly session: string;
   /** Events after this number. */
   readonly after: number;
-  /** When it is aborted, the iteration ends. */
+  /** The iteration ends when this signal is aborted. */
   readonly signal: AbortSignal;
 }
 

@@ -1,5 +1,6 @@
 /**
- * `troupe sim`: runs the whole runtime over virtual time, with faults at every port, and checks it after every life.
+ * `troupe sim`: runs the whole runtime over virtual time, with faults at every port, and checks the store each time the
+ * runtime ends.
  */
 import { execFile } from 'node:child_process';
 import { availableParallelism } from 'node:os';
@@ -41,8 +42,8 @@ export const simCommand: Command = {
     json: { kind: 'flag', help: 'Print one JSON object' },
   },
   details: [
-    'Each seed makes a runtime of its own shape, opens it, sends to it, kills it or closes it, opens it again; stores, threads, tools, models, clocks and readers fail by chance. After each life the log is checked against everything that was told; at the end, with faults off, everything must come to its end.',
-    'A failure prints its seed. The same seed on the same commit is the same run.',
+    'Each seed makes a randomly configured runtime, opens it, sends messages to it, kills or closes it, and opens it again. Stores, threads, tools, models, clocks and readers fail at random. After each life the log is checked against everything the runtime acknowledged and published. At the end faults are off, and all work must finish.',
+    'A failure prints its seed. The same seed on the same commit repeats the same run.',
   ],
   run,
 };
@@ -125,7 +126,7 @@ function faultLines(faults: SimulationTotals['faults']): readonly string[] {
   return lines;
 }
 
-/** Kinds of fault that never occurred, once there were enough seeds for all of them. */
+/** Kinds of fault that never occurred; none if there were too few seeds for all kinds to occur. */
 function undrawn({ seeds, faults }: SimulationTotals): readonly string[] {
   return seeds < SEEDS_FOR_ALL_KINDS ? [] : FAULT_KINDS.filter((kind) => faults[kind] === 0);
 }

@@ -38,8 +38,8 @@ export async function prepareDataDirectory(path: string): Promise<void> {
 }
 
 /**
- * Creates parents first, one by one: Node's own recursion never ends on a file system that answers ENOENT, such as
- * `/proc`.
+ * Creates a directory after its parents, one by one: Node's own recursion never ends on a file system that answers
+ * ENOENT, such as `/proc`.
  */
 async function makeDirectory(path: string): Promise<void> {
   const found = await stat(path).catch(() => undefined);

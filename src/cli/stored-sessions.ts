@@ -1,7 +1,7 @@
 /**
  * Reads a data directory without a runtime: no session resumes, no model is called, nothing is written to a log. The
- * store's lock is held meanwhile, so that the store does not change during the read. Rejects with `StoreLockedError`
- * when the directory is in use.
+ * store's lock is held so that the store does not change during the read. Rejects with `StoreLockedError` when the
+ * directory is in use.
  */
 import { defined } from '../base/defined.ts';
 import type { ErrorShape } from '../base/errors.ts';
@@ -47,7 +47,7 @@ export interface StoredSession extends SessionSummary {
 export interface StoredSessions {
   /** All sessions, ascending by id. */
   list(): readonly SessionSummary[];
-  /** One session; undefined when there is none. Throws `StoreCorruptError` for a log that cannot be read. */
+  /** Reads one session; undefined when there is none. Throws `StoreCorruptError` for a log that cannot be read. */
   session(id: string): StoredSession | undefined;
   /** The result of `session.history.toArray()`; undefined for an unknown session. */
   history(id: string): readonly HistoryMessage[] | undefined;
@@ -128,7 +128,7 @@ function storedSession(state: SessionState, read: ReadContent): StoredSession {
   };
 }
 
-/** The reason why the session does nothing. The store is closed, so work in flight stopped with its process. */
+/** The reason why the session does nothing. No runtime has the store open, so work in flight ended with its process. */
 function whyItRests(state: SessionState): StoredSession['why'] {
   const { reason, detail } = explain(state, { now: Date.now(), isAgentDefined: true, isQueued: false });
   if (reason === 'nothing_waits' && state.exit !== undefined) {

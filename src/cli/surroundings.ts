@@ -1,5 +1,6 @@
 /**
- * The surroundings of a command: streams, environment, directory, signals. A port, so that tests run commands in place.
+ * The surroundings of a command: streams, environment, directory, signals. A port, so that tests can run commands in
+ * their own process.
  */
 
 /** An output stream of a command. */
@@ -15,7 +16,7 @@ export interface Output {
 
 /** The standard input of a command. */
 export interface PipedInput {
-  /** True for a terminal: nothing is piped in. */
+  /** True for a terminal; then nothing is piped in. */
   readonly isTerminal: boolean;
   /** The text in pieces, as it arrives; it can be read once. */
   pieces(): AsyncIterable<string>;

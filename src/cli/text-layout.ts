@@ -7,7 +7,7 @@ const WIDE =
   /[\u1100-\u115f\u2e80-\u303e\u3041-\u33ff\u3400-\u4dbf\u4e00-\u9fff\ua000-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|\p{Emoji_Presentation}/u;
 const ZERO = /\p{Mark}|\p{Cf}|\u200b/u;
 const ELLIPSIS = '…';
-// Created once: a format costs more than formatting a thousand numbers with it.
+// The format is created once: a format costs more than formatting a thousand numbers with it.
 const WHOLE = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
 const FORMATS: readonly Intl.NumberFormat[] = [
   WHOLE,
@@ -20,14 +20,14 @@ export function printable(text: string): string {
 }
 
 /**
- * JSON on one line without terminal control characters. Characters that JSON leaves raw are escaped, so it parses to
- * the same value.
+ * JSON on one line without terminal control characters. Control characters that JSON allows unescaped are escaped, so
+ * the text parses to the same value.
  */
 export function printableJson(value: unknown): string {
   return printableJsonText(JSON.stringify(value));
 }
 
-/** Like `printableJson`, for a text that is already JSON. */
+/** Does the same as `printableJson`, for a text that is already JSON. */
 export function printableJsonText(json: string): string {
   return json.replace(UNPRINTABLE, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
@@ -44,7 +44,7 @@ export function displayWidth(text: string): number {
   return width;
 }
 
-/** At most `width` columns: a longer text ends in an ellipsis. */
+/** A text of at most `width` columns: a longer text is cut and ends in an ellipsis. */
 export function clip(text: string, width: number): string {
   if (displayWidth(text) <= width) return text;
   let cut = '';
@@ -57,7 +57,7 @@ export function clip(text: string, width: number): string {
   return width < 1 ? '' : cut + ELLIPSIS;
 }
 
-/** At most `width` columns. Keeps the end, which is the most informative part of a path. */
+/** The end of a text, at most `width` columns, since the end of a path says most. */
 export function clipEnd(text: string, width: number): string {
   if (displayWidth(text) <= width) return text;
   const characters = [...text];
@@ -70,13 +70,13 @@ export function clipEnd(text: string, width: number): string {
   return width < 1 ? '' : ELLIPSIS + characters.slice(from).join('');
 }
 
-/** Exactly `width` columns, aligned left. */
+/** A text of exactly `width` columns, aligned left. */
 export function left(text: string, width: number): string {
   const fitted = clip(text, width);
   return fitted + ' '.repeat(Math.max(0, width - displayWidth(fitted)));
 }
 
-/** Exactly `width` columns, aligned right. */
+/** A text of exactly `width` columns, aligned right. */
 export function right(text: string, width: number): string {
   const fitted = clip(text, width);
   return ' '.repeat(Math.max(0, width - displayWidth(fitted))) + fitted;

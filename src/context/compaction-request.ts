@@ -1,6 +1,7 @@
 /**
- * The request for a summary: the conversation as it stands, followed by an instruction. The instruction is rendered and
- * never stored. The part before it is byte for byte the beginning of the conversation's own requests. Pure.
+ * The request for a summary: the present conversation, followed by an instruction. The instruction is rendered and
+ * never stored. The part before the instruction is byte for byte the beginning of the conversation's own requests.
+ * Pure.
  */
 
 import type { LoggedMessage } from '../session/state/messages.ts';

@@ -1,5 +1,5 @@
 /**
- * Sections of the system prompt for a session with enrichers, besides the embedder's own text (contract §9). They
+ * Sections that the system prompt of a session with enrichers has besides the embedder's own text (contract §9). They
  * describe how deliveries work, the available tools, and their use. They are the same for every session of an agent, so
  * they are byte-stable. Pure.
  */
@@ -7,9 +7,9 @@
 /** A tool as these sections list it. */
 interface ToolLine {
   readonly name: string;
-  /** One line with its purpose; without one the tool is not listed. */
+  /** One line that says what the tool is for; a tool without this line is not listed. */
   readonly snippet?: string;
-  /** Rules for its use, one sentence each. */
+  /** Rules for the use of the tool, one sentence each. */
   readonly guidelines?: readonly string[];
 }
 

@@ -1,6 +1,6 @@
 /** Rules for cache marks: R16 to R19, R43. Pure. */
 import { isRecord } from '../base/json.ts';
-import { blockPath, type Report, type RequestView } from './legality-report.ts';
+import { type BlockView, blockPath, type Report, type RequestView } from './legality-report.ts';
 
 /** The number of cache marks one request may carry (R16). */
 const CACHE_MARKS_MAX = 4;
@@ -10,8 +10,8 @@ interface Mark {
   readonly ttl: string;
 }
 
-/** Reports R16 to R19 and R43. */
-export function checkCacheMarks(view: RequestView, report: Report): void {
+/** Reports R16 to R19 and R43. Returns the number of marks. */
+export function checkCacheMarks(view: RequestView, report: Report): number {
   const marks: Mark[] = [];
   const visit = (holder: Readonly<Record<string, unknown>>, path: string): void => {
     if (!isRecord(holder['cache_control'])) return;
@@ -34,15 +34,23 @@ export function checkCacheMarks(view: RequestView, report: Report): void {
       visit(block, path);
     });
   }
-  if (marks.length > CACHE_MARKS_MAX) {
-    const text = `A maximum of ${CACHE_MARKS_MAX} blocks with cache_control may be provided. Found ${marks.length}.`;
+  // The mark of the whole request applies to its last block, and counts unless that block has its own mark.
+  const isExtra = isRecord(view.body['cache_control']) && !isRecord(targetOf(view)?.['cache_control']);
+  const count = marks.length + (isExtra ? 1 : 0);
+  if (count > CACHE_MARKS_MAX) {
+    const text = `A maximum of ${CACHE_MARKS_MAX} blocks with cache_control may be provided. Found ${count}.`;
     report('R16', '', text);
   }
   checkLifetimes(marks, report);
   checkTopLevel(view, report);
+  return count;
 }
 
-/** R17, R43. */
+function targetOf(view: RequestView): BlockView | undefined {
+  return view.messages.at(-1)?.blocks.at(-1);
+}
+
+/** Checks the block that a mark is on (R17, R43). */
 function checkPlace(holder: Readonly<Record<string, unknown>>, path: string, report: Report): void {
   if (holder['type'] === 'text' && holder['text'] === '') {
     report('R17', path, `${path}: cache_control cannot be set for empty text blocks`);
@@ -52,7 +60,7 @@ function checkPlace(holder: Readonly<Record<string, unknown>>, path: string, rep
   }
 }
 
-/** R18: a longer lifetime never follows a shorter one. */
+/** Checks the order of lifetimes (R18): a longer lifetime never follows a shorter one. */
 function checkLifetimes(marks: readonly Mark[], report: Report): void {
   const firstShort = marks.findIndex((mark) => mark.ttl === '5m');
   if (firstShort === -1) return;
@@ -63,10 +71,10 @@ function checkLifetimes(marks: readonly Mark[], report: Report): void {
   report('R18', path, `${path}: ${text}`);
 }
 
-/** R19: the mark of the whole request agrees with the block it falls on. */
+/** Checks R19: the mark of the whole request agrees with the mark of the block to which it applies. */
 function checkTopLevel(view: RequestView, report: Report): void {
   const top = view.body['cache_control'];
-  const target = view.messages.at(-1)?.blocks.at(-1)?.['cache_control'];
+  const target = targetOf(view)?.['cache_control'];
   if (!isRecord(top) || !isRecord(target) || ttlOf(top) === ttlOf(target)) return;
   const text = `Top-level cache_control has ttl='${ttlOf(top)}' but the target block already has ttl='${ttlOf(target)}'`;
   report('R19', 'cache_control', text);

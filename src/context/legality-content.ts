@@ -1,15 +1,21 @@
-/** Rules for the content of messages and for their order: R08 to R13, R15, R38, R40, R42. Pure. */
-import { IMAGE_CHARACTERS_MAX, IMAGE_TYPES, IMAGES_MAX } from '../base/content-rules.ts';
+/** Rules for the content of messages and for their order: R08 to R12, R15, R38, R40, R50, R51, R69. Pure. */
 import { isRecord } from '../base/json.ts';
-import { type BlockView, blockPath, type MessageView, type Report, type RequestView } from './legality-report.ts';
+import {
+  type BlockView,
+  blockPath,
+  given,
+  type MessageView,
+  type PausedTurnTest,
+  type Report,
+  type RequestView,
+} from './legality-report.ts';
+import { isCompaction } from './legality-shape.ts';
+import { isEffortOnly } from './legality-system-messages.ts';
 
 const EMPTY_TEXT = 'text content blocks must be non-empty';
 const BLANK_TEXT = 'text content blocks must contain non-whitespace text';
 
-/** Decides whether an assistant message in the last position is a paused turn that is being resumed (R38). */
-export type PausedTurnTest = (blocks: readonly BlockView[]) => boolean;
-
-/** Reports R08 to R13, R15, R38, R40 and R42. */
+/** Reports R08 to R12, R15, R38, R40, R50, R51 and R69. */
 export function checkContent(view: RequestView, isPausedTurn: PausedTurnTest | undefined, report: Report): void {
   view.system.forEach((block, index) => {
     checkText(block, `system.${index}`, 'system', report);
@@ -17,14 +23,15 @@ export function checkContent(view: RequestView, isPausedTurn: PausedTurnTest | u
   view.messages.forEach((message, place) => {
     const isLast = place === view.messages.length - 1;
     checkMessage(message, isLast, report);
-    checkOrder(view, message, view.messages[place - 1], report);
+    if (view.isCurrent) checkRole(message, report);
+    checkOrder(message, view.messages[place - 1], report);
   });
   checkEnd(view, isPausedTurn, report);
-  checkImages(view, report);
 }
 
 function checkMessage(message: MessageView, isLast: boolean, report: Report): void {
-  if (message.blocks.length === 0 && !(isLast && message.role === 'assistant')) {
+  const mayBeEmpty = (isLast && message.role === 'assistant') || isEffortOnly(message);
+  if (message.blocks.length === 0 && !mayBeEmpty) {
     const path = `messages.${message.index}`;
     report(
       'R10',
@@ -37,9 +44,42 @@ function checkMessage(message: MessageView, isLast: boolean, report: Report): vo
     checkText(block, path, 'messages', report);
     if (block.type === 'tool_result') checkResult(block, path, report);
   });
+  checkRider(message, report);
 }
 
-/** R08, R09. */
+/** Reports R69: the model learns to end its turn with nothing when text follows the results of its calls. */
+function checkRider(message: MessageView, report: Report): void {
+  const results = message.blocks.findLastIndex((block) => block.type === 'tool_result');
+  if (message.role !== 'user' || results === -1) return;
+  const text = message.blocks.findIndex((block, index) => index > results && block.type === 'text');
+  if (text === -1) return;
+  const path = blockPath(message, text);
+  report('R69', path, `${path}: text after \`tool_result\` blocks makes the model end its turn without an answer`);
+}
+
+/** Reports R50 and R51: blocks and fields that only the other role may send. */
+function checkRole(message: MessageView, report: Report): void {
+  message.blocks.forEach((block, index) => {
+    const path = blockPath(message, index);
+    if (message.role === 'assistant' && block.type === 'document') {
+      report('R50', path, `${path}: \`document\` blocks can only be in \`user\` messages`);
+    }
+    if (message.role !== 'user') return;
+    if (block.type === 'text') checkCitations(block, path, report);
+    if (block.type !== 'tool_result' || !Array.isArray(block['content'])) return;
+    block['content'].forEach((part: unknown, at) => {
+      if (isRecord(part) && part['type'] === 'text') checkCitations(part, `${path}.tool_result.content.${at}`, report);
+    });
+  });
+}
+
+function checkCitations(block: Readonly<Record<string, unknown>>, path: string, report: Report): void {
+  if (!given(block['citations'])) return;
+  const at = `${path}.text.citations`;
+  report('R51', at, `${at}: \`citations\` can only be on \`text\` blocks in \`assistant\` messages`);
+}
+
+/** Reports R08 and R09 for a text block. */
 function checkText(block: BlockView, path: string, subject: string, report: Report): void {
   if (block.type !== 'text') return;
   const text = String(block['text']);
@@ -47,7 +87,7 @@ function checkText(block: BlockView, path: string, subject: string, report: Repo
   else if (text.trim() === '') report('R09', path, `${subject}: ${BLANK_TEXT}`);
 }
 
-/** R08 and R09 inside a result, R40. */
+/** Reports R08 and R09 inside a result, and R40. */
 function checkResult(block: BlockView, path: string, report: Report): void {
   const content = block['content'];
   if (Array.isArray(content)) {
@@ -64,29 +104,19 @@ function checkResult(block: BlockView, path: string, report: Report): void {
   }
 }
 
-/** R13, R15. */
-function checkOrder(view: RequestView, message: MessageView, previous: MessageView | undefined, report: Report): void {
+/** Reports R15. Neighbouring system messages count as one (R13). */
+function checkOrder(message: MessageView, previous: MessageView | undefined, report: Report): void {
+  if (previous === undefined || previous.role !== message.role || message.role === 'system') return;
   const path = `messages.${message.index}`;
-  if (message.role === 'system') {
-    if (view.traits.systemMessages === false) {
-      report(
-        'R13',
-        path,
-        'messages: Unexpected role "system". The Messages API accepts a top-level system parameter, not "system" as an input message role.',
-      );
-    } else if (view.traits.systemMessages === true && previous?.role !== 'user') {
-      report('R13', path, `${path}: a message of role 'system' must follow a user message`);
-    }
-  }
-  if (previous !== undefined && previous.role === message.role) {
-    report('R15', path, `${path}: roles must alternate, found multiple "${message.role}" roles in a row`);
-  }
+  report('R15', path, `${path}: roles must alternate, found multiple "${message.role}" roles in a row`);
 }
 
-/** R11, R12, R38: the last message. */
+/** Reports R11, R12 and R38 for the last message. */
 function checkEnd(view: RequestView, isPausedTurn: PausedTurnTest | undefined, report: Report): void {
   const last = view.messages.at(-1);
   if (last === undefined || last.role !== 'assistant') return;
+  // A compaction stands for everything before it, and a request to compact may end with any message.
+  if (isCompaction(last) || given(view.body['compaction'])) return;
   const trailing = trailingBlocks(view.messages);
   const ranTools = trailing.some((block) => block.type.startsWith('server_tool') || block.type === 'mcp_tool_use');
   const isPaused = isPausedTurn === undefined ? ranTools : isPausedTurn(trailing);
@@ -100,7 +130,8 @@ function checkEnd(view: RequestView, isPausedTurn: PausedTurnTest | undefined, r
   if (end?.type === 'text' && /\s$/.test(String(end['text'])) && String(end['text']).trim() !== '') {
     report('R11', path, 'messages: final assistant content cannot end with trailing whitespace');
   }
-  if (!view.traits.prefill) {
+  // The call that follows a refusal appends the text of the refused call.
+  if (view.traits.prefill === false && !given(view.body['fallback_credit_token'])) {
     report(
       'R12',
       path,
@@ -113,36 +144,4 @@ function checkEnd(view: RequestView, isPausedTurn: PausedTurnTest | undefined, r
 function trailingBlocks(messages: readonly MessageView[]): readonly BlockView[] {
   const start = messages.findLastIndex((message) => message.role !== 'assistant') + 1;
   return messages.slice(start).flatMap((message) => message.blocks);
-}
-
-/** R42: images of messages, and those inside results. */
-function checkImages(view: RequestView, report: Report): void {
-  let images = 0;
-  const visit = (block: unknown, path: string): void => {
-    if (!isRecord(block) || block['type'] !== 'image') return;
-    images += 1;
-    checkImage(block['source'], `${path}.image.source`, report);
-  };
-  for (const message of view.messages) {
-    message.blocks.forEach((block, index) => {
-      const path = blockPath(message, index);
-      visit(block, path);
-      if (block.type !== 'tool_result' || !Array.isArray(block['content'])) return;
-      block['content'].forEach((part: unknown, at) => {
-        visit(part, `${path}.tool_result.content.${at}`);
-      });
-    });
-  }
-  if (images > IMAGES_MAX) report('R42', 'messages', `messages: too many images: ${images} > ${IMAGES_MAX}`);
-}
-
-function checkImage(source: unknown, path: string, report: Report): void {
-  if (!isRecord(source) || source['type'] !== 'base64') return;
-  if (!IMAGE_TYPES.has(source['media_type'])) {
-    const allowed = [...IMAGE_TYPES].map((type) => `'${String(type)}'`).join(', ');
-    report('R42', path, `${path}.base64.media_type: Input should be one of ${allowed}`);
-  }
-  if (typeof source['data'] === 'string' && source['data'].length > IMAGE_CHARACTERS_MAX) {
-    report('R42', path, `${path}.base64: image exceeds 5 MB maximum`);
-  }
 }

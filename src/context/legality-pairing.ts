@@ -1,12 +1,14 @@
-/** Rules for calls and their results: R01 to R07, and R37 for the provider's own tools. Pure. */
+/** Rules for calls and their results: R01 to R07. Pure. */
 import { isCallId } from '../base/ids.ts';
-import { blockPath, type MessageView, type Report, type RequestView } from './legality-report.ts';
+import { blockPath, type MessageView, member, type Report, type RequestView } from './legality-report.ts';
 
 const NO_RESULT = 'Each `tool_use` block must have a corresponding `tool_result` block in the next message.';
 const NO_CALL = 'Each `tool_result` block must have a corresponding `tool_use` block in the previous message.';
 
-/** Reports R01 to R07 and R37. */
-export function checkPairing(view: RequestView, report: Report): void {
+/** Reports R01 to R07. System messages are judged by R13 and are skipped here. */
+export function checkPairing(request: RequestView, report: Report): void {
+  const view: RequestView = { ...request, messages: request.messages.filter(({ role }) => role !== 'system') };
+  const isContinued = member(view.body['thread'], 'type') === 'continue';
   checkCallIds(view, report);
   const lastResult = new Map<string, number>();
   view.messages.forEach((message, place) => {
@@ -18,12 +20,12 @@ export function checkPairing(view: RequestView, report: Report): void {
     if (message.role === 'assistant') checkAnswered(view, place, lastResult, late, report);
   });
   view.messages.forEach((message, place) => {
-    checkAsked(message, view.messages[place - 1], late, report);
+    // The first message of a continued thread may answer calls that are in the thread, not in the request.
+    if (place > 0 || !isContinued) checkAsked(message, view.messages[place - 1], late, report);
   });
-  checkServerTools(view, report);
 }
 
-/** R05, R07: ids have the right form, and each occurs once in the request. */
+/** Reports R05 and R07: each id has the right form and occurs once in the request. */
 function checkCallIds(view: RequestView, report: Report): void {
   const seen = new Set<string>();
   for (const message of view.messages) {
@@ -44,7 +46,7 @@ function checkCallIds(view: RequestView, report: Report): void {
   }
 }
 
-/** R01, R02, R03: each call of a message is answered at the beginning of the next one. */
+/** Reports R01, R02 and R03: each call of a message is answered at the beginning of the next one. */
 function checkAnswered(
   view: RequestView,
   place: number,
@@ -76,7 +78,7 @@ function checkAnswered(
   if (split.length > 0) report('R03', path, text(split));
 }
 
-/** R04, R06: each result answers a call of the preceding message, and only once. */
+/** Reports R04 and R06: each result answers a call of the preceding message, and only once. */
 function checkAsked(
   message: MessageView,
   previous: MessageView | undefined,
@@ -100,23 +102,6 @@ function checkAsked(
     }
     answered.add(id);
   });
-}
-
-/** R37: a result of a provider's own tool follows its call. */
-function checkServerTools(view: RequestView, report: Report): void {
-  const asked = new Set<unknown>();
-  for (const message of view.messages) {
-    message.blocks.forEach((block, index) => {
-      if (block.type === 'server_tool_use' || block.type === 'mcp_tool_use') asked.add(block['id']);
-      if (block.type === 'tool_result' || !block.type.endsWith('_tool_result')) return;
-      if (asked.has(block['tool_use_id'])) return;
-      const path = blockPath(message, index);
-      const id = String(block['tool_use_id']);
-      const call = `Each \`${block.type}\` block must have a corresponding \`server_tool_use\` block before it.`;
-      const text = `unexpected \`tool_use_id\` found in \`${block.type}\` blocks: ${id}. ${call}`;
-      report('R37', path, `${path}: ${text}`);
-    });
-  }
 }
 
 function callIds(message: MessageView): readonly string[] {

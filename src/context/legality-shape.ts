@@ -1,38 +1,30 @@
 /**
  * The first step of the legality check (R14, R39): turns an unknown body into the view the other rules read, and
  * reports wrong shapes. R14 and R39 in general only warn. A missing required field or a value of the wrong type is
- * fatal nevertheless: no typed API accepts one. Unknown fields warn. Pure.
+ * fatal nevertheless: no typed API accepts such a request. Unknown fields warn. Pure.
  */
 import { isRecord } from '../base/json.ts';
-import { modelTraits } from './legality-models.ts';
-import type { BlockView, MessageView, Report, RequestView } from './legality-report.ts';
+import { BETA_FIELDS, BLOCK_FIELDS, BODY_FIELDS, MESSAGE_FIELDS, REQUIRED_STRINGS } from './legality-fields.ts';
+import {
+  type BlockView,
+  given,
+  type LegalityOptions,
+  type MessageView,
+  member,
+  needsBeta,
+  type Report,
+  type RequestView,
+} from './legality-report.ts';
+import { isEffortOnly } from './legality-system-messages.ts';
+import { modelTraits } from './model-traits.ts';
 
-const BODY_FIELDS: ReadonlySet<string> = new Set([
-  ...['model', 'max_tokens', 'messages', 'system', 'tools', 'tool_choice', 'thinking', 'stream'],
-  ...['temperature', 'top_p', 'top_k', 'stop_sequences', 'metadata', 'cache_control', 'container'],
-  ...['context_management', 'mcp_servers', 'output_config', 'output_format', 'service_tier'],
-  ...['speed', 'inference_geo', 'diagnostics'],
-]);
-const MESSAGE_FIELDS: ReadonlySet<string> = new Set(['role', 'content']);
-/** Fields of the blocks this library writes itself; other types are not judged. */
-const BLOCK_FIELDS: Readonly<Record<string, ReadonlySet<string>>> = {
-  text: new Set(['type', 'text', 'cache_control', 'citations']),
-  tool_use: new Set(['type', 'id', 'name', 'input', 'cache_control', 'caller']),
-  tool_result: new Set(['type', 'tool_use_id', 'content', 'is_error', 'cache_control']),
-  thinking: new Set(['type', 'thinking', 'signature', 'cache_control']),
-  redacted_thinking: new Set(['type', 'data', 'cache_control']),
-};
-/** Required fields and their types, by block type. */
-const REQUIRED_STRINGS: Readonly<Record<string, readonly string[]>> = {
-  text: ['text'],
-  tool_use: ['id', 'name'],
-  tool_result: ['tool_use_id'],
-  thinking: ['thinking', 'signature'],
-  redacted_thinking: ['data'],
-};
+/** Most messages of one request. */
+const MESSAGES_MAX = 100_000;
+/** The version of the API from which R49 to R51 hold. */
+const CURRENT_VERSION = '2026-10-21';
 
 /** The view of a body, or undefined if there is nothing the other rules could read. */
-export function viewRequest(body: unknown, counting: boolean, report: Report): RequestView | undefined {
+export function viewRequest(body: unknown, options: LegalityOptions, report: Report): RequestView | undefined {
   if (!isRecord(body)) {
     report('R39', '', 'Input should be a valid dictionary', true);
     return undefined;
@@ -45,17 +37,27 @@ export function viewRequest(body: unknown, counting: boolean, report: Report): R
   }
   const model = typeof body['model'] === 'string' ? body['model'] : '';
   const traits = modelTraits(model);
-  if (!counting || body['max_tokens'] !== undefined) {
+  if (options.counting !== true || body['max_tokens'] !== undefined) {
     checkMaxTokens(body['max_tokens'], model, traits.outputTokensMax, report);
   }
-  const messages = viewMessages(body['messages'], report);
-  return {
+  const isContinued = member(body['thread'], 'type') === 'continue';
+  const messages = viewMessages(body['messages'], isContinued, report);
+  const betas = options.betas === undefined ? undefined : new Set(options.betas);
+  const view: RequestView = {
     body,
     traits,
     messages,
     tools: viewTools(body['tools'], report),
     system: viewSystem(body['system'], report),
+    isBatch: options.batch === true,
+    isCurrent: (options.version ?? CURRENT_VERSION) >= CURRENT_VERSION,
+    hasBeta: (...flags) => betas === undefined || flags.some((flag) => betas.has(flag)),
   };
+  for (const [field, flags] of Object.entries(BETA_FIELDS)) {
+    // The API was seen to refuse only one of these fields, `output_format`.
+    if (given(body[field])) needsBeta(view, flags, 'R39', field, report, field === 'output_format');
+  }
+  return view;
 }
 
 function checkMaxTokens(value: unknown, model: string, tokensMax: number | undefined, report: Report): void {
@@ -67,8 +69,9 @@ function checkMaxTokens(value: unknown, model: string, tokensMax: number | undef
     report('R39', 'max_tokens', 'max_tokens: Input should be a valid integer', true);
     return;
   }
-  if (value < 1) {
-    const message = 'max_tokens: Input should be greater than or equal to 1';
+  // 0 writes the prompt to the cache and generates nothing.
+  if (value < 0) {
+    const message = 'max_tokens: Input should be greater than or equal to 0';
     report('R39', 'max_tokens', message, true);
   } else if (tokensMax !== undefined && value > tokensMax) {
     const limit = `the maximum allowed number of output tokens for ${model}`;
@@ -76,13 +79,19 @@ function checkMaxTokens(value: unknown, model: string, tokensMax: number | undef
   }
 }
 
-function viewMessages(value: unknown, report: Report): readonly MessageView[] {
+/** The messages as views. `isContinued`: the first messages are in a thread that the API keeps. */
+function viewMessages(value: unknown, isContinued: boolean, report: Report): readonly MessageView[] {
   if (!Array.isArray(value)) {
     const message = value === undefined ? 'Field required' : 'Input should be a valid list';
     report('R39', 'messages', `messages: ${message}`, true);
     return [];
   }
-  if (value.length === 0) {
+  if (value.length > MESSAGES_MAX) {
+    const message = `messages: List should have at most ${MESSAGES_MAX} items`;
+    report('R39', 'messages', message, true);
+    return [];
+  }
+  if (value.length === 0 && !isContinued) {
     report('R14', 'messages', 'messages: at least one message is required', true);
   }
   const views: MessageView[] = [];
@@ -90,10 +99,24 @@ function viewMessages(value: unknown, report: Report): readonly MessageView[] {
     const view = viewMessage(message, index, report);
     if (view !== undefined) views.push(view);
   });
-  if (views[0] !== undefined && views[0].role !== 'user') {
-    report('R14', 'messages.0.role', 'messages: first message must use the "user" role');
-  }
+  if (!isContinued) checkFirst(views, report);
   return views;
+}
+
+/**
+ * R14. Two other messages may come first: a message with nothing but the compaction of what was before it, and a system
+ * message that only sets the effort. R13 judges other system messages.
+ */
+function checkFirst(views: readonly MessageView[], report: Report): void {
+  const first = views.find((message) => !isEffortOnly(message));
+  if (first?.role !== 'assistant' || isCompaction(first)) return;
+  report('R14', `messages.${first.index}.role`, 'messages: first message must use the "user" role');
+}
+
+/** True for an assistant message that holds a compaction and nothing else. */
+export function isCompaction(message: MessageView): boolean {
+  const { role, blocks } = message;
+  return role === 'assistant' && blocks.length > 0 && blocks.every(({ type }) => type === 'compaction');
 }
 
 function viewMessage(message: unknown, index: number, report: Report): MessageView | undefined {
@@ -115,9 +138,11 @@ function viewMessage(message: unknown, index: number, report: Report): MessageVi
   const content = message['content'];
   if (typeof content === 'string') {
     const blocks = content === '' ? [] : [{ type: 'text', text: content }];
-    return { index, role, isText: true, blocks };
+    return { index, role, isText: true, blocks, fields: message };
   }
-  return { index, role, isText: false, blocks: viewBlocks(content, `${path}.content`, report) };
+  // Only a system message may lack a content: R10 then requires another setting.
+  const blocks = content === undefined && role === 'system' ? [] : viewBlocks(content, `${path}.content`, report);
+  return { index, role, isText: false, blocks, fields: message };
 }
 
 /**
@@ -142,12 +167,19 @@ function viewBlocks(content: unknown, path: string, report: Report): readonly Bl
 
 function checkBlock(block: BlockView, path: string, report: Report): boolean {
   const fields = Object.hasOwn(BLOCK_FIELDS, block.type) ? BLOCK_FIELDS[block.type] : undefined;
-  if (fields === undefined) return true;
+  if (fields === undefined) {
+    report(
+      'R39',
+      path,
+      `${path}: Input tag '${block.type}' found using 'type' does not match any of the expected tags`,
+    );
+    return true;
+  }
   for (const key of Object.keys(block)) {
-    if (!fields.has(key)) {
-      const at = `${path}.${block.type}.${key}`;
-      report('R39', at, `${at}: Extra inputs are not permitted`);
-    }
+    if (key === 'type' || fields.has(key)) continue;
+    const at = `${path}.${block.type}.${key}`;
+    const rule = block.type === 'compaction' ? 'R55' : 'R39';
+    report(rule, at, `${at}: Extra inputs are not permitted`);
   }
   for (const key of REQUIRED_STRINGS[block.type] ?? []) {
     if (typeof block[key] === 'string') continue;

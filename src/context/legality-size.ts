@@ -47,7 +47,7 @@ function walk(
       walk(value[index], joined(path, index), depth + 1, found);
     }
   } else if (isRecord(value)) {
-    // Images and files are not counted by the length of their encoding.
+    // The length of an encoded image or file says little about its tokens, so these are not counted.
     const isFile = value['type'] === 'base64';
     for (const key of Object.keys(value)) {
       if (found.loneAt === undefined && wellFormed(key) !== key) found.loneAt = path;

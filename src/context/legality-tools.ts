@@ -1,4 +1,4 @@
-/** Rules for the tools a request offers: R29 to R33, R41. Pure. */
+/** Rules for the client tools a request offers: R29 to R33. Pure. */
 import { isToolName } from '../base/ids.ts';
 import { isRecord } from '../base/json.ts';
 import type { Report, RequestView } from './legality-report.ts';
@@ -8,13 +8,13 @@ const NAME_CHARACTERS_MAX = 128;
 const PROPERTY_KEY = /^[a-zA-Z0-9_.-]{1,64}$/;
 const COMBINATORS = ['oneOf', 'allOf', 'anyOf'] as const;
 
-/** Reports R29 to R33 and R41. */
+/** Reports R29 to R33. */
 export function checkTools(view: RequestView, report: Report): void {
   const names = new Set<string>();
   for (const { tool, index } of view.tools) {
     const path = `tools.${index}.custom`;
     const name = tool['name'];
-    // A provider's own tool has a dated type, and neither a name nor a schema of ours.
+    // A provider's own tool has a dated type. Its name and schema are the provider's, so they are not checked.
     const isOwn = tool['type'] === undefined || tool['type'] === 'custom';
     if (isOwn) {
       checkName(name, path, report);
@@ -24,10 +24,9 @@ export function checkTools(view: RequestView, report: Report): void {
     if (names.has(name)) report('R30', 'tools', 'tools: Tool names must be unique.');
     names.add(name);
   }
-  checkChoice(view, names, report);
 }
 
-/** R29. */
+/** Reports R29. */
 function checkName(name: unknown, path: string, report: Report): void {
   if (typeof name !== 'string') {
     report('R39', `${path}.name`, `${path}.name: Field required`, true);
@@ -41,7 +40,7 @@ function checkName(name: unknown, path: string, report: Report): void {
   report('R29', `${path}.name`, `${path}.name: ${what}`);
 }
 
-/** R31, R32, R33. */
+/** Reports R31, R32 and R33. */
 function checkSchema(schema: unknown, path: string, report: Report): void {
   if (!isRecord(schema)) {
     report('R31', path, `${path}: Field required`);
@@ -67,18 +66,5 @@ function checkSchema(schema: unknown, path: string, report: Report): void {
   if (fault !== undefined) {
     const text = `JSON schema is invalid. It must match JSON Schema draft 2020-12 (${fault})`;
     report('R31', path, `${path}: ${text}`);
-  }
-}
-
-/** R41. */
-function checkChoice(view: RequestView, names: ReadonlySet<string>, report: Report): void {
-  const choice = view.body['tool_choice'];
-  if (isRecord(choice) && choice['type'] === 'tool' && !names.has(String(choice['name']))) {
-    const text = `Tool '${String(choice['name'])}' not found in provided tools`;
-    report('R41', 'tool_choice', text);
-  }
-  const used = view.messages.some((message) => message.blocks.some((b) => b.type === 'tool_use'));
-  if (used && view.tools.length === 0) {
-    report('R41', 'tools', 'tools: must be given when messages hold `tool_use` blocks');
   }
 }

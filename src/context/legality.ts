@@ -1,45 +1,78 @@
 /**
- * The rules of the Messages API as a pure check: the conditions under which the API accepts a request. It judges the
- * wire body (`system` as text or blocks, cache marks, `stream`) by the rule table R01 to R44. Model-dependent rules go
- * by the model's name. Rules that are documented or were seen in the wild are fatal; those known from experience warn.
- * R20 and R21 need the model's earlier answers, so the code that gave those answers checks them.
+ * The rules of the Messages API, version 2026-10-21, as a pure check: the conditions under which the API accepts a
+ * request. It judges the wire body (`system` as text or blocks, cache marks, `stream`) by the rule table R01 to R69.
+ * Model-dependent rules go by the model's name (`model-traits.ts`); of a model that is not known there, nothing is
+ * refused. Rules that are documented or were seen in the wild are fatal; those known from experience warn. What a
+ * request does not show, and who checks it, is a table beside the rule ids (`legality-report.ts`).
+ *
+ * | rules | file |
+ * | --- | --- |
+ * | R01 to R07 calls and results | `legality-pairing.ts` |
+ * | R08 to R12, R15, R38, R40, R50, R51, R69 contents and their order | `legality-content.ts` |
+ * | R13, R53 system messages | `legality-system-messages.ts` |
+ * | R14, R39 shape and fields | `legality-shape.ts`, `legality-fields.ts` |
+ * | R16 to R19, R43 cache marks | `legality-cache.ts` |
+ * | R21 (its setting), R22 to R25, R27, R45 to R47, R59 thinking and effort | `legality-thinking.ts` |
+ * | R28, R41, R48 tool choice | `legality-tool-choice.ts` |
+ * | R29 to R33 client tools | `legality-tools.ts`, `legality-schema.ts` |
+ * | R34, R36 size and encoding | `legality-size.ts` |
+ * | R35, R36, R44 text and headers | here |
+ * | R37, R52 server tools | `legality-server-tools.ts` |
+ * | R49, R63 to R65 plain settings, batches | `legality-options.ts` |
+ * | R54 tools that come and go | `legality-tool-changes.ts` |
+ * | R55 compaction | `legality-compaction.ts` |
+ * | R56 fallbacks | `legality-fallbacks.ts` |
+ * | R57, R58 structured outputs | `legality-structured-output.ts`, `legality-strict-schema.ts` |
+ * | R60, R66 tools that the API defines | `legality-tool-types.ts` |
+ * | R61 images | `legality-media.ts` |
+ * | R62 threads | `legality-threads.ts` |
  */
 import { REQUEST_BYTES_MAX } from '../base/bounds.ts';
 import { checkCacheMarks } from './legality-cache.ts';
-import { checkContent, type PausedTurnTest } from './legality-content.ts';
+import { checkCompaction } from './legality-compaction.ts';
+import { checkContent } from './legality-content.ts';
+import { checkFallbacks } from './legality-fallbacks.ts';
+import { checkMedia } from './legality-media.ts';
+import { checkOptions } from './legality-options.ts';
 import { checkPairing } from './legality-pairing.ts';
-import { type Violation, violationList } from './legality-report.ts';
+import { type LegalityOptions, type Violation, violationList } from './legality-report.ts';
+import { checkServerTools } from './legality-server-tools.ts';
 import { viewRequest } from './legality-shape.ts';
 import { checkSize } from './legality-size.ts';
-import { checkThinking } from './legality-thinking.ts';
+import { checkStructuredOutput } from './legality-structured-output.ts';
+import { checkSystemMessages } from './legality-system-messages.ts';
+import { checkEffort, checkThinking } from './legality-thinking.ts';
+import { checkThread } from './legality-threads.ts';
+import { checkToolChanges } from './legality-tool-changes.ts';
+import { checkToolChoice } from './legality-tool-choice.ts';
+import { checkToolTypes } from './legality-tool-types.ts';
 import { checkTools } from './legality-tools.ts';
 
-export type { PausedTurnTest } from './legality-content.ts';
-export type { BlockView, RuleId, Violation } from './legality-report.ts';
+export type { BlockView, LegalityOptions, PausedTurnTest, RuleId, Violation } from './legality-report.ts';
 
-/** Facts that the body does not contain. */
-export interface LegalityOptions {
-  /**
-   * Decides whether the content of the last message, an assistant's, is a paused turn. All assistant messages at the
-   * end are joined. Missing: a content with calls of the provider's own tools counts as paused (R12, R38).
-   */
-  readonly isPausedTurn?: PausedTurnTest;
-  /** Tokens of the context window, for a model whose name does not determine it (R34). */
-  readonly contextTokensMax?: number;
-  /** A body of the token-counting endpoint: `max_tokens` is not required. */
-  readonly counting?: boolean;
-}
-
-/** Every rule a body breaks, in the order of the rules' subjects, at most 100; empty if it is legal. Never throws. */
+/**
+ * Every rule a body breaks, in the order of the rules' subjects, at most 100; empty if the body is legal. Never throws.
+ */
 export function checkRequest(body: unknown, options: LegalityOptions = {}): readonly Violation[] {
   const { list, report } = violationList();
-  const view = viewRequest(body, options.counting ?? false, report);
+  const view = viewRequest(body, options, report);
   if (view === undefined) return list;
   checkPairing(view, report);
+  checkServerTools(view, report);
   checkContent(view, options.isPausedTurn, report);
-  checkCacheMarks(view, report);
+  checkSystemMessages(view, report);
+  checkMedia(view, report);
+  checkThread(view, checkCacheMarks(view, report), report);
   checkThinking(view, report);
+  checkEffort(view, report);
   checkTools(view, report);
+  checkToolTypes(view, report);
+  checkToolChanges(view, report);
+  checkToolChoice(view, report);
+  checkStructuredOutput(view, report);
+  checkCompaction(view, report);
+  checkFallbacks(view, report);
+  checkOptions(view, report);
   checkSize(view, options.contextTokensMax, report);
   return list;
 }
@@ -97,12 +130,17 @@ export function checkHeaders(
     const text = 'content-type: must be application/json';
     report('R44', 'content-type', text, true);
   }
-  const flags = [headers['anthropic-beta'] ?? []].flat().flatMap((value) => value.split(','));
-  for (const flag of flags.map((each) => each.trim())) {
+  for (const flag of betasOf(headers)) {
     if (BETA_FLAG.test(flag)) continue;
     report('R44', 'anthropic-beta', `Unexpected value(s) \`${flag}\` for the \`anthropic-beta\` header.`);
   }
   return list;
+}
+
+/** The flags of the `anthropic-beta` headers, names in lower case. */
+export function betasOf(headers: Readonly<Record<string, string | readonly string[] | undefined>>): readonly string[] {
+  const values = [headers['anthropic-beta'] ?? []].flat().flatMap((value) => value.split(','));
+  return values.map((each) => each.trim());
 }
 
 /** The violations for which the API would refuse the request. */

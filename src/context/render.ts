@@ -27,22 +27,25 @@ export interface RenderedMessage {
 
 /** How an epoch is rendered. */
 export interface RenderOptions {
-  /** A UTC time line precedes user text (§6.6). */
+  /** True if a UTC time line precedes user text (§6.6). */
   readonly timestamps: boolean;
   /**
    * Deliveries are sent as user text and not as phantom pairs. Under manual thinking an assistant turn with a call must
    * start with thinking (R22), and calls in a history need tools (R41).
    */
   readonly deliveriesAsText: boolean;
-  /** The request has no tools: calls of an imported history are sent as text too (R41). */
+  /** True if the request has no tools. Then calls of an imported history are sent as text too (R41). */
   readonly callsAsText?: boolean;
-  /** An answer with a call must begin with thinking (R22). An answer that does not is sent as text. */
+  /** True if an answer with a call must begin with thinking (R22). An answer that begins otherwise is sent as text. */
   readonly callsNeedThought?: boolean;
-  /** The model refuses thoughts that belong to a history other than the one sent (R21). */
+  /** True if the model refuses thoughts whose preceding messages have changed (R21). */
   readonly bindsThinking?: boolean;
 }
 
-/** The first message if the window begins with the model's text: a request begins with a user message (R14). */
+/**
+ * The first message of a request whose window begins with the model's text, because a request must begin with a user
+ * message (R14).
+ */
 export const OPENING_TEXT = '[The conversation begins here.]';
 
 /** Separates a summary, or the rest of a paused answer, from the model's next text, which is a separate answer. */
@@ -101,11 +104,11 @@ export function renderSession(
   return renderMessages(messages, options, true, state.thoughtFloor, prefixOf(state));
 }
 
-/** Up to this many messages are searched for a response one by one. For more, an index is built. */
+/** The most messages that are searched for a response one by one. For more messages, an index is built. */
 const SEARCHED_MAX = 16;
 
 /**
- * The responses among some messages, by call. Each is the first one behind its call: a response that an embedder put
+ * The responses among some messages, by call. The first response after its call counts. A response that an embedder put
  * before the call answers nothing, and was never sent. A half-step renders few messages and looks up few responses, or
  * none.
  */
@@ -168,7 +171,7 @@ function renderMessage(
     else renderAnswer(blocks, responses, request);
     if (message.history?.compressedSummary === true) request.breakAfter();
     // A paused answer that lacks a thought cannot be resumed (R38): a user message must come first (R12). The same
-    // holds for the answer that followed it then, if that has no thought itself.
+    // applies to the answer that followed the paused one, if that answer has no thought either.
     else if (isStale || (isOld && request.isResumed)) request.breakAfter(true);
   } else if (message.type === 'user_message') {
     request.add('user', withTime(message, options));
@@ -208,7 +211,7 @@ function sendsCallsAsText(blocks: readonly ContentBlock[], options: RenderOption
   return options.callsAsText === true || first === undefined || !isThought(first);
 }
 
-/** For requests that may not hold such a call: the model's text, and the outcome of its calls as user text. */
+/** An answer for a request that may not hold its calls: the model's text, and the outcome of its calls as user text. */
 function renderAsText(blocks: readonly ContentBlock[], responses: Responses, request: RequestDraft): void {
   const said = blocks.filter((block) => block.type !== 'tool_use');
   request.add('assistant', said.every(isThought) ? [] : said);
@@ -240,7 +243,7 @@ function resultContent(content: LoggedMessage['content']): NonNullable<ToolResul
   return kept.length === 0 ? BLANK_RESULT : kept;
 }
 
-/** A delivery: the phantom call with its result, or the same as text. */
+/** A delivery: the phantom call with its result, or both as text. */
 function renderDelivery(
   call: LoggedMessage,
   responses: Responses,
@@ -285,27 +288,27 @@ class RequestDraft {
   #mustResume = false;
   #isResumed = false;
 
-  /** The model's last text follows other model text with which the request may not have ended. */
+  /** True if the model's last text follows other text of the model that no earlier request may have ended with. */
   get isResumed(): boolean {
     return this.#isResumed;
   }
 
   /**
-   * The model's next text does not continue its text so far. `atEnd`: the request may not end with the text so far
-   * either.
+   * Separates the model's next text from its text so far. `atEnd`: whether the request must not end with the text so
+   * far either.
    */
   breakAfter(atEnd = false): void {
     this.#isBroken = this.#messages.at(-1)?.role === 'assistant';
     this.#mustResume = this.#isBroken && atEnd;
   }
 
-  /** The next content starts a separate message. */
+  /** Makes the next content start a separate message. */
   seal(): void {
     this.#sealed = this.#messages.length;
   }
 
   add(role: 'user' | 'assistant', content: string | readonly ContentBlock[]): void {
-    // Never the list of the log itself: sent content leaves the session.
+    // The content is copied, because sent content leaves the session and must not be the log's own list.
     const kept = typeof content === 'string' ? content : sendable(content);
     if (kept.length === 0 || (typeof kept === 'string' && kept.trim() === '')) return;
     if (role === 'user') this.#isResumed = false;

@@ -20,15 +20,15 @@ export interface RenderedWindow {
   readonly epoch: number;
   /** The number of leading messages that have not changed since the window was last requested in this epoch. */
   readonly keep: number;
-  /** The messages after those. */
+  /** The messages after the first `keep`. */
   readonly append: readonly RenderedMessage[];
   /** Every message of the request; costs a copy of the list. */
   readonly all: () => readonly RenderedMessage[];
 }
 
 /**
- * See the head of the file. One per running session; dropped when the session is idle for long, and rebuilt from the
- * state.
+ * See the head of the file. Each running session has one; it is dropped when the session is idle for long, and rebuilt
+ * from the state.
  */
 export class RequestWindow {
   readonly #options: RenderOptions;
@@ -126,8 +126,8 @@ export class RequestWindow {
 }
 
 /**
- * The request of a session with transient messages: rendered completely, since they may be anywhere. A model that binds
- * its thoughts receives none, since the messages before them are no longer the same (R21). Pure.
+ * The request of a session with transient messages: rendered completely, since the transient messages may be anywhere.
+ * A model that binds its thoughts receives none, since the messages before them are no longer the same (R21). Pure.
  */
 export function wholeWindow(
   state: SessionState,

@@ -13,7 +13,7 @@ import type { SessionState } from '../session/state/state.ts';
 export function systemPrompt(state: SessionState, agentSystem: string | undefined, guide?: string): string | undefined {
   const sections: string[] = [];
   if (state.promptCount > 0) {
-    // A system message of the history replaces the agent's own text; further ones follow it.
+    // The first system message of the history replaces the agent's own text; further system messages follow the first.
     for (const message of state.messages) {
       const text = message.prompt === true ? textOf(message.content) : '';
       if (text.trim() !== '') sections.push(text);

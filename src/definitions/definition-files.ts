@@ -12,9 +12,9 @@ import { wellFormed } from '../base/json.ts';
 /** Receives each skipped file and the reason. Must not throw. */
 export type Warn = (message: string, path: string) => void;
 
-/** The places of one kind of definitions. */
+/** The locations of one kind of definitions. */
 export interface DefinitionPlace {
-  /** In order: a later directory overrides the names of an earlier one. */
+  /** The directories, in order: a later directory overrides the names of an earlier one. */
   readonly directories: readonly string[];
   /** A folder that contains a file of this name is a definition too. */
   readonly folderFile?: string;
@@ -26,8 +26,9 @@ export interface DefinitionsRead<T> {
 }
 
 /**
- * Reads all definitions of a kind. A directory that cannot be read is reported like a file. `entering` is called for
- * each directory before it is read: those given, and the folders in them that may hold a definition.
+ * Reads all definitions of a kind. A directory that cannot be read is reported like an unreadable file. `entering` is
+ * called for each directory before it is read: for each given directory, and for each folder in it that may hold a
+ * definition.
  */
 export async function readDefinitions<T extends { readonly name: string }>(
   place: DefinitionPlace,

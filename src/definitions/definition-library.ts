@@ -1,8 +1,8 @@
 /**
  * The definitions of a runtime: read when it opens, and again when their files change.
  *
- * Owns: the last reading, the watches on the directories. Does not own: the files; the active skills of a session. The
- * session owns these and keeps the text it received. Belongs to the host thread.
+ * Owns: the last reading, the watches on the directories. Does not own: the files; the active skills, which belong to
+ * their session together with the text that it received. Belongs to the host thread.
  *
  * Invariants:
  *  D1 a caller sees one whole reading, never half of one;

@@ -19,12 +19,12 @@ export interface Definition {
 export interface SpecialistDefinition {
   readonly name: string;
   readonly description: string;
-  /** Lower case, each once; an empty list: no tools. */
+  /** Tool names in lower case, each once; an empty list means no tools. */
   readonly tools: readonly string[];
   readonly prompt: string;
   readonly model?: string;
   readonly color?: string;
-  /** At most this many model calls in one turn. */
+  /** The maximum number of model calls in one turn. */
   readonly maxTurns?: number;
 }
 
@@ -32,7 +32,7 @@ export interface SpecialistDefinition {
 export interface DefinitionSource {
   skill(name: string): Definition | undefined;
   workflow(name: string): Definition | undefined;
-  /** All of them, by name, ascending. */
+  /** All skills, ascending by name. */
   skills(): readonly Definition[];
   workflows(): readonly Definition[];
 }
@@ -92,7 +92,7 @@ function checked<T>(schema: z.ZodType<T>, data: unknown): T {
 /** The parsed mapping, and the text below it. */
 interface FrontMatter {
   readonly data: Readonly<Record<string, unknown>>;
-  /** Without blank lines at both ends. */
+  /** The text below the mapping, without blank lines at both ends. */
   readonly body: string;
 }
 
@@ -104,7 +104,8 @@ function parseFrontMatter(text: string): FrontMatter {
   if (!FENCE.test(lines[0] ?? '')) throw new Error('it does not begin with front matter (a line of three hyphens)');
   const end = lines.findIndex((line, index) => index > 0 && FENCE.test(line));
   if (end === -1) throw new Error('its front matter does not end (a line of three hyphens)');
-  // The core schema creates plain data only. Without aliases a text of a few lines cannot become a value of gigabytes.
+  // The core schema creates plain data only. Aliases are off, so a text of a few lines cannot become a value of
+  // gigabytes.
   const data: unknown = parse(lines.slice(1, end).join('\n'), {
     schema: 'core',
     maxAliasCount: 0,

@@ -1,10 +1,11 @@
 /**
  * The closed union of a session's events. An event with `seq` is durable: it is derived from the log, numbered in one
- * total order per session without gaps, and can be replayed. An event without `seq` is ephemeral: seen live or not at
- * all.
+ * total order per session without gaps, and can be replayed. An event without `seq` is ephemeral: a reader sees it live
+ * or not at all.
  */
 import type { ErrorShape } from '../base/errors.ts';
 import type { Goal } from '../base/goals.ts';
+import type { Json } from '../base/json.ts';
 import type { Message, Pending, Usage } from '../base/messages.ts';
 import type { Rendered } from './rendered.ts';
 
@@ -41,7 +42,7 @@ export type EventBody =
       readonly level: number;
       readonly archived: readonly number[];
       readonly created: readonly Message[];
-      /** Number of the archive that holds them. */
+      /** Number of the archive that holds the replaced messages. */
       readonly chunk?: number;
     }
   | { readonly type: 'compaction.failed'; readonly reason: string }
@@ -63,7 +64,7 @@ export type EventBody =
     }
   | { readonly type: 'tool.progress'; readonly toolUseId: string; readonly data: unknown }
   /**
-   * `reason`: the model's own stop, or why the turn was ended. `outcome`: missing if the turn simply completed;
+   * `reason`: the model's own stop reason, or why the turn was ended. `outcome`: missing if the turn simply completed;
    * otherwise `interrupted`, `max_steps`, `length`, `content_filter`, `context_window` or `other`.
    */
   | {
@@ -72,6 +73,8 @@ export type EventBody =
       readonly reason: string;
       readonly usage: Usage;
       readonly outcome?: string;
+      /** Why the model refused, as the API describes it (`stop_details`). */
+      readonly stopDetails?: Json;
       /** Calls of the interrupted run that were answered with a placeholder (`repair.onInterrupt: 'fill'`). */
       readonly healedToolCallIds?: readonly string[];
     }
@@ -82,8 +85,8 @@ export type EventBody =
       readonly input: unknown;
     }
   /**
-   * The messages of a failed turn were removed before the next one. `index`: position of the first message removed,
-   * from 0.
+   * The messages of a failed turn were removed before the next one. `index`: the position that the first removed
+   * message had, from 0.
    */
   | { readonly type: 'session.rollback'; readonly reason: string; readonly index: number }
   | { readonly type: 'turn.failed'; readonly turn: string; readonly error: ErrorShape }
@@ -95,7 +98,8 @@ export type EventBody =
       readonly waitMs: number;
       readonly status?: number;
       /**
-       * The rule for which the request was refused. It is sent again at once, without the thoughts that broke the rule.
+       * The rule for which the request was refused. The request is sent again at once, without the thoughts that broke
+       * the rule.
        */
       readonly repaired?: string;
     }

@@ -1,6 +1,6 @@
 /** Types of the view modes: the form of a message or a mailbox entry that a person sees. */
 
-/** How much a reader wants to see; each mode shows all that the one before it shows. */
+/** How much a reader wants to see; each mode shows everything that the previous mode shows. */
 export type ViewMode = 'basic' | 'verbose' | 'debug';
 
 /** All modes, the tersest first. */
@@ -30,10 +30,10 @@ export interface Rendered {
   readonly tool_use_id?: string;
   readonly visibility?: 'inner' | 'aloud';
   readonly success?: boolean;
-  /** Mailbox entries only. */
+  /** Only for mailbox entries. */
   readonly status?: 'pending';
-  /** `pending_subagent`, `pending_melete`: the name of the source. */
+  /** The name of the source; only for `pending_subagent` and `pending_melete`. */
   readonly source?: string;
-  /** `pending_melete` only. */
+  /** The subject of the entry; only for `pending_melete`. */
   readonly kind?: 'skill' | 'workflow' | 'goal';
 }

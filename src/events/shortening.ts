@@ -1,8 +1,8 @@
 /** Shorter forms of texts and values for people. Pure; a text is cut between code points, never inside one. */
 
-/** Stands for omitted lines. */
+/** The line that stands for omitted lines. */
 const MORE = '...';
-/** Marks the cut in the middle of a text. */
+/** The text that marks the cut in the middle of a text. */
 const CUT = '\n[...truncated...]\n';
 /** UTF-16 units of a text cut in the middle, including the mark of the cut. */
 export const MIDDLE_CHARACTERS_MAX = 500;
@@ -38,7 +38,7 @@ function isHighSurrogate(text: string, index: number): boolean {
 
 /**
  * A plain value as indented text: one `key: value` per line, lists of simple values on one line, other lists with
- * dashes. Made to be read, not parsed.
+ * dashes. The text is for people, not for parsers.
  */
 export function compactText(value: unknown): string {
   return linesOf(value, 0).join('\n');

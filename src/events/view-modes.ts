@@ -1,6 +1,6 @@
 /**
  * The form of messages and mailbox entries in the modes `basic`, `verbose` and `debug`: the rendering table (contract
- * §10.5), one function per row. `viewed-event.ts` defines which parts events carry, with V2 to V4. Pure.
+ * §10.5), one function per row. `viewed-event.ts` defines which parts events carry, and has V2 to V4. Pure.
  *
  * V1 Everything that a mode shows, every more verbose mode shows too.
  */
@@ -9,9 +9,9 @@ import { type ContentBlock, type Message, type Pending, textOf } from '../base/m
 import { type Rendered, VIEW_MODES, type ViewMode } from './rendered.ts';
 import { compactText, firstLines } from './shortening.ts';
 
-/** Lines of a result shown in verbose. */
+/** Lines of a result that the mode `verbose` shows. */
 const RESULT_LINES = 3;
-/** Lines of a call's input shown in verbose. */
+/** Lines of a call's input that the mode `verbose` shows. */
 const PREVIEW_LINES = 2;
 /** The tool a model reasons with. */
 const THINK = 'think';
@@ -104,7 +104,7 @@ export function isThought(message: Message): boolean {
   return message.toolName === THINK && (message.type === 'tool_call' || message.type === 'tool_response');
 }
 
-/** A text as a mode shows it: that of a message, or a piece of one. */
+/** A text as a mode shows it: the text of a message, or a piece of that text. */
 export function renderSpoken(
   role: 'user' | 'assistant',
   message: Pick<Message, 'content' | 'at' | 'tokens'>,
@@ -116,7 +116,7 @@ export function renderSpoken(
   return mode === 'verbose' ? { role, content, timestamp } : { role, content, timestamp, tokens };
 }
 
-/** A call as a mode shows it, whether a message or a call that waits for approval; null if it is hidden. */
+/** A call as a mode shows it; null if it is hidden. The call is in a message, or waits for approval. */
 export function renderCall(call: Call, mode: ViewMode): Rendered | null {
   return call.toolName === THINK ? thought(call, mode) : toolCall(call, mode);
 }

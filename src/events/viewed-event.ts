@@ -18,8 +18,8 @@ import { renderCall, renderMessage, renderPending, renderSpoken } from './view-m
 export type ShortViewMode = Exclude<ViewMode, 'debug'>;
 
 /**
- * A message without its content. `rendered`: its cell, in events that list messages; an event of one message has it
- * beside `message`.
+ * A message without its content. `rendered`: its cell in the rendering table, in events that list messages. An event of
+ * one message has `rendered` beside `message`.
  */
 export type ViewedMessage = Omit<Message, 'content' | 'input'> & { readonly rendered?: Rendered };
 /** A mailbox entry without its content. */
@@ -102,6 +102,7 @@ const EVENT_MEMBERS: { readonly [Type in Kind]: Members<BodyOf<Type>> } = {
     reason: 'carried',
     usage: 'carried',
     outcome: 'carried',
+    stopDetails: 'carried',
     healedToolCallIds: 'carried',
   },
   'approval.required': { toolUseId: 'carried', toolName: 'carried', input: 'hidden' },
@@ -175,7 +176,7 @@ function wholeEvent(event: SessionEvent): SessionEvent {
       const rendered = renderMessage(event.message, 'debug');
       if (rendered === null) return event;
       const { session, at, seq, type, message } = event;
-      // Written out: a member after a spread costs more than the rendering.
+      // The members are written out, because a member after a spread costs more than the rendering.
       return seq === undefined ? { ...event, rendered } : { session, at, seq, type, message, rendered };
     }
     case 'pending.created': {

@@ -63,7 +63,7 @@ export class EngineJournal implements Journal {
   #row: Row | undefined;
   /** Rows in the gate, by number, ascending. */
   #unwritten: Map<number, Row> = new Map();
-  /** `undefined` after a refusal: it is read again when next needed. */
+  /** The last rows by session; `undefined` after a refusal, until the map is read again. */
   #touched: Map<SessionKey, LastRow> | undefined;
   #recovering: Promise<Position> | undefined;
   #closing: Promise<void> | undefined;
@@ -141,7 +141,7 @@ export class EngineJournal implements Journal {
   append(entries: readonly TurnEntry[]): Position {
     this.#checkOpen();
     if (this.#gate.isRefused) {
-      // `recover` forgets this transition, but its position stays used (E2).
+      // `recover` forgets this transition, but the position stays used (E2).
       const lost = positionOf(this.#nextRow, 0);
       this.#nextRow += 1;
       return lost;
@@ -203,7 +203,8 @@ export class EngineJournal implements Journal {
   }
 
   /**
-   * Ends at the last entry appended before the first one was requested. Throws `StoreCorruptError` from the iteration.
+   * Ends at the last entry that was appended before the first entry was requested. Throws `StoreCorruptError` from the
+   * iteration.
    */
   *tail(after: Position): Iterable<StoredEntry> {
     this.#checkOpen();
@@ -277,7 +278,7 @@ export class EngineJournal implements Journal {
   remove(keys: readonly SessionKey[]): void {
     this.#checkOpen();
     if (this.#gate.isRefused) return;
-    // All of them go into one batch, which is fetched once: removal is atomic.
+    // All changes go into one batch, fetched once, so that the removal is atomic.
     const batch = this.#gate.open;
     for (const key of keys) {
       const name = this.nameOf(key);
@@ -313,8 +314,8 @@ export class EngineJournal implements Journal {
   }
 
   /**
-   * Rejects with the refusal when the last flush is refused; the journal is closed even then. A second call has no
-   * further effect.
+   * Rejects with the refusal when the last flush is refused; the journal is closed in that case too. A second call has
+   * no further effect.
    */
   close(): Promise<void> {
     this.#closing ??= this.#close(this.#gate.isRefused ? Promise.resolve() : this.#gate.flushed());
@@ -337,7 +338,10 @@ export class EngineJournal implements Journal {
     if (this.#closing !== undefined) throw new TroupeError('internal', 'the journal is closed');
   }
 
-  /** Takes over the engine's state, at open and after a refusal. Numbers already given out stay used (E2, E3). */
+  /**
+   * Loads the engine's state, at open and after a refusal. Numbers that were given out before are not given out again
+   * (E2, E3).
+   */
   #load(): void {
     const state = this.#engine.state();
     // A checkpoint may name rows that were refused. A new row with one of their numbers would count as covered by it.
@@ -357,7 +361,7 @@ export class EngineJournal implements Journal {
     return row;
   }
 
-  /** Counts the bytes added to the open batch, and closes the batch at its bound. */
+  /** Counts the bytes added to the open batch, and closes a batch that has reached its bound. */
   #grow(batch: WriteBatch, bytes: number): void {
     batch.bytes += bytes;
     const full = batch.rows.length >= FLUSH_ROWS_MAX && this.#row === undefined;
@@ -379,7 +383,7 @@ export class EngineJournal implements Journal {
   #written(batch: WriteBatch): void {
     for (const row of batch.rows) this.#unwritten.delete(row.number);
     if (batch.checkpoint === undefined || this.#touched === undefined) return;
-    // The engine knows these now, so an idle session costs no memory here.
+    // The engine has these values now, so an idle session costs no memory here.
     for (const [key, row] of batch.lastRows) {
       if (this.#touched.get(key)?.row === row) this.#touched.delete(key);
     }

@@ -1,7 +1,7 @@
 /**
  * The engine port: reads of what is durable, and one atomic write at a time. Transitions, back pointers, reads of data
- * that is not durable yet, and group commit are above it, in `engine-journal.ts`. So memory and LMDB cannot differ in
- * them.
+ * that is not durable yet, and group commit are above it, in `engine-journal.ts`. So the engines in memory and over
+ * LMDB cannot differ in these.
  */
 import type { Head, Position, SessionKey } from './position.ts';
 import type { Row } from './rows/row-codec.ts';
@@ -10,20 +10,20 @@ import type { Row } from './rows/row-codec.ts';
 export interface EngineState {
   /** Number of the last row, 0 when there is none. */
   readonly lastRow: number;
-  /** The next session key to give out. It is above every key ever given. */
+  /** The next session key to give out. It is higher than every key given out before. */
   readonly nextKey: SessionKey;
   /** `upTo` of the last checkpoint, 0 before the first. */
   readonly checkpointed: Position;
-  /** `lastRowOf` is right for every session as of this row. Later rows must be scanned. */
+  /** `lastRowOf` covers all rows up to this one. Later rows must be scanned. */
   readonly indexedRow: number;
 }
 
 /**
- * The contents of one write; all of it is written or nothing. In the maps `undefined` removes. Later values replace
- * earlier ones.
+ * The contents of one write, which are written completely or not at all. In the maps `undefined` removes. Later values
+ * replace earlier ones.
  */
 export interface WriteBatch {
-  /** Sealed or growing rows, ascending; the last one grows until the batch is written. */
+  /** Sealed or growing rows, ascending; the last row grows until the batch is written. */
   readonly rows: Row[];
   readonly names: Map<string, SessionKey | undefined>;
   readonly keys: Map<SessionKey, string | undefined>;
@@ -66,16 +66,16 @@ export function isEmptyBatch(batch: WriteBatch): boolean {
  * Stores the bytes. Reads see what was written and nothing else; they are synchronous and belong to the opening thread.
  */
 export interface Engine {
-  /** Fencing token taken when it was opened. */
+  /** Fencing token taken when the engine was opened. */
   readonly fence: number;
-  /** Path of the bytes on disk, for errors; missing in memory. */
+  /** Path of the bytes on disk, for errors; missing for an engine in memory. */
   readonly path?: string;
   state(): EngineState;
   /** A row's bytes, valid until the next call of any method. */
   row(number: number): Buffer | undefined;
   /**
-   * Up to `limit` rows starting at `from`, ascending; the bytes belong to the caller. With `'table'` the data behind
-   * header and table may be missing: it is for callers that do not read the data.
+   * Up to `limit` rows starting at `from`, ascending; the bytes belong to the caller. With `'table'`, for callers that
+   * read only header and table, the data behind these may be missing.
    */
   rows(
     from: number,
@@ -90,7 +90,7 @@ export interface Engine {
   lastRowOf(key: SessionKey): number;
   keyOf(name: string): SessionKey | undefined;
   nameOf(key: SessionKey): string | undefined;
-  /** Up to `limit` names starting at `from` (`exclusive`: after it), ascending. */
+  /** Names starting at `from`, or after `from` if `exclusive` is true; ascending, at most `limit`. */
   names(from: string, exclusive: boolean, limit: number): readonly (readonly [string, SessionKey])[];
   head(key: SessionKey): Head | undefined;
   /** Keys whose head is marked runnable, ascending. */
@@ -105,8 +105,8 @@ export interface Engine {
    */
   write(batch: WriteBatch): Promise<void>;
   /**
-   * Called after a rejected write: leaves nothing half done and proves that the device takes writes again. Rejects like
-   * `write`.
+   * Called after a rejected write. Leaves nothing half done and checks that the device accepts writes again. Rejects
+   * like `write`.
    */
   reopen(): Promise<void>;
   close(): Promise<void>;

@@ -1,5 +1,5 @@
 /**
- * The Journal port: what a shard needs of a store. It knows nothing of what the records mean.
+ * The Journal port: what a shard needs of a store. The journal does not know the meaning of records.
  *
  * One log per shard, in commit order. A **transition** (`turn` in names here) is what one transition of an actor
  * appended, for one session or for several of one tree. It is atomic (A3, A6). A session's entries are found through
@@ -10,8 +10,8 @@
  * Invariants of every implementation (checked by `runJournalConformance`):
  *  J1 transitions are read back in the order they were appended, each whole or not at all;
  *  J2 `flushed()` resolves only when every transition appended before the call is durable in the journal's mode;
- *  J3 what a failed write refused is not readable afterwards, and nothing acknowledged is lost by it;
- *  J4 a reader never sees a transition of a later position without those before it;
+ *  J3 after a failed write its data is not readable, and everything acknowledged before is still there;
+ *  J4 a reader that sees a transition also sees all transitions at lower positions;
  *  J5 one owner: a journal opened with a lower fence than the store has seen refuses to write.
  */
 
@@ -19,7 +19,7 @@ import type { StoreLostError } from '../base/errors.ts';
 import type { Head, Position, SessionKey, StoredEntry, TurnEntry } from './position.ts';
 import type { StoredLog } from './stored-log.ts';
 
-/** The meaning of an acknowledgement: how durable it is. */
+/** How durable a transition is when it is acknowledged. */
 export type Durability = 'flush' | 'strict' | 'os';
 
 /** Counters of a journal, for metrics. */
@@ -37,8 +37,8 @@ export interface Journal {
   readonly fence: number;
 
   /**
-   * The number of a session's name; `undefined` when the name has none. `intern` gives one. The name becomes durable
-   * with the next transition appended, and is forgotten if the process dies before.
+   * The number of a session's name; `undefined` when the name has no number. `intern` gives it a number, which becomes
+   * durable with the next appended transition and is forgotten if the process dies before.
    */
   keyOf(name: string): SessionKey | undefined;
   nameOf(key: SessionKey): string | undefined;
@@ -65,23 +65,27 @@ export interface Journal {
    */
   recover(): Promise<Position>;
 
-  /** The entry that the transition at this position wrote for a session; undefined when it wrote nothing for it. */
+  /**
+   * The entry that the transition at this position wrote for a session; undefined when the transition wrote nothing for
+   * that session.
+   */
   entry(key: SessionKey, position: Position): StoredEntry | undefined;
   /** The entries of one session after `after` (0: all), oldest first. */
   read(key: SessionKey, after: Position): Iterable<StoredEntry>;
-  /** The entries of all sessions after `after`, oldest first, without sessions deleted since. */
+  /** The entries of all sessions after `after`, oldest first, except those of deleted sessions. */
   tail(after: Position): Iterable<StoredEntry>;
   /**
-   * The sessions of those entries, each once, and perhaps some deleted since. Their data is neither read nor checked.
+   * The sessions that `tail` would list, each once, perhaps with some that were deleted since. Their data is neither
+   * read nor checked.
    */
   tailKeys(after: Position): ReadonlySet<SessionKey>;
 
   /** The newest head written for a session. */
   head(key: SessionKey): Head | undefined;
   /**
-   * Writes heads, and notes that heads contain everything up to `upTo`, except for sessions whose heads need no update.
-   * Durable with the next flush; if it is lost, recovery replays more. `outdated` lists addresses of blobs that no head
-   * names once these are written; the same write removes them.
+   * Writes heads and records that all heads are up to date as of `upTo`. Durable with the next flush; if it is lost,
+   * recovery replays more. `outdated` lists addresses of blobs that no head names once these are written; the same
+   * write removes them.
    */
   checkpoint(heads: readonly Head[], upTo: Position, outdated?: readonly string[]): void;
   /** The position that `tail` must replay from: the `upTo` of the last checkpoint, 0 before the first. */
@@ -117,7 +121,7 @@ export interface JournalOptions {
   /** Directory of this shard, or undefined for memory. */
   readonly directory?: string;
   readonly durability: Durability;
-  /** Missing: this thread is never ended while its script runs. */
+  /** The gate of this thread; if missing, the thread is never ended while its script runs. */
   readonly gate?: ThreadGate;
   /**
    * Called once, when the files of the store are found removed, replaced or cut short. Every later write is refused
@@ -131,7 +135,7 @@ export interface JournalOptions {
  * torn.
  */
 export interface ThreadGate {
-  /** True: the thread is ended only after the gate is closed. False: it may also end without that. */
+  /** True if the thread is ended only after the gate is closed. False if it may also end without that. */
   readonly isTold: boolean;
   /** Enters the gate. False: the thread is about to end. */
   enter(): boolean;

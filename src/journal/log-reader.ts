@@ -1,7 +1,7 @@
 /**
- * Reading the log: by back pointers for one session, in order for all. Rows come from the engine or, while they are not
- * durable, from memory. A reader may pause between two entries for any time, since rows do not change and no cursor is
- * held.
+ * Reads the log: for one session by its back pointers, for all sessions in order. Rows come from the engine or, while
+ * they are not durable, from memory. A reader may pause between two entries for any time, since rows do not change and
+ * no cursor is held.
  */
 import { READ_HELD_CHARACTERS_MAX, SCAN_ROWS } from '../base/bounds.ts';
 import { StoreCorruptError } from '../base/errors.ts';
@@ -28,7 +28,7 @@ export interface LogSource {
   readonly engine: Engine;
   /** A row that is not durable yet. It may still grow at its end. */
   unwrittenRow(number: number): Row | undefined;
-  /** All such rows starting at a number, ascending. They follow the durable ones. */
+  /** All rows that are not durable, starting at a number, ascending. These rows follow the durable rows. */
   unwrittenRows(from: number): readonly Row[];
   /** False for a session that was removed. */
   isVisible(key: SessionKey): boolean;
@@ -41,8 +41,8 @@ export interface LastRow {
 }
 
 /**
- * The entries of one session after `after`, oldest first; `lastRow` is the newest row that has any, 0 for none. Throws
- * `StoreCorruptError` from the iteration when a row is missing or damaged.
+ * The entries of one session after `after`, oldest first; `lastRow` is the newest row with entries of the session, 0
+ * for none. Throws `StoreCorruptError` from the iteration when a row is missing or damaged.
  */
 export function* readSession(
   source: LogSource,
@@ -52,7 +52,8 @@ export function* readSession(
 ): Iterable<StoredEntry> {
   const found: { readonly row: number; readonly slice: RowSlice | undefined }[] = [];
   let held = 0;
-  // The chain runs from new to old. Slices that fit are held; the rest is fetched again on the way forward.
+  // The chain runs from new to old. Entries within the bound are held in memory. The rows of the other entries are
+  // fetched again while reading forward.
   for (let row = lastRow; row > 0 && row >= rowOf(after); ) {
     const slice = sliceOf(source, row, key);
     for (const entry of slice.entries) held += entry.data.length;
@@ -82,7 +83,8 @@ export function readEntry(source: LogSource, key: SessionKey, position: Position
 export function* readTail(source: LogSource, after: Position, end: Position): Iterable<StoredEntry> {
   let next = rowOf(after);
   for (let scans = 1; ; scans += 1) {
-    // A reader that continues needs many rows. A reader that soon pauses until another tick must not pay for them.
+    // The first rows are fetched singly: a reader that continues needs many rows, but a reader that soon stops must not
+    // pay for them.
     const stored = source.engine.rows(next, scans <= SINGLE_SCANS ? 1 : SCAN_ROWS);
     if (stored.length === 0) break;
     for (const { number, bytes } of stored) {
@@ -104,7 +106,7 @@ export function* readTail(source: LogSource, after: Position, end: Position): It
 
 /**
  * The sessions with entries after `after`, including removed ones, in the order of their first entry there. Reads only
- * the tables of the rows; an entry's data is read with its session. Throws `StoreCorruptError`.
+ * the tables of the rows, because an entry's data is read with its session. Throws `StoreCorruptError`.
  */
 export function tailSessions(source: LogSource, after: Position): ReadonlySet<SessionKey> {
   const found = new Set<SessionKey>();
@@ -127,7 +129,7 @@ export function tailSessions(source: LogSource, after: Position): ReadonlySet<Se
 
 /**
  * The last rows of the sessions written after row `indexedRow`, from what is durable. Throws `StoreCorruptError`. The
- * work is bounded by what lies between two checkpoints.
+ * work is bounded by the number of rows between two checkpoints.
  */
 export function scanLastRows(engine: Engine, indexedRow: number): Map<SessionKey, LastRow> {
   const found = new Map<SessionKey, LastRow>();
@@ -171,7 +173,7 @@ function sliceOf(source: LogSource, row: number, key: SessionKey): RowSlice {
   });
 }
 
-/** Runs `read`, and adds the path of the store and the remedy to an error for damage. */
+/** Runs `read`. If it throws an error for damage, adds the path of the store and the remedy to that error. */
 export function located<T>(engine: Engine, read: () => T): T {
   try {
     return read();

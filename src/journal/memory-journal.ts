@@ -1,6 +1,6 @@
 /**
- * A journal in memory: for `':memory:'`, tests and the simulator. It is not a stub: it has the same transitions, rows,
- * gate and checks as on disk, over maps instead of a file.
+ * A journal in memory: for `':memory:'`, tests and the simulator. It has the same transitions, rows, gate and checks as
+ * the journal on disk, over maps instead of a file.
  */
 import { StoreFullError, StoreLockedError } from '../base/errors.ts';
 import type { Engine, EngineState, WriteBatch } from './engine.ts';
@@ -15,7 +15,7 @@ import { encodeBlob } from './rows/stored-text.ts';
  * what was flushed, and the first is fenced off (J5). Opaque; made by `createMemoryStore`.
  */
 export class MemoryStore {
-  /** Highest fence given out; for journals only. */
+  /** Highest fence given out. Only journals may use it. */
   fence = 0;
   readonly rows: Map<number, Buffer> = new Map();
   readonly keys: Map<string, SessionKey> = new Map();
@@ -24,14 +24,15 @@ export class MemoryStore {
   readonly lastRows: Map<SessionKey, number> = new Map();
   readonly blobs: Map<string, string> = new Map();
   state: EngineState = { lastRow: 0, nextKey: 1, checkpointed: 0, indexedRow: 0 };
-  /** Row numbers, ascending. */
+  /** Numbers of the stored rows, ascending. */
   readonly rowNumbers: number[] = [];
   /** Names, ascending; `undefined` when they must be sorted again. */
   sortedNames: readonly string[] | undefined;
 }
 
 /**
- * One operation of a memory journal's device. It is done when the device's promise resolves, refused when it rejects.
+ * One operation of a memory journal's device. The operation is done when the device's promise resolves, and refused
+ * when the promise rejects.
  */
 export interface DeviceOperation {
   readonly kind: 'write' | 'reopen';
@@ -55,12 +56,12 @@ export interface MemoryJournalOptions {
   readonly refuse?: () => Error | undefined;
   /**
    * The device. It receives every write and every `recover()` and decides their outcome. Missing: every operation is
-   * done at once. A simulator gives one that is slow, full, torn by a crash, or never answers.
+   * done at once. A simulator's device may be slow or full, may be torn by a crash, or may never answer.
    */
   readonly device?: (operation: DeviceOperation) => Promise<void>;
   /**
    * Calls `run` once, soon, never synchronously; starts each write. `setImmediate` when missing. A simulator may give
-   * its own step. `queueMicrotask` would let sessions that wait for nothing else starve the event loop.
+   * its own scheduler. `queueMicrotask` would let sessions that wait for nothing else starve the event loop.
    */
   readonly schedule?: (run: () => void) => void;
 }
@@ -96,7 +97,7 @@ class MemoryEngine implements Engine {
     this.#cutTail();
   }
 
-  /** A torn write left rows behind the last valid one. They count as never written. */
+  /** Removes the rows that a torn write left after the last valid row. They count as never written. */
   #cutTail(): void {
     const { rowNumbers, rows, state } = this.#store;
     for (let last = rowNumbers.at(-1); last !== undefined && last > state.lastRow; last = rowNumbers.at(-1)) {
@@ -243,7 +244,7 @@ class MemoryEngine implements Engine {
   }
 
   async close(): Promise<void> {
-    // Nothing to close: the memory belongs to the holder of the store.
+    // There is nothing to close: the memory belongs to the holder of the store.
   }
 }
 

@@ -4,8 +4,8 @@ import { openLmdbJournal } from './lmdb/journal.ts';
 import { openMemoryJournal } from './memory-journal.ts';
 
 /**
- * In memory without a directory, otherwise on LMDB in that directory. Rejects like `openLmdbJournal`. Call it on the
- * thread that will own the journal.
+ * Opens a journal: in memory without a directory, otherwise on LMDB in that directory. Rejects like `openLmdbJournal`.
+ * Call it on the thread that will own the journal.
  */
 export async function openJournal(options: JournalOptions): Promise<Journal> {
   const { directory, ...how } = options;

@@ -13,7 +13,7 @@ export interface Head {
   readonly key: SessionKey;
   readonly position: Position;
   readonly data: string;
-  /** The session has work to do: it belongs to the runnable set. */
+  /** True if the session has work to do: it then belongs to the runnable set. */
   readonly runnable: boolean;
 }
 

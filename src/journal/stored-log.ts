@@ -1,7 +1,6 @@
 /**
- * The log in pieces, as it lies in the store, for a follower on another thread. Rows and blobs are handed over as
- * stored, and unpacked there (`shipped-rows.ts`). So a piece costs this thread a copy of its bytes, whatever they
- * contain.
+ * The log in pieces, in its stored form, for a follower on another thread. That thread unpacks the rows and blobs
+ * (`shipped-rows.ts`). So a piece costs this thread only a copy of its bytes, whatever they contain.
  *
  * Owns: one large value that is being handed over. Does not own: the store.
  *
@@ -17,15 +16,15 @@ import type { SessionKey } from './position.ts';
 import { corruptRow, previousRowOf } from './rows/row-codec.ts';
 import { unpackTable } from './rows/row-packing.ts';
 
-/** Rows as they are stored: several whole ones, or a part of one. Plain data, cheap to send to a thread. */
+/** Rows as they are stored: several whole rows, or a part of one row. Plain data, cheap to send to a thread. */
 export interface RowPiece {
-  /** Their numbers, in the order they were requested. */
+  /** The numbers of the rows, in the order they were requested. */
   readonly rows: readonly number[];
-  /** The bytes of each in this piece. */
+  /** The number of bytes of each row in this piece. */
   readonly lengths: readonly number[];
   /** The rows one after the other, in a separate buffer. */
   readonly bytes: Uint8Array<ArrayBuffer>;
-  /** Bytes of the whole last row. */
+  /** The number of bytes of the whole last row. */
   readonly total: number;
   /** True when nothing follows the last requested row of this piece. */
   readonly isLast: boolean;
@@ -46,15 +45,17 @@ export interface BlobPiece {
 
 /** The part of a journal that is handed over in pieces. Methods throw `StoreCorruptError` for what cannot be read. */
 export interface StoredLog {
-  /** Rows starting at a number; of the first of them, the bytes after `offset`. */
+  /** Rows starting at a number; of the first row, only the bytes after `offset`. */
   rowsFrom(row: number, offset: number): RowPiece;
-  /** Rows by their numbers, as many as fit; of the first, the bytes after `offset`. Throws for a missing row. */
+  /**
+   * Rows by their numbers, as many as fit; of the first row, only the bytes after `offset`. Throws for a missing row.
+   */
   rowsAt(rows: readonly number[], offset: number): RowPiece;
   /**
    * Rows above `until` with transitions of a session. `from` is the `next` of the previous answer; missing: the newest.
    */
   chain(key: SessionKey, until: number, from?: number): RowChain;
-  /** The bytes of a stored blob after `offset`; `undefined`: there is no such blob. */
+  /** The bytes of a stored blob after `offset`; `undefined` if there is no such blob. */
   blob(address: string, offset: number): BlobPiece | undefined;
 }
 
@@ -75,7 +76,7 @@ export function createStoredLog(parts: StoredLogParts): StoredLog {
 class EngineStoredLog implements StoredLog {
   readonly #engine: Engine;
   readonly #parts: StoredLogParts;
-  /** A value larger than a piece. It is fetched once, not once for each piece. */
+  /** The value larger than a piece that is being handed over. It is read once instead of once for each piece. */
   #large: { readonly place: string; readonly bytes: Uint8Array } | undefined;
 
   constructor(parts: StoredLogParts) {
@@ -84,7 +85,7 @@ class EngineStoredLog implements StoredLog {
   }
 
   rowsFrom(row: number, offset: number): RowPiece {
-    // A row being written may be readable before it is on the device (D1).
+    // Only durable rows are sent: a row that is being written may be readable before it is on the device (D1).
     const { lastRow } = this.#engine.state();
     const found = row > lastRow ? [] : this.#engine.rowNumbers(row, SEARCH_PAGE_ROWS + 1);
     const numbers = found.filter((number) => number <= lastRow);

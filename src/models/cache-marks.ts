@@ -10,17 +10,21 @@ import type { RequestMessage } from './provider.ts';
 /** The most marks that one request may hold. */
 export const CACHE_MARKS_MAX = 4;
 
-/** Messages never change once made, so these cache a message's number of marks, and the message without marks. */
+/** Messages never change once made, so these maps cache a message's number of marks, and the message without marks. */
 const counts = new WeakMap<RequestMessage, number>();
 const plain = new WeakMap<RequestMessage, RequestMessage>();
 
 /**
  * The messages with their newest `marksMax` marks, such that no one-hour mark follows a five-minute mark (R18). Returns
- * the same list if no mark is left out.
+ * the same list if no mark is left out. `endsLong`: a one-hour mark follows them.
  */
-export function withNewestMarks(messages: readonly RequestMessage[], marksMax: number): readonly RequestMessage[] {
+export function withNewestMarks(
+  messages: readonly RequestMessage[],
+  marksMax: number,
+  endsLong = false,
+): readonly RequestMessage[] {
   let kept = 0;
-  let isLong = false;
+  let isLong = endsLong;
   let changed: RequestMessage[] | undefined;
   for (let index = messages.length - 1; index >= 0; index -= 1) {
     const message = messages[index];

@@ -25,7 +25,7 @@ export class CallDeadline {
   readonly #expired: (phase: DeadlinePhase, limitMs: number) => void;
   readonly #startMs: number;
   #idleMs: number;
-  /** When the last byte came; undefined before the first. */
+  /** Monotonic ms at which the last byte came; undefined before the first. */
   #heardMs: number | undefined;
   #timer: unknown;
 

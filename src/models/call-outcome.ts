@@ -16,6 +16,7 @@ export interface CallOutcome {
 const TOO_MANY_REQUESTS = 429;
 const OVERLOADED = 529;
 const NOT_FOUND = 404;
+const CONFLICT = 409;
 
 /** The outcome of a call that ended with `error`. */
 export function outcomeOf(error: ErrorShape): CallOutcome {
@@ -34,6 +35,7 @@ function kindOf(error: ErrorShape, status: unknown): CallOutcome['kind'] {
     case 'model_rate_limited':
       return 'busy';
     case 'model_overloaded':
+      if (status === CONFLICT) return 'answered';
       return status === OVERLOADED || status === TOO_MANY_REQUESTS ? 'busy' : 'down';
     case 'model_connection':
     case 'model_timeout':

@@ -13,6 +13,7 @@ import {
   ModelInvalidRequestError,
 } from '../base/errors.ts';
 import { cutText } from '../base/json.ts';
+import { type Remedy, remedyOf } from './error-codes.ts';
 
 /** Error types of the API by HTTP status. Source: the API's error reference. */
 const ERROR_TYPES: readonly (readonly [number, string])[] = [
@@ -50,6 +51,10 @@ export interface ModelFailure {
   /** Decides the class if neither status nor type does. */
   readonly code?: ModelErrorCode;
   readonly retryAfterMs?: number;
+  /** The API's own code (`error.details.error_code`). It decides before the status and the message. */
+  readonly errorCode?: string;
+  /** The header `x-should-retry`: the server's own judgement. It decides before everything else. */
+  readonly shouldRetry?: boolean;
   readonly cause?: unknown;
   /** Further facts for programs: `phase` of a timeout (default `total`), `network`, the system's error code. */
   readonly data?: Readonly<Record<string, unknown>>;
@@ -70,20 +75,21 @@ export function statusOf(failure: Pick<ModelFailure, 'status' | 'type' | 'code'>
 }
 
 /**
- * The error of a failure. Retryable: timeouts, lost connections, broken streams, 429 and 5xx (contract of the
- * half-step).
+ * The error of a failure. Retryable: timeouts, lost connections, broken streams, 409, 429, 499 and 5xx (contract of the
+ * half-step), unless the API's error code or the server says otherwise.
  */
 export function modelErrorOf(failure: ModelFailure): ModelError {
   const isOwnTimeout = failure.code === 'model_timeout' && failure.status === undefined && failure.type === undefined;
-  // Our own timeout expired: no server answered 504.
+  // If our own timeout expired, no server sent a 504.
   const status = isOwnTimeout ? undefined : statusOf(failure);
-  const code = failure.code ?? codeOf(status);
+  const remedy = failure.shouldRetry === true ? 'retry' : remedyOf({ ...failure, status });
+  const code = failure.code ?? codeFor(remedy, status);
   const message = cutText(failure.message, ERROR_MESSAGE_CHARACTERS_MAX);
   const isOverflow = code === 'model_invalid_request' && status === OVERFLOW_STATUS && isContextOverflow(message);
   const details = {
     ...defined({ cause: failure.cause, status }),
     data: {
-      ...defined({ type: failure.type }),
+      ...defined({ type: failure.type, errorCode: failure.errorCode }),
       ...(isOwnTimeout ? { phase: 'total' } : {}),
       ...(isOverflow ? { reason: CONTEXT_OVERFLOW } : {}),
       ...failure.data,
@@ -94,12 +100,15 @@ export function modelErrorOf(failure: ModelFailure): ModelError {
   return new ModelError(code, message, {
     ...details,
     ...defined({ retryAfterMs: failure.retryAfterMs }),
-    retryable: true,
+    retryable: failure.shouldRetry ?? true,
   });
 }
 
+/** Statuses below 500 after which the same request may succeed: a conflict, a request the server gave up. */
+const RETRYABLE_REFUSALS: ReadonlySet<number> = new Set([409, 499]);
+
 const OVERFLOW_STATUS = 400;
-/** The wording of the API, and of gateways for other models. */
+/** The wording with which the API, and gateways for other models, refuse a prompt that is too long. */
 const OVERFLOW_TEXTS: readonly RegExp[] = [
   /prompt is too long/i,
   /\b\d[\d,]* tokens > \d[\d,]*/i,
@@ -107,7 +116,7 @@ const OVERFLOW_TEXTS: readonly RegExp[] = [
   /exceeds? (?:the )?(?:model's )?(?:maximum )?context (?:limit|window|size)/i,
 ];
 
-/** True for the message of a refusal because the prompt is too long. */
+/** True if the message says that the prompt is too long. */
 function isContextOverflow(message: string): boolean {
   return OVERFLOW_TEXTS.some((text) => text.test(message));
 }
@@ -117,7 +126,7 @@ export function protocolError(message: string, cause?: unknown): ModelError {
   return modelErrorOf({ code: 'model_protocol', message, ...defined({ cause }) });
 }
 
-/** The same error with `data` added to its own. */
+/** A copy of the error with `data` added to its own data. */
 export function withData(error: ModelError, data: Readonly<Record<string, unknown>>): ModelError {
   const shape = errorShape(error);
   const copy = errorFromShape({ ...shape, data: { ...shape.data, ...data } }, error.cause);
@@ -126,10 +135,19 @@ export function withData(error: ModelError, data: Readonly<Record<string, unknow
   return copy;
 }
 
+/** The code of a failure: by what it calls for, otherwise by its status. */
+function codeFor(remedy: Remedy | undefined, status: number | undefined): ModelErrorCode {
+  if (remedy === 'stop') return 'model_authentication';
+  if (remedy === 'fix') return 'model_invalid_request';
+  const code = codeOf(status);
+  const isFinal = code === 'model_authentication' || code === 'model_invalid_request';
+  return remedy === 'retry' && isFinal ? 'model_overloaded' : code;
+}
+
 function codeOf(status: number | undefined): ModelErrorCode {
   if (status === undefined) return 'model_overloaded';
   if (status === 401 || status === 402 || status === 403) return 'model_authentication';
   if (status === 408) return 'model_timeout';
   if (status === 429) return 'model_rate_limited';
-  return status >= 500 ? 'model_overloaded' : 'model_invalid_request';
+  return status >= 500 || RETRYABLE_REFUSALS.has(status) ? 'model_overloaded' : 'model_invalid_request';
 }

@@ -1,12 +1,12 @@
 /**
  * The shard's interface to model calls: a call leaves, and exactly one completion comes back. The implementations are
- * model threads that mirror each active context, and the same code in place.
+ * model threads that mirror each active context, and the same code on the calling thread.
  */
 import type { ErrorShape } from '../base/errors.ts';
 import type { ModelDelta, ModelRequest, ModelResponse, RequestMessage } from './provider.ts';
 
-/** All parts of a request except its messages; changes only with an epoch. */
-export type RequestHeader = Omit<ModelRequest, 'messages'>;
+/** The parts of a request that change only with an epoch. */
+export type RequestHeader = Omit<ModelRequest, 'messages' | 'container'>;
 
 /**
  * The change of a session's request since its previous call: the mirror keeps its first `keep` messages and appends
@@ -18,6 +18,8 @@ export interface ContextDelta {
   readonly keep: number;
   readonly append: readonly RequestMessage[];
   readonly header?: RequestHeader;
+  /** The container of this request alone: a mirror does not keep it. */
+  readonly container?: string;
 }
 
 /** One model call. `id` is unique within the shard's life. */

@@ -2,6 +2,7 @@
 
 import type { Json } from '../base/json.ts';
 import type { ContentBlock, Usage } from '../base/messages.ts';
+import type { Effort } from '../context/model-traits.ts';
 
 /** One message of a request. */
 export interface RequestMessage {
@@ -19,17 +20,49 @@ export interface ToolSchema {
 /** The thinking option of the Messages API. */
 export type Thinking =
   | { readonly type: 'enabled'; readonly budget_tokens: number }
-  | { readonly type: 'adaptive' }
+  | { readonly type: 'adaptive'; readonly display?: 'summarized' | 'omitted' }
+  | { readonly type: 'between_tools' }
   | { readonly type: 'disabled' };
 
-/** The body of a model call, without cache marks and transport fields (`stream`). Byte-stable within an epoch (A8). */
+/** The `tool_choice` of the Messages API. */
+export type ToolChoiceField =
+  | { readonly type: 'auto' | 'any'; readonly disable_parallel_tool_use?: true }
+  | { readonly type: 'tool'; readonly name: string; readonly disable_parallel_tool_use?: true }
+  | { readonly type: 'none' };
+
+/** The `output_config` of the Messages API. Members other than `effort` come from an agent's option `request`. */
+export interface OutputConfig {
+  readonly effort?: Effort;
+  readonly [member: string]: Json | undefined;
+}
+
+/** The parts of a call that are not in its body. A provider never sends it as a field. */
+export interface RequestTransport {
+  /** Values of the header `anthropic-beta`. */
+  readonly betas?: readonly string[];
+  /** `1h`: the cache marks last an hour. Missing: five minutes. */
+  readonly cacheTtl?: '1h';
+}
+
+/**
+ * The body of a model call, without cache marks and `stream`, and its `transport`. Byte-stable within an epoch (A8). An
+ * agent's option `request` may add further fields of the body.
+ */
 export interface ModelRequest {
   readonly model: string;
   readonly max_tokens: number;
   readonly system?: string;
   readonly tools?: readonly ToolSchema[];
   readonly thinking?: Thinking;
+  /** The id of the container in which the provider runs the session's code. */
+  readonly container?: string;
+  readonly tool_choice?: ToolChoiceField;
+  readonly output_config?: OutputConfig;
+  readonly stop_sequences?: readonly string[];
+  readonly service_tier?: 'auto' | 'standard_only';
+  readonly speed?: 'fast';
   readonly messages: readonly RequestMessage[];
+  readonly transport?: RequestTransport;
 }
 
 /** Why a model stopped. Open: a newer API may add reasons. */
@@ -43,6 +76,23 @@ export type StopReason =
   | 'model_context_window_exceeded'
   | (string & {});
 
+/** One rate limit, as the provider counted it when it took the call. */
+export interface RateLimit {
+  readonly limit: number;
+  readonly remaining: number;
+  /** Milliseconds until the limit is whole again. */
+  readonly resetMs?: number;
+}
+
+/** The provider's rate limits for the model of a call. */
+export interface RateLimits {
+  readonly requests?: RateLimit;
+  /** The most restrictive limit of tokens at the moment. */
+  readonly tokens?: RateLimit;
+  readonly inputTokens?: RateLimit;
+  readonly outputTokens?: RateLimit;
+}
+
 /** The answer of a model. */
 export interface ModelResponse {
   readonly content: readonly ContentBlock[];
@@ -50,6 +100,18 @@ export interface ModelResponse {
   readonly usage: Usage;
   readonly model?: string;
   readonly id?: string;
+  /** The stop sequence that ended the answer. */
+  readonly stop_sequence?: Json;
+  /** Why the answer was refused, as the API describes it. */
+  readonly stop_details?: Json;
+  /** The container of the provider's code execution; the next request names its `id`. */
+  readonly container?: Json;
+  /** Edits the API made to the context. */
+  readonly context_management?: Json;
+  /** Parts of the request that the API changed or dropped, such as thoughts. */
+  readonly input_transformations?: Json;
+  /** The provider's rate limits, for the governor; not part of the conversation. */
+  readonly rateLimits?: RateLimits;
 }
 
 /** A piece of a streamed answer; ephemeral. */
@@ -96,11 +158,11 @@ export type ProviderData =
 
 /** Options of `anthropic()` that are plain data. */
 export interface AnthropicData {
-  /** If missing: `ANTHROPIC_API_KEY`, read when a call is made. */
+  /** The API key. Default: `ANTHROPIC_API_KEY`, read when a call is made. */
   readonly apiKey?: string;
-  /** Sent as a bearer token in place of a key. If missing: `ANTHROPIC_AUTH_TOKEN`, if there is no key either. */
+  /** A bearer token, sent in place of a key. Default: `ANTHROPIC_AUTH_TOKEN`, if there is no key either. */
   readonly authToken?: string;
-  /** If missing: `ANTHROPIC_BASE_URL`, otherwise the public API. */
+  /** The address of the API. Default: `ANTHROPIC_BASE_URL`, otherwise the public API. */
   readonly baseURL?: string;
   readonly headers?: Readonly<Record<string, string>>;
   /** The milliseconds that a call may take in total. */

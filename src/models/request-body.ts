@@ -3,16 +3,18 @@
  *
  * Marks are set only in the wire body: on the last tool, on the system prompt, and on the last markable block of the
  * last message. Those are three of the four that the API allows (R16). The fourth is the newest mark that came with the
- * content; if it is a one-hour mark, the two before it are too (R18). A message is encoded once while it lives: in a
- * session of a thousand messages each call encodes only the new ones.
+ * content; if it is a one-hour mark, the tool mark and the system mark are one-hour marks too (R18). With
+ * `transport.cacheTtl` of an hour all marks are one-hour marks, and a given mark of five minutes is left out. A message
+ * is encoded once while it lives: in a session of a thousand messages each call encodes only the new ones.
  */
 import type { CacheControl, ContentBlock } from '../base/messages.ts';
 import { marksOf, withNewestMarks } from './cache-marks.ts';
 import type { ModelRequest, RequestMessage, ToolSchema } from './provider.ts';
 
-/** Messages and tool lists never change once made, so the object is a key for its text. */
+/** Messages and tool lists never change once made, so the object is the key of its cached text. */
 const messageTexts = new WeakMap<RequestMessage, string>();
 const toolTexts = new WeakMap<readonly ToolSchema[], string>();
+const longToolTexts = new WeakMap<readonly ToolSchema[], string>();
 
 const MARK: CacheControl = { type: 'ephemeral' };
 const LONG_MARK: CacheControl = { type: 'ephemeral', ttl: '1h' };
@@ -20,16 +22,24 @@ const LONG_MARK: CacheControl = { type: 'ephemeral', ttl: '1h' };
 const GIVEN_MARKS_MAX = 1;
 const MARKABLE: ReadonlySet<string> = new Set(['text', 'image', 'document', 'tool_use', 'tool_result']);
 
+/** The body of a request: the fields that the Messages API takes. */
+export function bodyOf(request: ModelRequest): Omit<ModelRequest, 'transport'> {
+  if (request.transport === undefined) return request;
+  const { transport: _transport, ...body } = request;
+  return body;
+}
+
 /** The JSON text of a streamed call. The same request gives the same text. */
 export function encodeRequest(request: ModelRequest): string {
   const fields: string[] = [];
-  const messages = withNewestMarks(request.messages, GIVEN_MARKS_MAX);
-  const mark = messages.some(hasLongMark) ? LONG_MARK : MARK;
-  for (const [key, value] of Object.entries(request)) {
+  const lastMark = request.transport?.cacheTtl === '1h' ? LONG_MARK : MARK;
+  const messages = withNewestMarks(request.messages, GIVEN_MARKS_MAX, lastMark === LONG_MARK);
+  const mark = lastMark === LONG_MARK || messages.some(hasLongMark) ? LONG_MARK : MARK;
+  for (const [key, value] of Object.entries(bodyOf(request))) {
     const text = key === 'messages' ? undefined : encodeField(key, value, request, mark);
     if (text !== undefined) fields.push(`${JSON.stringify(key)}:${text}`);
   }
-  fields.push(`"messages":[${encodeMessages(messages)}]`, '"stream":true');
+  fields.push(`"messages":[${encodeMessages(messages, lastMark)}]`, '"stream":true');
   return `{${fields.join(',')}}`;
 }
 
@@ -44,18 +54,19 @@ function encodeField(key: string, value: unknown, request: ModelRequest, mark: C
 
 function encodeTools(tools: readonly ToolSchema[], mark: CacheControl): string | undefined {
   if (tools.length === 0) return undefined;
-  const known = mark === MARK ? toolTexts.get(tools) : undefined;
+  const texts = mark === MARK ? toolTexts : longToolTexts;
+  const known = texts.get(tools);
   if (known !== undefined) return known;
   const marked = tools.map((tool, index) => (index === tools.length - 1 ? { ...tool, cache_control: mark } : tool));
   const text = JSON.stringify(marked);
-  if (mark === MARK) toolTexts.set(tools, text);
+  texts.set(tools, text);
   return text;
 }
 
-function encodeMessages(messages: readonly RequestMessage[]): string {
+function encodeMessages(messages: readonly RequestMessage[], lastMark: CacheControl): string {
   return messages
     .map((message, index) =>
-      index === messages.length - 1 ? JSON.stringify(withMark(message)) : encodeMessage(message),
+      index === messages.length - 1 ? JSON.stringify(withMark(message, lastMark)) : encodeMessage(message),
     )
     .join(',');
 }
@@ -71,13 +82,13 @@ function encodeMessage(message: RequestMessage): string {
 /**
  * The message with a mark on its last block that can carry one. Text becomes a block, since only blocks carry marks.
  */
-function withMark(message: RequestMessage): unknown {
+function withMark(message: RequestMessage, mark: CacheControl): unknown {
   const blocks: readonly ContentBlock[] =
     typeof message.content === 'string' ? [{ type: 'text', text: message.content }] : message.content;
   const place = blocks.findLastIndex(canCarryMark);
-  // A given mark there, or after it on a block of another type, is already the last one (R18).
+  // If this block, or a block of another type after it, already has a mark, that mark stays the last one (R18).
   if (place === -1 || blocks.slice(place).some((block) => 'cache_control' in block)) return message;
-  const content = blocks.map((block, index) => (index === place ? { ...block, cache_control: MARK } : block));
+  const content = blocks.map((block, index) => (index === place ? { ...block, cache_control: mark } : block));
   return { ...message, content };
 }
 
@@ -85,7 +96,7 @@ function hasLongMark(message: RequestMessage): boolean {
   return marksOf(message) > 0 && JSON.stringify(message.content).includes('"ttl":"1h"');
 }
 
-/** R17: not on empty text; R43: not on thinking. */
+/** True if the block can carry a cache mark: empty text cannot (R17), nor can thinking (R43). */
 function canCarryMark(block: ContentBlock): boolean {
   return MARKABLE.has(block.type) && !(block.type === 'text' && block.text.trim() === '');
 }

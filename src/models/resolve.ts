@@ -17,7 +17,7 @@ export async function resolveProvider(data: ProviderData): Promise<ModelProvider
 }
 
 async function build(data: Exclude<ProviderData, { readonly kind: 'module' }>): Promise<ModelProvider> {
-  // Imported on demand: a thread of scripted models loads no Anthropic provider, and vice versa.
+  // Imported on demand: a thread that runs scripted models need not load the Anthropic provider, and vice versa.
   if (data.kind === 'anthropic') {
     const { createAnthropicProvider, parseAnthropicData } = await import('./anthropic/anthropic.ts');
     return createAnthropicProvider(parseAnthropicData(data.options));

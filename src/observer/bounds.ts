@@ -16,11 +16,11 @@ export const RELIST_INTERVAL_MS = 60_000;
 export const RELIST_AFTER_GAP_MS = 2_000;
 /** Milliseconds between two orderings of the tree: rows that move in each frame cannot be read. */
 export const ORDER_INTERVAL_MS = 250;
-/** Maximum events waiting for the next frame. Beyond it the oldest are dropped and the list is read again. */
+/** Maximum events waiting for the next frame. Beyond this number the oldest are dropped and the list is read again. */
 export const BATCH_EVENTS_MAX = 50_000;
 /** Milliseconds until events are handed over when no frame is drawn, as in a hidden tab. */
 export const HIDDEN_FLUSH_MS = 250;
-/** Characters of one line of an event stream: a message may have 4 MiB, and more when escaped. */
+/** Characters of one line of an event stream: a message may have 4 MiB, and even more when it is escaped. */
 export const STREAM_LINE_CHARACTERS_MAX: number = 16 * 1024 * 1024;
 /** Characters of all lines of one event. */
 export const STREAM_EVENT_CHARACTERS_MAX: number = 32 * 1024 * 1024;
@@ -31,7 +31,7 @@ export const STREAM_SILENCE_MS = 45_000;
  * its tabs.
  */
 export const HIDDEN_STREAM_MS = 20_000;
-/** Milliseconds before the first reconnection of a lost stream; each further one waits twice as long. */
+/** Milliseconds before the first reconnection of a lost stream; each further reconnection waits twice as long. */
 export const RECONNECT_MS = 500;
 /** Maximum milliseconds before a reconnection: the page finds a returning server within this time. */
 export const RECONNECT_MS_MAX = 10_000;
@@ -43,11 +43,11 @@ export const DETAIL_REQUESTS_MAX = 2;
 export const HISTORIES_MAX = 2;
 /** Rows in view whose details are requested at a time. */
 export const DETAIL_ROWS_MAX = 60;
-/** Milliseconds without a change of the view before that. */
+/** Milliseconds for which the view must not change before details are requested. */
 export const DETAIL_REST_MS = 200;
 /** Past events from which the time line is built. */
 export const REPLAY_EVENTS_MAX = 8_000;
-/** Spans of the time line; the oldest leave. */
+/** Spans of the time line. Beyond this number the oldest leave. */
 export const SPANS_MAX = 4_000;
 /** Stretches of one span: a child with more changes between work and waiting is shown by its newest ones. */
 export const STRETCHES_MAX = 64;

@@ -11,7 +11,7 @@ let token = readToken();
 const observer = new Observer(createApi(new URL('../', location.href), () => token));
 const route = createRoute();
 const root = document.getElementById('page');
-if (root === null) throw new Error('the document has no place for the page');
+if (root === null) throw new Error('the document has no element for the page');
 
 route.place.subscribe(({ session }) => observer.choose(session));
 observer.start();

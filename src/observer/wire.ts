@@ -50,7 +50,7 @@ export interface RuleViolation {
   readonly fatal: boolean;
 }
 
-/** The request as it would be sent now. `violations` missing: the server did not check it. */
+/** The request as it would be sent now. `violations` is missing if the server did not check the request. */
 export interface RequestReport {
   readonly request: WireRecord;
   readonly violations?: readonly RuleViolation[];
@@ -198,7 +198,7 @@ export function readRequest(body: unknown): RequestReport {
   return { request, violations };
 }
 
-/** Counters: the members that are numbers, and the store's failure while it refuses writes. */
+/** Counters: the members that are numbers, and the store's failure while the store refuses writes. */
 export function readMetrics(body: unknown): {
   readonly counters: Readonly<Record<string, number>>;
   readonly degraded?: string;
@@ -209,7 +209,7 @@ export function readMetrics(body: unknown): {
   return typeof value['degraded'] === 'string' ? { counters, degraded: value['degraded'] } : { counters };
 }
 
-/** Whether a decision about a call took effect; an answer that does not say so has not refused it. */
+/** Whether a decision about a call took effect; true for an answer without this member. */
 export function readDecided(body: unknown): boolean {
   return recordOf(body, 'the decision')['decided'] !== false;
 }
@@ -254,7 +254,7 @@ export function readEvent(text: string): ObservedEvent | undefined {
     const listed = value[name];
     if (Array.isArray(listed) && !listed.every(isMessage)) return undefined;
   }
-  // The members were checked here and by `readViewedEvent`, name by name.
+  // The members were checked by name, here and by `readViewedEvent`.
   return event as ObservedEvent;
 }
 
@@ -279,7 +279,7 @@ export function readViewedEvent(text: string): ViewedEvent | undefined {
     const listed = value[name];
     if (Array.isArray(listed) && !listed.every(isViewedMessage)) return undefined;
   }
-  // The members were checked above, name by name.
+  // The members were checked by name above.
   return value as unknown as ViewedEvent;
 }
 

@@ -11,10 +11,11 @@ export const CONVENTIONS_COMMIT = '004902b8cb70aa5ae6ca4ae07132b7daabcd3e10';
 export const SCOPE = 'troupe';
 
 /**
- * The environment variable by which a user chooses between conventions. The value below asks for the newest GenAI ones.
+ * The environment variable by which a user chooses between conventions. The value below asks for the newest GenAI
+ * conventions.
  */
 export const STABILITY_VARIABLE = 'OTEL_SEMCONV_STABILITY_OPT_IN';
-/** See `STABILITY_VARIABLE`. */
+/** The value of `STABILITY_VARIABLE` that asks for the newest GenAI conventions. */
 const LATEST_EXPERIMENTAL = 'gen_ai_latest_experimental';
 
 /** `gen_ai.operation.name`, also the first word of a span's name. */
@@ -148,8 +149,8 @@ export const INSTRUMENT = {
 } as const;
 
 /**
- * True when the attribute names of version 1.36 are wanted besides the newest ones: unless the user asked for the
- * newest alone. `value`: the value of `STABILITY_VARIABLE`, a list separated by commas.
+ * True unless the user asked for the newest attribute names alone; then those of version 1.36 are left out. `value`:
+ * the value of `STABILITY_VARIABLE`, a list separated by commas.
  */
 export function wantsFormerNames(value: string | undefined): boolean {
   const asked = (value ?? '').split(',').map((word) => word.trim());

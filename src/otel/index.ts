@@ -23,13 +23,13 @@ export { CONVENTIONS_COMMIT } from './conventions.ts';
 
 /** The options of instrumenting a runtime. */
 export interface InstrumentOptions {
-  /** Default: the global one. */
+  /** The provider of tracers. Default: the global one. */
   readonly tracerProvider?: TracerProvider;
-  /** Default: the global one. */
+  /** The provider of meters. Default: the global one. */
   readonly meterProvider?: MeterProvider;
   /**
-   * Records messages, tool inputs and tool results as attributes of spans. Default false: they may hold confidential
-   * data.
+   * True records messages, tool inputs and tool results as attributes of spans. Default false: they may hold
+   * confidential data.
    */
   readonly captureContent?: boolean;
 }
@@ -93,7 +93,7 @@ export function instrument(runtime: Runtime, options: InstrumentOptions = {}): I
   };
 }
 
-/** False for the meter of a process without an SDK for metrics: nothing is measured for it. */
+/** False for the meter of a process that has no SDK for metrics. Such a process measures nothing. */
 function isHeard(meter: Meter): boolean {
   return meter.constructor !== createNoopMeter().constructor;
 }

@@ -38,7 +38,7 @@ export class MeterRecorder {
   readonly #commitTurns: Histogram;
   readonly #stopObserving: () => void;
 
-  /** `counters`: those of the runtime, read when the metrics are collected. */
+  /** `counters`: returns the counters of the runtime. It is called when the metrics are collected. */
   constructor(meter: Meter, counters: () => RuntimeMetrics) {
     this.#histograms = histogramsOf(meter);
     this.#depth = meter.createUpDownCounter(INSTRUMENT.mailboxDepth, {
@@ -128,7 +128,7 @@ function observe(meter: Meter, counters: () => RuntimeMetrics): () => void {
   });
   const queue = meter.createObservableGauge(INSTRUMENT.queueDepth, {
     unit: '{call}',
-    description: 'Calls that wait for a place.',
+    description: 'Calls that wait for a slot.',
   });
   const observables: Observable[] = [restarts, sessions, queue];
   const callback: BatchObservableCallback = (result) => {
@@ -143,7 +143,7 @@ function observe(meter: Meter, counters: () => RuntimeMetrics): () => void {
   return () => meter.removeBatchObservableCallback(callback, observables);
 }
 
-/** A new object: the caller may set more attributes. */
+/** The agent's attributes as a new object, to which the caller may add attributes. */
 function agentAttributes({ agent }: SessionFacts, failure?: string): Attributes {
   const attributes: Attributes = {};
   attributes[ATTRIBUTE.agentName] = agent;

@@ -3,7 +3,7 @@
  * turns of a child are below the turn of its parent that spawned it.
  *
  * Owns: the open spans, the parent context of each child. Does not own: the tracer, the export.
- * K1 A span that was started is ended: with its operation, or when this is stopped.
+ * K1 A span that was started is ended: with its operation, or when the instrumentation is stopped.
  * K2 No content is set unless it was asked for.
  */
 import {
@@ -38,7 +38,7 @@ const NANOSECONDS_PER_MS = 1_000_000;
 export interface SpanOptions {
   readonly tracer: Tracer;
   readonly hasContent: boolean;
-  /** The attribute names of version 1.36 are set besides the newest. */
+  /** True if the attribute names of version 1.36 are set besides the newest. */
   readonly hasFormerNames: boolean;
 }
 
@@ -56,11 +56,11 @@ interface OpenSpans {
 /** See the head of the file. */
 export class SpanRecorder {
   readonly #options: SpanOptions;
-  /** By session; a session without open spans is not held. */
+  /** The open spans by session. A session without open spans has no entry. */
   readonly #open = new Map<string, OpenSpans>();
   /**
-   * The context of a child's turns, by child. A child may have a turn after its exit, and its diagnostics may come
-   * later than its parent's.
+   * The context of a child's turns, by child. A child may have a turn after its exit, and the child's diagnostics may
+   * come later than its parent's.
    */
   readonly #births = new RecentMap<Context>(DIAGNOSED_SESSIONS_MAX);
 
@@ -186,8 +186,8 @@ export class SpanRecorder {
   }
 
   /**
-   * The attributes of every span, set at its start, where a sampler sees them. Set one by one: spreading an object
-   * costs as much as a span.
+   * The attributes of every span, set at its start, where a sampler sees them. The attributes are set one by one:
+   * spreading an object costs as much as a span.
    */
   #facts({ session, agent, model, provider }: SessionFacts, operation: string): Attributes {
     const attributes: Attributes = {};
@@ -207,8 +207,8 @@ function spansOf({ turn, call, tools }: OpenSpans): readonly Span[] {
 }
 
 /**
- * `error.type` of an attempt: the code of its error, or the HTTP status of one that is tried again; undefined when it
- * answered.
+ * `error.type` of an attempt: the code of its error, or the HTTP status of an attempt that is retried; undefined when
+ * the attempt was answered.
  */
 export function failureOf(message: ModelCallDiagnostics): string | undefined {
   if (message.phase === 'start') return undefined;
@@ -227,15 +227,15 @@ function setUsage(span: Span, usage: Usage): void {
 }
 
 /**
- * Epoch ms in a tracer's form: seconds and nanoseconds. A plain number could be taken for a reading of the process's
- * own clock.
+ * Epoch ms in a tracer's form: seconds and nanoseconds. A tracer could mistake a plain number for a reading of the
+ * process's own clock.
  */
 function timeOf(at: number): HrTime {
   const seconds = Math.trunc(at / MS_PER_SECOND);
   return [seconds, Math.round((at - seconds * MS_PER_SECOND) * NANOSECONDS_PER_MS)];
 }
 
-/** `message`: omitted if it could hold content. */
+/** Marks a span as failed. `message`: omitted if it could hold content. */
 function failed(span: Span, type: string, message?: string): void {
   span.setAttribute(ATTRIBUTE.errorType, type);
   span.setStatus({ code: SpanStatusCode.ERROR, ...defined({ message }) });

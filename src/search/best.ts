@@ -1,4 +1,6 @@
-/** Keeps the candidates with the highest scores, best first; equal ones in the order they came. */
+/**
+ * Keeps the candidates with the highest scores, best first. Candidates with equal scores are in the order of arrival.
+ */
 
 interface Scored {
   readonly score: number;
@@ -13,7 +15,7 @@ export class Best<T extends Scored> {
     this.#max = max;
   }
 
-  /** Whether a candidate with this score would be kept: callers ask before they build it. */
+  /** Whether a candidate with this score would be kept. Callers ask this before they build the candidate. */
   takes(score: number): boolean {
     return this.list.length < this.#max || score > (this.list.at(-1)?.score ?? 0);
   }

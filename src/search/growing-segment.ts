@@ -3,7 +3,7 @@ import { GrowingNumbers } from './growing-numbers.ts';
 import { PostingList } from './posting-list.ts';
 import type { Segment, SegmentText } from './segment.ts';
 
-/** A new document. `length`: the number of its terms; `counts`: how often it has each. */
+/** A new document. `length`: the number of its terms; `counts`: how often the document has each term. */
 export interface NewDocument extends SegmentText {
   readonly session: number;
   readonly seq: number;

@@ -7,7 +7,7 @@ const BYTES_AT_FIRST = 8;
 /** The eighth bit of a byte says that more bytes follow; the other seven belong to the number. */
 const MORE = 0x80;
 
-/** Documents ascending. See the head of the file. */
+/** A list of documents, ascending. See the head of the file. */
 export class PostingList {
   #bytes: Uint8Array;
   #length: number;
@@ -15,7 +15,10 @@ export class PostingList {
   /** Documents in the list. */
   count: number;
 
-  /** An empty list, or a list read from `bytes` and `count` of another. Nothing may be added to the latter. */
+  /**
+   * An empty list, or a list read from `bytes` and `count` of another list. Nothing may be added to a list that was
+   * read.
+   */
   constructor(bytes?: Uint8Array, count = 0) {
     this.#bytes = bytes ?? new Uint8Array(BYTES_AT_FIRST);
     this.#length = bytes?.length ?? 0;
@@ -46,7 +49,7 @@ export class PostingList {
       for (;;) {
         const byte = bytes[at] ?? 0;
         at += 1;
-        // Multiplied, not shifted: a document's number may take all of 32 bits.
+        // The value is multiplied, not shifted: a document's number may take all of 32 bits.
         value += (byte & (MORE - 1)) * factor;
         if (byte < MORE) return value;
         factor *= MORE;

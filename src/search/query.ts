@@ -5,14 +5,14 @@
 import { SEARCH_NEAR_TERMS, SEARCH_QUERY_CHARACTERS_MAX, SEARCH_UNITS_MAX } from '../base/bounds.ts';
 import { termsOf } from './terms.ts';
 
-/** Terms in a row; or two such rows that stand near each other. */
+/** A phrase, that is terms in a row; or two phrases that are near each other. */
 export type Unit =
   | { readonly type: 'phrase'; readonly terms: readonly string[] }
   | { readonly type: 'near'; readonly first: readonly string[]; readonly second: readonly string[] };
 
 /** The units that one text must have, and those it must not have. */
 export interface Alternative {
-  /** At least one. */
+  /** The units that a text must have. There is at least one. */
   readonly all: readonly Unit[];
   readonly none: readonly Unit[];
 }
@@ -76,7 +76,7 @@ function tokensOf(text: string): readonly Token[] {
   return tokens;
 }
 
-/** An unclosed quote becomes a blank. */
+/** A query's text with balanced quotes: an unclosed quote becomes a blank. */
 function balanced(text: string): string {
   const quotes = text.split('"').length - 1;
   if (quotes % 2 === 0) return text;
@@ -102,7 +102,7 @@ function has(text: readonly string[], unit: Unit): boolean {
   return first.some((a) => second.some((b) => Math.abs(a - b) <= SEARCH_NEAR_TERMS));
 }
 
-/** The places where terms stand in a row, at most `limit`. */
+/** The positions at which these terms follow each other, at most `limit`. */
 function placesOf(text: readonly string[], terms: readonly string[], limit = SEARCH_UNITS_MAX): readonly number[] {
   const places: number[] = [];
   for (let start = 0; start + terms.length <= text.length && places.length < limit; start += 1) {

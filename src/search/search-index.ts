@@ -1,5 +1,5 @@
 /**
- * A full-text index of messages: it finds the messages that fit a query best, and returns their place and text. New
+ * A full-text index of messages: it finds the messages that fit a query best, and returns their location and text. New
  * documents are in memory. From some ten thousand documents on they become a segment on a `SegmentStore`, which has
  * only columns and a part of the terms in memory.
  *
@@ -30,17 +30,17 @@ import { MemorySegmentStore, type SegmentStore } from './segment-store.ts';
 import { type SavedNumbers, SessionNumbers, savedNumbersSchema } from './session-numbers.ts';
 import { termsOf } from './terms.ts';
 
-/** The usual values of BM25: the saturation of repeated terms, and the penalty for long texts. */
+/** The usual parameters of BM25: one for the saturation of repeated terms, one for the penalty on long texts. */
 const SATURATION = 1.2;
 const LENGTH_SHARE = 0.75;
 const YEAR_MS = 365.25 * 24 * 3_600_000;
 const SECOND_MS = 1_000;
 /**
  * An older segment is merged with the newer one when it has fewer than this many times its documents. So few segments
- * remain, of rising age and size.
+ * remain, and older segments are larger.
  */
 const MERGE_RATIO = 2;
-/** At most this many times the documents of a new segment in a merged one. */
+/** A merged segment has at most this many times the documents of a new segment. */
 const MERGED_SEGMENTS_MAX = 1.5;
 
 /** A message that may match. */
@@ -56,7 +56,7 @@ export interface Candidate {
 export interface LookOptions {
   /** Epoch ms. */
   readonly now: number;
-  /** Weight of a year of age: a score is divided by 1 plus it times the age in years. */
+  /** Weight of a year of age: a score is divided by 1 + weight × age in years. */
   readonly decay: number;
   /** True for messages that the search must skip. */
   readonly excludes?: (session: string, seq: number) => boolean;
@@ -67,7 +67,7 @@ export interface IndexedMessage {
   readonly seq: number;
   readonly at: number;
   readonly text: string;
-  /** Missing: `human`. */
+  /** The kind of the message; default `human`. */
   readonly kind?: SearchableText['kind'];
 }
 
@@ -94,7 +94,7 @@ export class SearchIndex {
   readonly #segmentDocuments: number;
   readonly #segments: SegmentStore;
   readonly #numbers: SessionNumbers;
-  /** Oldest first. */
+  /** The stored segments, oldest first. */
   #stored: readonly Shelved[];
   #growing = new GrowingSegment();
   /** Segments that the last saved state may still name (X4). */
@@ -170,7 +170,7 @@ export class SearchIndex {
 
   /**
    * Stores a segment once there are enough documents for it, and compacts stored segments when that is worth it. Throws
-   * the device's error: all is as before then, and the next call tries again.
+   * the device's error. In that case nothing has changed, and the next call tries again.
    */
   makeRoom(): void {
     const { count, characters } = this.#growing;
@@ -217,7 +217,7 @@ export class SearchIndex {
   }
 
   /**
-   * The lists of an alternative's terms for each part, rarest first, when the part has all terms; `undefined` when some
+   * The lists of an alternative's terms, rarest first, for each part that has all these terms. `undefined` when some
    * term is in no part.
    */
   #prepare(
@@ -303,7 +303,10 @@ export class SearchIndex {
     this.#outdated.push(name);
   }
 
-  /** Once more than half of all documents are removed, every segment of which that is true is written again (X2). */
+  /**
+   * If more than half of all documents are removed, writes each segment again that has lost more than half of its
+   * documents (X2).
+   */
   #packWhenWorthIt(): void {
     const total = this.#stored.reduce((sum, { segment }) => sum + segment.count, this.#growing.count);
     if (total - this.#numbers.documents <= Math.max(this.#segmentDocuments, this.#numbers.documents)) return;
@@ -319,12 +322,12 @@ export class SearchIndex {
   }
 }
 
-/** The scores of one segment's documents. It is used again and again: its memory is that of the largest segment. */
+/** The scores of one segment's documents. It is reused for each segment, so it needs the memory of the largest one. */
 class PartScores {
   #totals = new Float64Array();
   #own = new Float64Array();
   #hits = new Uint16Array();
-  /** Documents with a hit of the current alternative, each once. */
+  /** Documents that have a hit for the current alternative, each once. */
   #touched = new Uint32Array();
   #touchedCount = 0;
   /** Documents with a total, each once. */
@@ -373,7 +376,7 @@ class PartScores {
     this.#touchedCount = 0;
   }
 
-  /** Passes the totals of the segment's documents to `visit`, and empties itself. */
+  /** Passes the totals of the segment's documents to `visit`, and clears them. */
   take(visit: (document: number, score: number) => void): void {
     for (let index = 0; index < this.#scoredCount; index += 1) {
       const document = this.#scored[index] ?? 0;

@@ -1,6 +1,6 @@
 /**
  * The searchable part of a message: conversation and reasoning, not the inputs and results of tools (contract §6.9).
- * Pure.
+ * `text-fold.ts` follows the same choice in the records of a log, without messages. Pure.
  */
 import { SEARCH_TEXT_CHARACTERS_MAX } from '../base/bounds.ts';
 import { type Message, textOf } from '../base/messages.ts';
@@ -22,7 +22,7 @@ export function searchableText(message: Message): SearchableText | undefined {
   return foundText({ seq: message.seq, at: message.at, kind, text });
 }
 
-/** The searchable part of a text: its beginning; `undefined` for a blank one. */
+/** The beginning of a text, which is its searchable part; `undefined` for a blank text. */
 export function foundText(said: SearchableText): SearchableText | undefined {
   if (said.text.trim() === '') return undefined;
   return said.text.length <= SEARCH_TEXT_CHARACTERS_MAX

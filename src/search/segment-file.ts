@@ -31,7 +31,7 @@ export interface SegmentBytes {
   read(at: number, length: number): Buffer;
 }
 
-/** The bytes of a segment differ from those that were written. */
+/** The error when the bytes of a segment differ from those that were written. */
 export class DamagedSegmentError extends Error {
   override readonly name = 'DamagedSegmentError';
 }
@@ -186,7 +186,7 @@ export class StoredSegment implements Segment {
   readonly #footer: Footer;
   readonly #columns: Uint32Array;
   readonly #kinds: Uint8Array;
-  /** The place of each block; then the end of the last. */
+  /** The offset of each block, then the end of the last block. */
   readonly #places: Uint32Array;
   /** The first term of each block. */
   readonly #firsts: readonly string[];
@@ -210,7 +210,7 @@ export class StoredSegment implements Segment {
     this.heldBytes = columns.length + listed.length * 2;
   }
 
-  /** Its bytes on the storage medium. */
+  /** The number of the segment's bytes on the storage medium. */
   get storedBytes(): number {
     return this.#source.length;
   }
@@ -306,7 +306,7 @@ function readIndex(
   bytes: Buffer,
   blocksEnd: number,
 ): { readonly places: Uint32Array; readonly firsts: readonly string[] } {
-  // The last place is the end of the blocks, and all places before it are lower.
+  // The last offset is the end of the blocks, and all other offsets are lower.
   let count = 0;
   while (bytes.readUInt32LE(4 * count) !== blocksEnd) count += 1;
   const places = numbersOf(bytes, count + 1);

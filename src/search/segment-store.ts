@@ -8,7 +8,7 @@
  *  H2 segments that no saved state names are removed at the next opening, so that a crash leaves nothing behind for
  *     good.
  *
- * Synchronous: it is used on a thread that has nothing else to do.
+ * Its methods are synchronous, because its thread has nothing else to do.
  */
 import {
   closeSync,
@@ -51,7 +51,7 @@ export interface SegmentStore {
   close(): void;
 }
 
-/** Storage in memory, which ends with its index. */
+/** Storage in memory, which is lost with its index. */
 export class MemorySegmentStore implements SegmentStore {
   readonly #segments = new Map<string, Buffer>();
   #state: string | undefined;

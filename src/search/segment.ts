@@ -32,10 +32,10 @@ export interface Segment {
 export class MergedSegment implements Segment {
   readonly count: number;
   readonly #parts: readonly Segment[];
-  /** For each document: its part, and its number there. */
+  /** For each document of the merged segment: the part it comes from, and its number in that part. */
   readonly #partOf: Uint32Array;
   readonly #numberOf: Uint32Array;
-  /** For each part and number there: the document, or `GONE`. */
+  /** For each part, and each number in it: the document's number in the merged segment, or `GONE`. */
   readonly #documents: readonly Uint32Array[];
   readonly #newList: () => PostingList;
 

@@ -23,9 +23,9 @@ export interface SavedNumbers {
 /** See the head of the file. */
 export class SessionNumbers {
   readonly #numbers = new Map<string, number>();
-  /** By number; missing: removed. */
+  /** Names by number; missing if the session is removed. */
   readonly #names = new Map<number, string>();
-  /** By number: 1 while it has a session. */
+  /** For each number: 1 while a session has it. */
   readonly #alive = new GrowingNumbers();
   readonly #documents = new GrowingNumbers();
   readonly #lengths = new GrowingNumbers();
@@ -45,7 +45,7 @@ export class SessionNumbers {
     }
   }
 
-  /** The number of a session; a new one when it has none. */
+  /** The number of a session; a new number when the session has none. */
   numberOf(name: string): number {
     const known = this.#numbers.get(name);
     if (known !== undefined) return known;
@@ -62,7 +62,7 @@ export class SessionNumbers {
     return this.#alive.at(number) === 1;
   }
 
-  /** Counts a document that was added (1), or that left while its session stays (-1). */
+  /** Counts a document that was added (1), or that was removed while its session stays (-1). */
   count(number: number, by: 1 | -1, length: number): void {
     this.#documents.set(number, this.#documents.at(number) + by);
     this.#lengths.set(number, this.#lengths.at(number) + by * length);

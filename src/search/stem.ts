@@ -6,8 +6,8 @@
 type Rules = readonly (readonly [suffix: string, put: string])[];
 
 /**
- * Suffixes of step 2: removed from a stem with at least one vowel-consonant pair. A longer suffix stands before a
- * shorter one that it ends in.
+ * Suffixes of step 2: removed from a stem with at least one vowel-consonant pair. If one suffix ends with another, the
+ * longer suffix comes first.
  */
 const STEP_2: Rules = [
   ['ational', 'ate'],
@@ -40,7 +40,7 @@ const STEP_3: Rules = [
   ['ness', ''],
   ['ful', ''],
 ];
-/** Suffixes of step 4: removed from a stem with at least two such pairs; `ion` only after `s` or `t`. */
+/** Suffixes of step 4: removed from a stem with at least two vowel-consonant pairs; `ion` only after `s` or `t`. */
 const STEP_4: readonly string[] = [
   'ement',
   'ance',
@@ -112,7 +112,7 @@ function withoutFinalE(word: string): string {
   return short.endsWith('ll') && measure(short) > 1 ? short.slice(0, -1) : short;
 }
 
-/** `y` is a vowel after a consonant. */
+/** True for a vowel; `y` is a vowel after a consonant. */
 function isVowel(word: string, index: number): boolean {
   const letter = word[index] ?? '';
   if (letter === 'y') return index > 0 && !isVowel(word, index - 1);

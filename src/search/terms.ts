@@ -6,7 +6,7 @@ const WORD = /[\p{L}\p{N}]+/gu;
 const MARK = /\p{M}+/gu;
 const ASCII = /^\p{ASCII}*$/u;
 
-/** From this length on the engine keeps a substring as a view of the whole text. */
+/** The length from which the engine keeps a substring as a view of the whole text. */
 const SLICED_CHARACTERS_MIN = 13;
 
 /** The same words come again and again: their stems are cached up to a bound. */
@@ -36,7 +36,7 @@ function termOf(word: string): string {
   return term;
 }
 
-/** A long substring keeps the whole text in memory, so a cached word must be a copy. */
+/** A copy of a word for the cache, since a long substring would keep the whole text in memory. */
 function copied(word: string): string {
   return word.length < SLICED_CHARACTERS_MIN ? word : Buffer.from(word).toString();
 }

@@ -26,7 +26,7 @@ const PHANTOM_MESSAGES = 2;
 /** The known facts of a session between two transitions. The caller of the fold owns it. */
 export interface TextFold {
   nextSeq: number;
-  /** Waiting entries, by id. For entries that a search cannot find, only the count of their seqs is kept. */
+  /** Waiting entries, by id. For an entry that a search cannot find, only the number of seqs it will take is kept. */
   mailbox: Record<number, WaitingText>;
   /** The session's own name, when it has one. */
   name?: string | undefined;
@@ -44,7 +44,7 @@ export const textFoldSchema: z.ZodType<TextFold> = z.object({
     z.coerce.number(),
     z.union([
       z.object({ takes: z.union([z.literal(0), z.literal(1), z.literal(2)]) }),
-      // Written by `foldTexts` from a record, and read back from a checked file.
+      // The content was written by `foldTexts` from a record, and the file was checked when it was read.
       z.object({ takes: z.literal('text'), content: z.custom<Entry['content']>(isContent), merges: z.boolean() }),
     ]),
   ),
@@ -61,7 +61,7 @@ export function newTextFold(): TextFold {
 }
 
 /**
- * The fold of a session whose state is known, to continue from there. The state was folded in this thread, so all
+ * The fold of a session whose state is known, from which folding continues. The state was folded in this thread, so all
  * contents are in memory.
  */
 export function textFoldOf(state: SessionState): TextFold {
@@ -123,7 +123,7 @@ function foldRecord(fold: TextFold, record: SessionRecord, at: number, found: Se
       return true;
     case 'compacted':
       said('anima', record.summary);
-      // Each result gets a message with its short form, which replaces the whole one.
+      // Each result gets a message with its short form, which replaces the message with the whole result.
       fold.nextSeq += record.cut?.length ?? 0;
       return true;
     case 'restarted':

@@ -77,15 +77,15 @@ export const receiptStatus: z.ZodType = z.strictObject({
 
 /** A rule of the Messages API that a request breaks. */
 const violation = z.strictObject({
-  rule: z.string().describe('R01 to R44'),
+  rule: z.string().describe('R01 to R69'),
   path: z.string().describe('As the API writes it: messages.3.content.0'),
   message: z.string(),
   fatal: z.boolean().describe('The API would refuse the request for it'),
+  code: z.string().optional().describe('error.details.error_code of the API, where it has one'),
 });
 
 /**
- * A page of the messages of a request. The first page has the rest of the request; the violations and the context stand
- * beside it.
+ * A page of the messages of a request. The first page also has the rest of the request, the violations and the context.
  */
 export const modelRequest: z.ZodType = z.looseObject({
   messages: z.array(anyObject),

@@ -3,7 +3,7 @@
  *
  *  Z1  Every failure is an answer: a request never rejects.
  *  Z2  The guard checks the sender before routing, and the token before anything of the request is read.
- *  Z3  Every answer must be taken as its declared type (`nosniff`), and only files of the page may be cached.
+ *  Z3  Clients must take every answer as its declared type (`nosniff`), and only files of the page may be cached.
  */
 import { Hono } from 'hono';
 import { SERVER_PAGES_UNDER_WAY_MAX } from '../base/bounds.ts';
@@ -31,15 +31,15 @@ export type FetchHandler = (request: Request) => Promise<Response>;
 /** See the file header. */
 export interface Application {
   readonly fetch: FetchHandler;
-  /** Routes as the router has them: `GET /sessions`. */
+  /** The routes as the router names them, such as `GET /sessions`. */
   readonly routes: readonly string[];
   /** Refuses new work from now on. */
   drain(): void;
-  /** Ends the event streams; requests for new ones are refused. */
+  /** Ends the event streams, and refuses requests for new streams. */
   end(): void;
 }
 
-/** The interface to a runtime. `streamsMax`: for tests. */
+/** The interface to a runtime. `streamsMax` is for tests. */
 export function createApplication(runtime: Runtime, options: CheckedHandlerOptions, streamsMax?: number): Application {
   const guard = new Guard(options);
   let document: string | undefined;
@@ -59,7 +59,7 @@ export function createApplication(runtime: Runtime, options: CheckedHandlerOptio
   const router = routerOf(server, guard, failed);
   const dispatch = async (request: Request, isHead: boolean): Promise<Response> => {
     try {
-      // Checked before any copy is made, since a bridge knows the peer of the original request only.
+      // Checked before the request is copied, because a bridge knows the peer of the original request only.
       guard.checkSender(request);
       return await router.fetch(isHead ? new Request(request, { method: 'GET' }) : request);
     } catch (error) {
@@ -103,7 +103,7 @@ function routerOf(server: ServerParts, guard: Guard, failed: (error: unknown) =>
       }
     });
   }
-  // Matched last: the path is known, but it does not have this method.
+  // These routes are matched last: they answer a known path that does not have the requested method.
   for (const [path, allow] of methodsOf(ROUTES)) {
     router.all(path, () =>
       failed(new HttpProblem('method_not_allowed', `allowed methods: ${allow}`, { headers: { allow } })),

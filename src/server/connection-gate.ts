@@ -5,7 +5,8 @@
  *
  *  O1  One address holds at most its share of the connections: one client cannot take them all.
  *  O2  A connection beyond a bound is admitted for a short time and may only ask for health. If there are too many of
- *      those, the oldest is closed. A probe sends its request at once, and is answered before it is the oldest.
+ *      those, the oldest is closed. A probe sends its request at once, so it is answered before its connection becomes
+ *      the oldest.
  *  O3  A refused request is answered with a problem.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -29,7 +30,7 @@ export interface GateOptions {
 export class ConnectionGate {
   readonly #options: GateOptions;
   readonly #byAddress = new Map<string, number>();
-  /** Connections beyond a bound, the oldest first. */
+  /** Connections beyond a bound, oldest first. */
   readonly #beyond = new Set<Socket>();
   #size = 0;
 
@@ -82,7 +83,7 @@ export class ConnectionGate {
 }
 
 function answerProblem(error: LimitError, outgoing: ServerResponse): void {
-  // The error's own message has no internal detail, so there is nothing to report.
+  // The error's message has no internal detail to hide, so there is nothing to report.
   const response = problemResponse(error, () => undefined);
   for (const [name, value] of response.headers) outgoing.setHeader(name, value);
   outgoing.statusCode = response.status;

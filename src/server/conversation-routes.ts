@@ -203,7 +203,9 @@ function lastEventId(request: Request): string | undefined {
   return id !== null && /^\d{1,15}$/.test(id) ? id : undefined;
 }
 
-/** Settles as the promise, or rejects as soon as the client disconnects, since no client waits for the answer then. */
+/**
+ * Settles as the promise does. Rejects as soon as the client disconnects, since then no client waits for the answer.
+ */
 function untilGone<T>(promise: Promise<T>, request: Request): Promise<T> {
   // Keeps the request referenced: its signal lives only as long as the request.
   const { signal } = request;

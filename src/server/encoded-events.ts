@@ -15,7 +15,7 @@ import type { SessionEvent, ViewMode } from '../index.ts';
 import { textBytes } from '../runtime/host/request-line.ts';
 import { ANSWERS, type LoopBudget } from './loop-budget.ts';
 
-/** Encodings by mode; null: the mode leaves the event out. */
+/** Encodings by mode; null if the mode leaves the event out. */
 type Encodings = { [Mode in ViewMode]?: Uint8Array | null };
 
 const encoder = new TextEncoder();
@@ -42,7 +42,10 @@ export class EncodedEvents implements BudgetedReader {
     this.#hold(0);
   }
 
-  /** `bytesOf` at once, or for a large event not encoded yet, in a tick that has room for it (K3). */
+  /**
+   * The result of `bytesOf`: at once, or for a large event that is not encoded yet, in a tick that has room for it
+   * (K3).
+   */
   inTick(event: SessionEvent, mode: ViewMode): Uint8Array | undefined | Promise<Uint8Array | undefined> {
     if (this.#kept.get(event)?.[mode] !== undefined) return this.bytesOf(event, mode);
     const bytes = textBytes(event);

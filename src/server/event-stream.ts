@@ -27,7 +27,7 @@ export interface EventStreamParts {
    */
   readonly encode: (event: SessionEvent) => Uint8Array | undefined | Promise<Uint8Array | undefined>;
   readonly clock: Clock;
-  /** Default: the budget of the process. */
+  /** The budget that counts this stream. Default: that of the process. */
   readonly budget?: ReaderBudget;
   /** Called once, when the stream is over. */
   readonly onClose: () => void;
@@ -35,7 +35,7 @@ export interface EventStreamParts {
   readonly onError: (error: unknown) => void;
 }
 
-/** A stream of one reader's events, and a way to end it from this side. */
+/** A stream of one reader's events, and a way for the server to end it. */
 export interface EventStream {
   readonly body: ReadableStream<Uint8Array>;
   /** Ends the stream after the data already sent. Safe to call again. */
@@ -67,7 +67,7 @@ export function eventStream(parts: EventStreamParts): EventStream {
       return handed?.byteLength ?? 0;
     },
     giveUp() {
-      // They are in a buffer of the connection, which only the end of the connection frees.
+      // The bytes are in a buffer of the connection, which is freed only when the connection ends.
       isCancelled = true;
       controllerOf?.error(new LimitError('the reader fell too far behind', { data: { limit: 'readersBytes' } }));
       finish();
@@ -158,7 +158,7 @@ export function eventStream(parts: EventStreamParts): EventStream {
   return { body, end: finish };
 }
 
-/** Not named `error`: browsers use that event for a lost connection. */
+/** The event that reports a failure. It is not named `error`, because browsers use that event for a lost connection. */
 function failureText(error: unknown, onError: (error: unknown) => void): string {
   const problem = problemOf(error);
   if (problem.code === 'internal') onError(error);

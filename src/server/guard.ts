@@ -6,7 +6,8 @@
  *  G2  An `Origin`, which browsers send with every request that changes state, is the requested host.
  *  G3  If there is a token, it is required everywhere except at open doors. It is compared in constant time and never
  *      shown.
- *  G4  Without a token a loopback name is no proof, since any client may send one. It counts only for a peer known to
+ *  G4 Without a token a loopback name is no proof, since any client may send one. A loopback name counts only for a
+ *  peer known to
  *      be on this machine.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
@@ -33,7 +34,7 @@ export class Guard {
     this.#token = token === undefined ? undefined : digest(token);
   }
 
-  /** G1, G2, G4. Throws `HttpProblem` (403). */
+  /** Enforces G1, G2 and G4. Throws `HttpProblem` (403). */
   checkSender(request: Request): void {
     const host = request.headers.get('host') ?? new URL(request.url).host;
     if (!this.#isNamed(host)) this.#checkLoopback(host, request);
@@ -43,7 +44,7 @@ export class Guard {
     }
   }
 
-  /** G3. Throws `HttpProblem` (401). `query` is the token of the address. */
+  /** Enforces G3. Throws `HttpProblem` (401). `query` is the token in the query of the URL. */
   checkToken(request: Request, door: Door, query: string | null): void {
     if (this.#token === undefined || door === 'open') return;
     const bearer = /^Bearer +(\S+) *$/i.exec(request.headers.get('authorization') ?? '')?.[1];
@@ -75,7 +76,7 @@ export class Guard {
   }
 }
 
-/** A forwarded request is not from this machine, even if the proxy is. */
+/** True for a request from this machine. A forwarded request is not, even if the proxy is on this machine. */
 function isFromThisMachine(request: Request): boolean {
   const peer = peerOf(request);
   const isForwarded = request.headers.has('forwarded') || request.headers.has('x-forwarded-for');

@@ -1,6 +1,6 @@
 /**
- * The body of a large answer. It is in the budget of the readers until its client has taken it. If the budget runs out,
- * the body is given up with its connection. A page can be requested again.
+ * The body of a large answer. It counts in the budget of the readers until its client has taken it. If the budget runs
+ * out, the connection is closed and the body dropped, because the client can request the page again.
  */
 import { LimitError } from '../base/errors.ts';
 import { type BudgetedReader, READERS, type ReaderBudget } from '../events/reading/reader-budget.ts';
@@ -8,7 +8,9 @@ import { type BudgetedReader, READERS, type ReaderBudget } from '../events/readi
 /** Size in bytes from which a body is counted. A smaller one fits into a socket's own buffer. */
 export const HELD_BODY_BYTES_MIN: number = 64 * 1024;
 
-/** A stream of these bytes. The budget releases them when the next read shows that they left, or on cancel. */
+/**
+ * A stream of these bytes. The budget releases the bytes when the next read shows that they were sent, or on cancel.
+ */
 export function heldBody(bytes: Uint8Array, budget: ReaderBudget = READERS): ReadableStream<Uint8Array> {
   let left: Uint8Array | undefined = bytes;
   let controllerOf: ReadableStreamDefaultController<Uint8Array> | undefined;
@@ -24,7 +26,7 @@ export function heldBody(bytes: Uint8Array, budget: ReaderBudget = READERS): Rea
       return left?.byteLength ?? 0;
     },
     giveUp() {
-      controllerOf?.error(new LimitError('the client did not take its answer', { data: { limit: 'readersBytes' } }));
+      controllerOf?.error(new LimitError('the client did not read its answer', { data: { limit: 'readersBytes' } }));
       release();
     },
   };

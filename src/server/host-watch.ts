@@ -5,7 +5,7 @@
 import { type IntervalHistogram, monitorEventLoopDelay } from 'node:perf_hooks';
 import type { HostMetrics } from './prometheus.ts';
 
-/** Sampling interval in milliseconds. Reported delay is what exceeds it. */
+/** Sampling interval in milliseconds. The reported delay is the time in excess of this interval. */
 const RESOLUTION_MS = 20;
 const NANOSECONDS = 1e6;
 /** Milliseconds after which a new measuring window begins. */
@@ -43,7 +43,7 @@ export class HostWatch {
   }
 }
 
-/** An empty histogram has no mean. */
+/** A delay in ms, in excess of the interval; 0 for the mean of an empty histogram, which is not a number. */
 function inExcess(nanoseconds: number): number {
   return Number.isFinite(nanoseconds) ? Math.max(0, nanoseconds / NANOSECONDS - RESOLUTION_MS) : 0;
 }

@@ -32,7 +32,7 @@ export function isNamed(authority: string, hosts: readonly string[]): boolean {
   });
 }
 
-/** An address as it stands in a URL. */
+/** An address in the form that a URL requires. */
 export function inUrl(host: string): string {
   return isIP(host) === 6 ? `[${host}]` : host;
 }

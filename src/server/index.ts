@@ -20,9 +20,9 @@ export { type RunningServer, serve } from './serve.ts';
  * await app.register(fastifyPlugin(handler(runtime)), { prefix: '/agents' }); // Fastify
  * ```
  *
- * Without `token` and `hosts` it answers only requests of this machine, and only if `serve` or `nodeListener` took the
- * connection. Others are answered with 403. A framework that makes the `Request` itself, such as Hono, needs one of the
- * two options.
+ * Without `token` and `hosts` it answers only requests from this machine, and only if `serve` or `nodeListener`
+ * accepted the connection. It answers any other request with 403. A framework that makes the `Request` itself, such as
+ * Hono, needs one of the two options.
  */
 export function handler(runtime: Runtime, options: HandlerOptions = {}): FetchHandler {
   return createApplication(runtime, checkHandlerOptions(options)).fetch;

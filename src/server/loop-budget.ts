@@ -4,13 +4,14 @@
  * megabyte would delay all other work, including health checks.
  *
  * Owns: the bytes left in this tick, and the requests that wait for a later one. Does not own: the work, the loop.
- * Answers and bodies have a budget each.
+ * Answers and request bodies have separate budgets.
  *  B1 at most `LOOP_BYTES_MAX` are granted in one tick, or one piece alone; small work does not ask;
  *  B2 waiting requests are granted in the order they were made, and a later request never overtakes them;
  *  B3 nothing is scheduled while nothing was granted and nothing waits;
  *  B4 a tick that accepted a connection grants nothing. libuv accepts one connection per tick, so each connection waits
  *     one tick for every connection before it, and a health check behind fifty of them would wait for fifty grants.
- *     After `LOOP_YIELDS_MAX` such ticks in a row one grants again: a flood of connections cannot stop all answers.
+ *     After `LOOP_YIELDS_MAX` such ticks in a row, one tick grants again, so that a flood of connections cannot stop
+ *     all answers.
  */
 import { LOOP_BYTES_MAX, LOOP_YIELDS_MAX } from '../base/bounds.ts';
 import { soon as nextTick, type Soon } from '../base/clock.ts';
@@ -36,7 +37,7 @@ export class LoopBudget {
     this.#soon = soon;
   }
 
-  /** Takes bytes of this tick. Returns a promise of a later tick if this one has no room. */
+  /** Takes bytes of this tick. If this tick has no room, returns a promise that resolves in a later tick. */
   take(bytes: number): Promise<void> | undefined {
     this.#schedule();
     if (this.#waiting.length === 0 && this.#grants(bytes)) return undefined;

@@ -3,7 +3,8 @@
  *
  * Owns: one exchange at a time of each connection. Does not own: the server, the content of answers.
  *
- *  J1  Writes wait for the socket: a piece of an answer is taken when the one before it left. A body that fails breaks
+ *  J1 Writes wait for the socket: a piece of an answer is read when the previous piece has left. A body that fails
+ *  breaks
  *      the connection at once, also while a piece waits for the socket. A large piece also waits for a tick that has
  *      room for it.
  *  J2  When the client disconnects, the request's signal fires and the answer's body is cancelled.
@@ -35,7 +36,8 @@ const FORBIDDEN_METHODS: ReadonlySet<string> = new Set(['CONNECT', 'TRACE', 'TRA
  * itself and broken answers.
  */
 export function nodeListener(handler: FetchHandler, onError: (error: unknown) => void = () => undefined): NodeListener {
-  // The platform loads its fetch on first use, which takes 30 ms. This loads it now, not within the first request.
+  // The platform loads its fetch on first use, which takes 30 ms. This line loads it now rather than during the first
+  // request.
   void globalThis.Request;
   // Requests are held until their answers have left: a request's signal lives no longer than the request.
   const underWay = new Set<Request>();
@@ -88,7 +90,7 @@ function toRequest(incoming: IncomingMessage, signal: AbortSignal): Request {
   }
 }
 
-/** Appends the raw path to the host. Parsed as a separate address, `//name/` would be another host. */
+/** Appends the raw path to the host. If the path were parsed as a URL, `//name/` would be another host. */
 function addressOf(incoming: IncomingMessage, url: string): string {
   if (!url.startsWith('/')) throw new HttpProblem('bad_request', 'the target of the request must be a path');
   const isSecure = 'encrypted' in incoming.socket && incoming.socket.encrypted === true;
@@ -103,7 +105,7 @@ function headersOf({ rawHeaders }: IncomingMessage): Headers {
   return headers;
 }
 
-/** The body as it comes in, or as a framework has already read it. Undefined if there is none. */
+/** The body as it arrives, or as a framework has already read it. Undefined if there is none. */
 function bodyOf(incoming: IncomingMessage): ReadableStream<Uint8Array> | string | undefined {
   const { method, headers } = incoming;
   if (method === 'GET' || method === 'HEAD') return undefined;
@@ -113,7 +115,7 @@ function bodyOf(incoming: IncomingMessage): ReadableStream<Uint8Array> | string 
   return typeof parsed === 'string' ? parsed : parsed === undefined ? undefined : JSON.stringify(parsed);
 }
 
-/** Reads from the socket only as fast as the stream is read. */
+/** The body as a stream. It reads from the socket only as fast as the stream itself is read. */
 function incomingStream(incoming: IncomingMessage): ReadableStream<Uint8Array> {
   let isOver = false;
   return new ReadableStream<Uint8Array>(
@@ -154,8 +156,8 @@ async function send(response: Response, outgoing: ServerResponse, gone: AbortSig
     outgoing.statusCode = response.status;
     for (const [name, value] of response.headers) outgoing.setHeader(name, value);
     if (reader === undefined) return void outgoing.end();
-    // A client of a stream must see at once that it is open. An answer of known length leaves together with its
-    // headers.
+    // A client must see at once that its stream is open, so the headers are sent now. An answer of known length leaves
+    // together with its headers.
     if (!response.headers.has('content-length')) outgoing.flushHeaders();
     // One reaction for the whole answer: a stream waits for its socket thousands of times.
     const failed = new AbortController();
@@ -195,13 +197,13 @@ function drained(outgoing: ServerResponse, ...ends: readonly AbortSignal[]): Pro
 }
 
 /**
- * J3. A client that is still writing would not read its answer. The rest of the body could not be distinguished from
- * the next request.
+ * Discards the rest of a request's body (J3). A client that is still writing would not read its answer, and the rest of
+ * the body could not be distinguished from the next request.
  */
 function discardRest(incoming: IncomingMessage): void {
   if (incoming.complete || incoming.destroyed) return;
   let left = SERVER_DISCARD_BYTES_MAX;
-  // Earlier listeners collected data for a reader that will not come.
+  // Earlier listeners collected data for a reader that has stopped.
   incoming.removeAllListeners('data');
   incoming.on('data', (piece: Buffer) => {
     left -= piece.length;

@@ -8,13 +8,16 @@ import { isLoopback, isWildcard } from './hosts.ts';
 
 /** Options of `handler`. */
 export interface HandlerOptions {
-  /** Required for every request except those for `/healthz`, `/readyz` and the observer page. Default: none. */
+  /**
+   * The token that every request must have, except those for `/healthz`, `/readyz` and the observer page. Default:
+   * none.
+   */
   readonly token?: string;
   /**
    * Names of the service, with or without a port (`'agents.example.com'`). A request with any other `Host` is refused,
-   * since a foreign page may have had its name pointed here. With a `token`, loopback names are accepted as well.
-   * Without one they are accepted only if `hosts` is empty, and only for requests known to come from this machine. Such
-   * a request came by `serve` or `nodeListener`, over a loopback connection, forwarded by no proxy.
+   * since a foreign page's name may resolve to this server (DNS rebinding). With a `token`, loopback names are accepted
+   * as well. Without one they are accepted only if `hosts` is empty, and only for requests known to come from this
+   * machine. Such a request came by `serve` or `nodeListener`, over a loopback connection, forwarded by no proxy.
    */
   readonly hosts?: readonly string[];
   /** Receives each failure that is answered as an internal error. Must not throw. Default: none. */
@@ -27,15 +30,15 @@ export interface HandlerOptions {
 
 /** Options of `serve`. */
 export interface ServeOptions extends HandlerOptions {
-  /** 0: any free port; see `url`. */
+  /** The port to listen at. 0: any free port; see `url`. */
   readonly port: number;
   /** Address to listen at; default `127.0.0.1`. Any but a loopback one needs a `token`. */
   readonly host?: string;
-  /** Connections at once; default 4,096. A further one may only ask for health. */
+  /** Connections at once; default 4,096. A further connection may only ask for health. */
   readonly connections?: number;
   /**
-   * Connections of one address at once; default 1,024. Behind a proxy all clients have one address: set it to
-   * `connections`.
+   * Connections of one address at once; default 1,024. Behind a proxy all clients have one address, so set this option
+   * to `connections` there.
    */
   readonly connectionsPerAddress?: number;
 }
@@ -44,7 +47,7 @@ export interface ServeOptions extends HandlerOptions {
 export interface CheckedHandlerOptions {
   readonly token: string | undefined;
   readonly hosts: readonly string[];
-  /** Accepts any address as `Host`: only a name can be pointed elsewhere, an address cannot. */
+  /** True if any IP address is accepted as `Host`, because DNS rebinding needs a name. */
   readonly takesAddresses: boolean;
   /** Whether a loopback name as `Host` is enough: `fromLoopback` for a peer on this machine only. */
   readonly loopbackNames: 'always' | 'fromLoopback' | 'never';
@@ -62,7 +65,7 @@ export interface CheckedServeOptions extends CheckedHandlerOptions {
 }
 
 const HOST_DEFAULT = '127.0.0.1';
-/** A token travels in a header: visible ASCII. */
+/** The form of a token: visible ASCII, because it is sent in a header. */
 const TOKEN = /^[\x21-\x7e]{1,1024}$/;
 const isFunction = (value: unknown): boolean => typeof value === 'function';
 
@@ -135,7 +138,7 @@ function withDefaults(given: z.infer<typeof handlerSchema>): CheckedHandlerOptio
   };
 }
 
-/** `[::1]` as `::1`. */
+/** An address without brackets: `[::1]` as `::1`. */
 function bare(host: string): string {
   return host.startsWith('[') && host.endsWith(']') ? host.slice(1, -1) : host;
 }

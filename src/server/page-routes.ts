@@ -44,7 +44,7 @@ const CONTENT_SECURITY_POLICY = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-/** `location` is relative to the path, so that it works below any path where this is mounted. */
+/** `location` is relative to the path, so that it works below any path at which the handler is mounted. */
 const toPage = (path: string, location: string): Route =>
   route({
     method: 'GET',
@@ -101,7 +101,7 @@ async function builtPage(): Promise<string | undefined> {
   return undefined;
 }
 
-/** The bytes of a file below `directory`; links may not leave it. Undefined if there is none. */
+/** The bytes of a file below `directory`; links may not lead out of it. Undefined if there is none. */
 async function fileIn(directory: string, path: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
   if (!FILE_PATH.test(path)) return undefined;
   try {
@@ -116,7 +116,7 @@ async function fileIn(directory: string, path: string): Promise<Uint8Array<Array
       await file.close();
     }
   } catch (error) {
-    // Absent, or a folder: the client sees no difference.
+    // The client sees no difference between an absent file and a folder.
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT' || code === 'ENOTDIR' || code === 'EISDIR' || code === 'ELOOP' || code === 'ENAMETOOLONG')
       return undefined;

@@ -1,6 +1,6 @@
 /**
- * The address a request came from, if a bridge knows it. A `Request` has no place for one, and any client could send a
- * header.
+ * The address a request came from, if a bridge knows it. A `Request` has no member for the address, and a header could
+ * be sent by any client.
  */
 
 const peers = new WeakMap<Request, string>();

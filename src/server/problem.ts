@@ -28,7 +28,7 @@ export interface Problem {
   readonly status: number;
   readonly detail: string;
   readonly code: ProblemCode;
-  /** The same request may succeed later, unchanged. */
+  /** True if the same request may succeed later, unchanged. */
   readonly retryable: boolean;
 }
 
@@ -97,7 +97,7 @@ export class HttpProblem extends Error {
   }
 }
 
-/** The refusal of input that cannot be read as a request. */
+/** The problem for input that cannot be read as a request. */
 export function unreadable(detail: string, cause: unknown): HttpProblem {
   return new HttpProblem('bad_request', detail, { cause });
 }
@@ -126,7 +126,7 @@ export function problemOf(thrown: unknown): Problem {
   if (!(thrown instanceof TroupeError) || thrown.code === 'internal') {
     return problem('internal', 'The request failed inside the server, which reported the reason', false);
   }
-  // A code of a newer library that this table lacks counts as an internal failure.
+  // A code that this table lacks, from a newer library, counts as an internal failure.
   if (!Object.hasOwn(TABLE, thrown.code)) return problem('internal', thrown.message, thrown.retryable);
   return problem(thrown.code, thrown.message, thrown.retryable, statusOf(thrown));
 }
@@ -146,7 +146,7 @@ function problem(code: ProblemCode, detail: string, retryable: boolean, status: 
 function statusOf({ code, retryable, data }: TroupeError): number {
   if (code === 'limit' && data['limit'] === 'messageBytes') return 413;
   if (code === 'limit' && retryable) return 503;
-  // The message was withdrawn or its turn interrupted, unlike a server that stops.
+  // The message was withdrawn or its turn was interrupted. A server that stops has the same code but another status.
   if (code === 'cancelled' && ('turn' in data || 'reason' in data)) return 409;
   return TABLE[code][0];
 }

@@ -4,7 +4,7 @@ import { KEY_CHARACTERS_MAX, SERVER_PAGE_DEFAULT, SERVER_PAGE_MAX } from '../bas
 import { defined } from '../base/defined.ts';
 import type { ViewMode } from '../index.ts';
 
-/** Accepted in every query and checked by the guard: an event source cannot send a header. */
+/** The token, which every query may have because an event source cannot send a header. The guard checks it. */
 export const token: z.ZodType<string | undefined> = z.string().optional();
 
 /** An empty query. */
@@ -15,7 +15,7 @@ export const noQuery: z.ZodType<{ readonly token?: string | undefined }> = z.str
 /** An empty body. */
 export const noBody: z.ZodType<Record<never, never>> = z.strictObject({});
 
-/** A whole number; in a query a number is a text. */
+/** A whole number, which in a query is a text. */
 export const wholeNumber: z.ZodType<string> = z.string().regex(/^\d{1,15}$/, 'must be a whole number');
 
 /** Number of items of a list. */

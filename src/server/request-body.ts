@@ -20,13 +20,14 @@ const MESSAGE_CHARACTERS_MAX = 300;
 export interface BodyUse<T> {
   readonly schema: z.ZodType<T>;
   readonly use: (value: T) => Response | Promise<Response>;
-  /** Missing: a large body is used as a small one. */
+  /** Used for a large body; if missing, a large body is used like a small one. */
   readonly useLarge?: ((json: Uint8Array) => Promise<Response>) | undefined;
 }
 
 /**
  * Reads a body, checks it by `schema` (`{}` if there is none), and uses it. Rejects with `HttpProblem` (400, 413, 415),
- * and as the use does. The bytes of a large body count until its use is over: it may wait for others on its way.
+ * and as the use does. The bytes of a large body count until its use is over: it may have to wait for other requests
+ * first.
  */
 export async function withBody<T>(request: Request, { schema, use, useLarge }: BodyUse<T>): Promise<Response> {
   const kind = request.headers.get('content-type')?.split(';', 1)[0]?.trim().toLowerCase();
@@ -89,7 +90,7 @@ async function readBytes(request: Request): Promise<Uint8Array> {
       bytesUnderWay += value.length;
       counted += value.length;
       pieces.push(value);
-      // The next piece is read in a tick that has room for it: many senders would fill one tick otherwise.
+      // The next piece is read in a tick that has room for it: otherwise many senders would fill one tick.
       if (value.length >= LOOP_PIECE_BYTES_MIN) await BODIES.take(value.length);
     }
   } finally {
@@ -98,8 +99,8 @@ async function readBytes(request: Request): Promise<Uint8Array> {
 }
 
 /**
- * Bytes of all bodies of the process that are being read, and of large ones until they were used. A thousand would fill
- * the memory.
+ * Bytes of all bodies of the process that are being read, and of large bodies until they were used. Without a bound, a
+ * thousand bodies would fill the memory.
  */
 let bytesUnderWay = 0;
 

@@ -43,9 +43,9 @@ export interface Call {
 export interface RouteAnswer {
   readonly status: number;
   readonly description: string;
-  /** Missing: no body, or one that is not JSON. */
+  /** The schema of the body; missing if there is no body, or if it is not JSON. */
   readonly schema?: z.ZodType;
-  /** Missing: `application/json`. */
+  /** The media type of the body; default `application/json`. */
   readonly mediaType?: string;
 }
 
@@ -54,28 +54,28 @@ export interface Route {
   readonly method: 'GET' | 'POST' | 'DELETE';
   readonly path: string;
   readonly door: Door;
-  /** It starts work or holds a stream: refused by a server that is closing. */
+  /** True if the route starts work or holds a stream, so that a closing server refuses it. */
   readonly isNewWork: boolean;
   readonly summary: string;
   readonly query: z.ZodType;
   readonly body: z.ZodType | undefined;
   readonly answers: readonly RouteAnswer[];
-  /** Rejects with the failure. */
+  /** Answers the call; rejects with the failure. */
   readonly answer: (call: Call) => Promise<Response>;
 }
 
 /** A route as it is written: `handle` receives the checked query and body. */
 export interface RouteSpec<Query, Body> extends Pick<Route, 'method' | 'path' | 'summary' | 'answers'> {
-  /** Default: `token`. */
+  /** The check at the door; default `token`. */
   readonly door?: Door;
-  /** Default: false, and true for a stream. */
+  /** Whether the route starts work. Default: false, but true for a stream. */
   readonly isNewWork?: boolean;
   readonly query: z.ZodType<Query>;
   readonly body?: z.ZodType<Body>;
   readonly handle: (call: Call & { readonly query: Query; readonly body: Body }) => Response | Promise<Response>;
   /**
-   * Takes the bytes of a large body instead, unparsed; the receiver parses them. Default: a large body is handled like
-   * any other.
+   * Receives the unparsed bytes of a large body, in place of `handle`; the receiver parses them. Default: a large body
+   * is handled like any other.
    */
   readonly handleLarge?: (call: Call & { readonly query: Query; readonly json: Uint8Array }) => Promise<Response>;
 }
@@ -94,7 +94,7 @@ export function route<Query, Body = undefined>(spec: RouteSpec<Query, Body>): Ro
     answers,
     async answer(call) {
       const asked = readQuery(new URL(call.request.url).searchParams, query);
-      // A route without a body reads none: its handler cannot name one.
+      // A route without a body reads none, because its handler has no parameter for it.
       if (body === undefined) return handle({ ...call, query: asked, body: undefined as Body });
       return withBody(call.request, {
         schema: body,

@@ -40,7 +40,7 @@ const health = route({
   query: noQuery,
   answers: [
     { status: 200, description: 'It does', schema: answers.health },
-    { status: 503, description: 'It does not; reads still work', schema: answers.health },
+    { status: 503, description: 'The store refuses writes; reads still work', schema: answers.health },
   ],
   handle({ server }) {
     const isDegraded = server.runtime.metrics().degraded !== undefined;
@@ -57,7 +57,7 @@ const ready = route({
   query: noQuery,
   answers: [
     { status: 200, description: 'They are', schema: answers.readiness },
-    { status: 503, description: 'They are not; send them elsewhere', schema: answers.readiness },
+    { status: 503, description: 'Messages are not accepted; send them to another server', schema: answers.readiness },
   ],
   async handle({ server: { runtime, intake } }) {
     const isReady = intake.isOpen && (await runtime.isReady());

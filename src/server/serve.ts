@@ -62,11 +62,11 @@ export async function serve(runtime: Runtime, options: ServeOptions): Promise<Ru
     (incoming, outgoing) => {
       if (gate.refuses(incoming, outgoing)) return;
       open.add(outgoing);
-      // Never rejects.
+      // The promise of the listener never rejects.
       void listener(incoming, outgoing);
     },
   );
-  // One more: the gate makes room for the newest connection beyond its bounds.
+  // One more than the bounds, because the gate closes an old connection only when a newer one arrives.
   server.maxConnections = checked.connections + SERVER_HEALTH_CONNECTIONS_MAX + 1;
   server.on('connection', (socket: Socket) => {
     ANSWERS.yieldTick();
@@ -97,7 +97,7 @@ export async function serve(runtime: Runtime, options: ServeOptions): Promise<Ru
   };
 }
 
-/** Answers in flight, each until its connection is done with it. */
+/** The answers in flight. Each is kept until its connection has sent it or has closed. */
 class OpenExchanges {
   readonly #answers = new Set<ServerResponse>();
   #whenNone: (() => void) | undefined;

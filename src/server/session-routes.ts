@@ -68,7 +68,7 @@ const create = route({
     const isNew = (await runtime.sessions.get(body.id)) === undefined;
     // A session that did not exist has nothing paused, so `resume` creates it and starts nothing.
     if (isNew) await session.resume();
-    // Relative to the requested path, since this may be mounted below another.
+    // The location is relative to the requested path, since this handler may be mounted below another path.
     const headers = { location: `sessions/${encodeURIComponent(body.id)}` };
     return json(await whole(runtime, body.id), isNew ? 201 : 200, headers);
   },
@@ -126,7 +126,7 @@ const resume = route({
   method: 'POST',
   isNewWork: true,
   path: '/sessions/:id/resume',
-  summary: 'Lift a pause, and the stop after refused credentials',
+  summary: 'End a pause, or the block after refused credentials',
   query: noQuery,
   body: noBody,
   answers: [{ status: 200, description: 'Not paused', schema: answers.paused }, UNKNOWN],
@@ -224,7 +224,7 @@ const request = route({
   summary:
     'The whole request body a model is sent now, byte-stable, its messages in pages, and in `violations` the first rules of the Messages API it breaks. What is not a message stands on the first page. R12 of an idle session is to be expected: its last message is an answer until the next one is sent',
   query: z.strictObject({
-    mode: viewMode.optional().describe('debug: with the system prompt as an entry of its own, in `context`'),
+    mode: viewMode.optional().describe('debug: with the system prompt as a separate entry, in `context`'),
     after: place.optional(),
     limit: pageSize.optional(),
     token,

@@ -23,8 +23,8 @@ export interface Explanation {
     | 'starting';
   readonly detail: string;
   /**
-   * Only for a session that a refused request blocks: the shape of that request as it would be sent now, without its
-   * texts.
+   * The shape of the refused request that blocks the session, as the request would be sent now, without its texts;
+   * missing for any other session.
    */
   readonly request?: RequestShape;
 }
@@ -93,7 +93,10 @@ export function explain(state: SessionState, outside: Surroundings): Explanation
 }
 
 function explainBlocked(error: ErrorShape): string {
-  if (!isRefusedRequest(error)) return `${error.message}; resume() continues`;
+  if (!isRefusedRequest(error)) {
+    const code = error.data?.['errorCode'];
+    return `${typeof code === 'string' ? `${code}: ` : ''}${error.message}; resume() continues`;
+  }
   const rule = error.data?.['rule'];
   const which = typeof rule === 'string' ? ` by rule ${rule}` : '';
   const ways = 'an edit of the history, resume() or settings.recovery.rollbackFailed unblocks it';

@@ -10,7 +10,7 @@ import type { SessionState } from './state/state.ts';
 /** The outcome of a transition. Its records are already in the state and must be journalled as one batch (A3). */
 export interface TurnOutcome {
   readonly records: readonly SessionRecord[];
-  /** Without `again`: those inputs have been run. */
+  /** The effects without `again`, whose inputs have already been run. */
   readonly effects: readonly Effect[];
 }
 
@@ -55,7 +55,7 @@ function foldStep(fold: Fold, state: SessionState, { records }: Decision): numbe
   let acceptedSeq = 0;
   for (const record of records) {
     applyRecord(fold, record);
-    // A decision that accepts a message puts it before the answers of the calls it interrupts.
+    // In the records of a decision, the accepted message precedes the answers of the calls that it interrupts.
     if (acceptedSeq === 0 && record.type === 'accepted') acceptedSeq = state.eventSeq;
   }
   return acceptedSeq;

@@ -12,11 +12,11 @@ import { eventText, streamTexts } from './fake-stream.ts';
 
 /** The kinds of faults. */
 export type FaultKind =
-  /** 429 with `retry-after`. */
+  /** Status 429 with `retry-after`. */
   | 'rate_limited'
-  /** 529. */
+  /** Status 529. */
   | 'overloaded'
-  /** 500. */
+  /** Status 500. */
   | 'server_error'
   /** The connection ends before any header. */
   | 'reset'
@@ -52,9 +52,9 @@ export interface Faults {
   readonly at?: Readonly<Record<number, FaultKind>>;
   /** The share of the other calls that meet a fault, 0 to 1. Default 0. */
   readonly rate?: number;
-  /** The kinds those calls meet, drawn evenly. Default: every kind. */
+  /** The kinds of the faults that meet calls by chance, drawn with equal probability. Default: every kind. */
   readonly kinds?: readonly FaultKind[];
-  /** Milliseconds of `retry-after-ms`, and seconds rounded up of `retry-after`, with a 429. Default 1000. */
+  /** Milliseconds that a 429 sends as `retry-after-ms` and, rounded up to seconds, as `retry-after`. Default 1000. */
   readonly retryAfterMs?: number;
 }
 

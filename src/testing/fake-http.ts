@@ -34,15 +34,18 @@ export function hasCredentials(request: IncomingMessage): boolean {
 }
 
 /**
- * Answers with an error in the shape of the API; breaks off an answer that has begun. `retryAfterMs`: when to retry.
+ * The facts of an error besides its status and message. `type`: the error's type; if missing, the status decides it.
  */
-export function sendError(
-  response: ServerResponse,
-  status: number,
-  message: string,
-  retryAfterMs?: number,
-  type: string = errorTypeOf(status),
-): void {
+export interface ErrorFacts {
+  readonly type?: string;
+  readonly retryAfterMs?: number;
+  readonly errorCode?: string;
+  readonly shouldRetry?: boolean;
+}
+
+/** Answers with an error in the shape of the API; breaks off an answer that has begun. */
+export function sendError(response: ServerResponse, status: number, message: string, facts: ErrorFacts = {}): void {
+  const { type = errorTypeOf(status), retryAfterMs, errorCode, shouldRetry } = facts;
   if (response.headersSent) {
     response.socket?.destroy();
     return;
@@ -51,7 +54,9 @@ export function sendError(
     response.setHeader('retry-after', String(Math.ceil(retryAfterMs / 1_000)));
     response.setHeader('retry-after-ms', String(retryAfterMs));
   }
-  sendJson(response, status, JSON.stringify({ type: 'error', error: { type, message } }));
+  if (shouldRetry !== undefined) response.setHeader('x-should-retry', String(shouldRetry));
+  const details = errorCode === undefined ? {} : { details: { error_code: errorCode } };
+  sendJson(response, status, JSON.stringify({ type: 'error', error: { type, message, ...details } }));
 }
 
 /** Answers with a JSON text. */
@@ -66,8 +71,8 @@ export function startStream(response: ServerResponse): void {
 }
 
 /**
- * Streams an answer, complete whatever the fault. `random` places the cuts of `slow_bytes`. Resolves when all is
- * written.
+ * Streams an answer. Even with a fault the answer is complete. `random` places the cuts of `slow_bytes`. Resolves when
+ * all is written.
  */
 export async function sendStream(
   response: ServerResponse,
@@ -92,7 +97,8 @@ export async function sendStream(
 }
 
 /**
- * Resolves once the server listens on the loopback address. Rejects with the error of the system. Port 0: any free one.
+ * Resolves once the server listens on the loopback address. Rejects with the error of the system. Port 0: any free
+ * port.
  */
 export function listen(server: Server, port: number): Promise<void> {
   return new Promise((resolve, reject) => {

@@ -1,11 +1,12 @@
 /** The bytes of an answer as the Messages API sends them: one JSON message, or the events of a stream. Pure. */
+import { defined } from '../base/defined.ts';
 import { isRecord } from '../base/json.ts';
-import type { ContentBlock } from '../base/messages.ts';
+import type { ContentBlock, Usage } from '../base/messages.ts';
 import type { ModelResponse } from '../models/provider.ts';
 
 /** Characters of one delta of text, thinking or input. */
 const DELTA_CHARACTERS = 32;
-/** Most texts whose events are cached, and the longest of them: a benchmark's answers repeat. */
+/** Most texts whose events are cached, and the longest of them: a benchmark repeats its answers. */
 const READY_TEXTS_MAX = 1_000;
 const READY_TEXT_CHARACTERS_MAX = 16_384;
 
@@ -20,7 +21,9 @@ export function messageText(response: ModelResponse): string {
     ...messageHead(response),
     content: response.content,
     stop_reason: response.stop_reason,
-    stop_sequence: null,
+    ...ending(response),
+    ...edited(response),
+    ...transformed(response),
     usage: response.usage,
   });
 }
@@ -34,8 +37,9 @@ export function streamTexts(response: ModelResponse): readonly string[] {
   texts.push(
     eventText({
       type: 'message_delta',
-      delta: { stop_reason: response.stop_reason, stop_sequence: null },
-      usage: { output_tokens: response.usage.output_tokens },
+      delta: { stop_reason: response.stop_reason, ...ending(response) },
+      ...edited(response),
+      usage: endUsage(response.usage),
     }),
     eventText({ type: 'message_stop' }),
   );
@@ -49,13 +53,38 @@ function startText(response: ModelResponse): string {
     content: [],
     stop_reason: null,
     stop_sequence: null,
-    usage: { ...response.usage, output_tokens: 1 },
+    ...transformed(response),
+    usage: startUsage(response.usage),
   };
   return eventText({ type: 'message_start', message });
 }
 
 function messageHead(response: ModelResponse): Readonly<Record<string, unknown>> {
   return { id: response.id, type: 'message', role: 'assistant', model: response.model };
+}
+
+/** The members that the API sends at the end of an answer. */
+function ending({ stop_sequence = null, stop_details, container }: ModelResponse): Readonly<Record<string, unknown>> {
+  return { stop_sequence, ...defined({ stop_details, container }) };
+}
+
+function edited({ context_management }: ModelResponse): Readonly<Record<string, unknown>> {
+  return defined({ context_management });
+}
+
+/** The member that the API sends at the beginning of an answer. */
+function transformed({ input_transformations }: ModelResponse): Readonly<Record<string, unknown>> {
+  return defined({ input_transformations });
+}
+
+/** The usage of the first event. It has the members that the last event lacks: the split of the cache, the tier. */
+function startUsage(usage: Usage): Readonly<Record<string, unknown>> {
+  const { output_tokens_details: _details, server_tool_use: _served, iterations: _iterations, ...start } = usage;
+  return { ...start, output_tokens: 1 };
+}
+
+function endUsage({ output_tokens, output_tokens_details, server_tool_use, iterations }: Usage): object {
+  return { output_tokens, ...defined({ output_tokens_details, server_tool_use, iterations }) };
 }
 
 const ready = new Map<string, readonly string[]>();

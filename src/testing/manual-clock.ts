@@ -9,11 +9,11 @@
  */
 import type { Clock } from '../base/clock.ts';
 
-/** Epoch ms a manual clock starts at: 2026-01-01, 00:00 UTC. */
+/** Epoch ms at which a manual clock starts: 2026-01-01, 00:00 UTC. */
 const START_MS = 1_767_225_600_000;
-/** Ticks that count as settled: a chain of as many immediates has run. */
+/** Ticks after which the clock counts as settled: a chain of this many immediates has run by then. */
 const SETTLE_TURNS = 8;
-/** Most timers one `runAll` fires. Beyond that, timers set each other without end. */
+/** Most timers one `runAll` fires. If there are more, the timers probably set each other endlessly. */
 const RUN_ALL_TIMERS_MAX = 100_000;
 
 /** A clock moved by hand. */
@@ -42,7 +42,7 @@ export function manualClock(startMs: number = START_MS): ManualClock {
 class HandClock implements ManualClock {
   readonly #startMs: number;
   #nowMs: number;
-  /** Ascending by due time; equal ones in the order they were set. */
+  /** Ascending by due time; timers that are due together are in the order in which they were set. */
   readonly #timers: Timer[] = [];
 
   constructor(startMs: number) {
@@ -118,7 +118,10 @@ class HandClock implements ManualClock {
   }
 }
 
-/** Microtasks run to the end between immediates, so each tick lets one more link of a chain run. */
+/**
+ * Waits until chains of work have run. All microtasks run between two immediates, so each tick lets one more link of a
+ * chain run.
+ */
 async function settle(): Promise<void> {
   for (let turn = 0; turn < SETTLE_TURNS; turn += 1) {
     await new Promise<void>((resolve) => {

@@ -16,7 +16,7 @@ export type {
  * A model that answers from a script (the language is in `src/models/script/script.ts`). Each session plays the script
  * from its start. It refuses requests that the Messages API would refuse, unless `strict` is false.
  *
- * A script that is plain data, or names a module, gives provider data and runs in the model threads. One with
+ * A script that is plain data, or names a module, gives provider data and runs in the model threads. A script with
  * functions, or with a `clock`, gives a provider value and runs on the host thread. Throws `ConfigError` naming the
  * invalid part.
  *

@@ -8,13 +8,17 @@
  * - W5 A request that breaks a fatal rule is answered 400 (413 for its size) in the API's words, and takes no reply.
  * - W6 Replies of a list are taken in the order of arrival, over all callers.
  * - W7 With the same seed and the same requests in the same order, every byte it sends is the same.
+ * - W8 A request for no tokens (`max_tokens: 0`), which only writes the cache, is answered without a content and takes
+ *   no reply.
+ * - W9 It keeps no threads: a request that continues one is answered 404, as when the thread has expired.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type Clock, systemClock } from '../base/clock.ts';
+import { defined } from '../base/defined.ts';
 import { ModelInvalidRequestError } from '../base/errors.ts';
 import { isRecord } from '../base/json.ts';
-import { checkHeaders, fatalOf, readRequest, type Violation } from '../context/legality.ts';
+import { betasOf, checkHeaders, fatalOf, readRequest, type Violation } from '../context/legality.ts';
 import { PausedTurns } from '../models/governor/paused-turns.ts';
 import { statusOf } from '../models/model-error.ts';
 import type { ModelRequest } from '../models/provider.ts';
@@ -28,6 +32,7 @@ import {
 import { checkScript, type ReplyError, type Script } from '../models/script/script.ts';
 import { brokenStream, FAULT_STATUS, type FaultKind, type Faults, faultOf, randomOf } from './fake-faults.ts';
 import { close, hasCredentials, listen, readBody, sendError, sendJson, sendStream, startStream } from './fake-http.ts';
+import { FakeBuckets, type FakeRates } from './fake-rates.ts';
 import { RequestLog, toModelRequest, type WireRequest } from './fake-request.ts';
 import { messageText } from './fake-stream.ts';
 import { ThinkingLedger } from './thinking-ledger.ts';
@@ -37,14 +42,18 @@ export type { WireRequest } from './fake-request.ts';
 
 /** Options of `strictFake`. */
 export interface StrictFakeOptions {
-  /** The source of its answers. A function receives the request without cache marks, and `session` `''`. */
+  /** The source of the fake's answers. A function receives the request without cache marks, and `session` `''`. */
   readonly script: Script;
-  /** Decides faults, boundaries of chunks and signatures. Default 1. */
+  /** The seed that decides faults, boundaries of chunks and signatures. Default 1. */
   readonly seed?: number;
   readonly faults?: Faults;
-  /** Default: any free one. */
+  /**
+   * Rate limits per minute: every answer reports them, and a call above a limit is answered with 429. Default: none.
+   */
+  readonly rates?: FakeRates;
+  /** The port to listen at. Default: any free port. */
   readonly port?: number;
-  /** Times `delayMs` of replies. Default: the machine's clock. */
+  /** The clock that times `delayMs` of replies. Default: the machine's clock. */
   readonly clock?: Clock;
 }
 
@@ -55,7 +64,7 @@ export interface FakeViolation extends Violation {
 
 /** A running fake. */
 export interface StrictFake {
-  /** Its base URL, `http://127.0.0.1:<port>`. */
+  /** The fake's base URL, `http://127.0.0.1:<port>`. */
   readonly url: string;
   /**
    * The bodies of the calls that arrived, oldest first, including refused ones; the newest 10,000. The list grows with
@@ -68,8 +77,14 @@ export interface StrictFake {
   close(): Promise<void>;
 }
 
+/** The API's answer to a thread that it does not have. */
+const NO_THREAD =
+  'No thread state was found for the requested `previous_message_id`. Replay the full conversation with thread: {"type": "create"} to start a new Thread.';
 const VIOLATIONS_KEPT_MAX = 10_000;
-/** Idle connections are kept longer than a test takes: closing one races with its next request. */
+/**
+ * Milliseconds that idle connections are kept: longer than a test takes, since closing a connection races with its next
+ * request.
+ */
 const KEEP_ALIVE_MS = 120_000;
 
 /**
@@ -103,6 +118,7 @@ class FakeModel {
   readonly #faults: Faults | undefined;
   readonly #clock: Clock;
   readonly #ledger: ThinkingLedger;
+  readonly #buckets: FakeBuckets | undefined;
   readonly #paused = new PausedTurns();
   #arrived = 0;
 
@@ -111,6 +127,7 @@ class FakeModel {
     this.#seed = options.seed ?? 1;
     this.#faults = options.faults;
     this.#clock = options.clock ?? systemClock;
+    this.#buckets = options.rates === undefined ? undefined : new FakeBuckets(options.rates, this.#clock);
     this.#ledger = new ThinkingLedger(this.#seed);
   }
 
@@ -150,9 +167,13 @@ class FakeModel {
       return sendError(response, 413, message);
     }
     if (!hasCredentials(request)) return sendError(response, 401, 'invalid x-api-key');
+    const betas = betasOf(request.headers);
+    const version = request.headers['anthropic-version'];
     const read = readRequest(body, {
       counting: isCount,
       isPausedTurn: (blocks) => this.#paused.has(blocks),
+      betas,
+      ...(typeof version === 'string' ? { version } : {}),
     });
     if (!isCount && isRecord(read.body)) {
       this.requests.add(read.body as unknown as WireRequest, body.length);
@@ -161,15 +182,21 @@ class FakeModel {
     let asked: ModelRequest | undefined;
     if (fatalOf(violations).length === 0) {
       asked = toModelRequest(read.body as WireRequest);
-      violations.push(...this.#ledger.check(asked));
+      violations.push(...this.#ledger.check(asked, betas));
     }
     this.#note(violations, number);
     const fatal = fatalOf(violations)[0];
     if (fatal !== undefined || asked === undefined) {
-      return sendError(response, fatal?.rule === 'R35' ? 413 : 400, fatal?.message ?? '');
+      const status = fatal?.rule === 'R35' ? 413 : 400;
+      return sendError(response, status, fatal?.message ?? '', defined({ errorCode: fatal?.code }));
     }
+    if (isContinued(read.body)) return sendError(response, 404, NO_THREAD, { errorCode: 'thread_not_found' });
     if (isCount) return sendJson(response, 200, JSON.stringify({ input_tokens: estimateTokens(asked) }));
+    const retryAfterMs = this.#buckets?.take(response, estimateTokens(asked));
+    if (retryAfterMs !== undefined)
+      return sendError(response, 429, 'This request would exceed a rate limit.', { retryAfterMs });
     const isStream = (read.body as WireRequest).stream === true;
+    if (asked.max_tokens === 0) return this.#warm(asked, response, isStream, number);
     const fault = faultOf(this.#faults, this.#seed, number);
     if (fault !== undefined && this.#fail(fault, asked, response)) return;
     await this.#reply(asked, response, isStream, fault, number);
@@ -187,7 +214,7 @@ class FakeModel {
     const status = FAULT_STATUS[fault];
     if (status !== undefined) {
       const retryAfterMs = status === 429 ? (this.#faults?.retryAfterMs ?? 1_000) : undefined;
-      sendError(response, status, `injected fault: ${fault}`, retryAfterMs);
+      sendError(response, status, `injected fault: ${fault}`, defined({ retryAfterMs }));
     } else if (fault === 'reset') {
       response.socket?.destroy();
     } else {
@@ -197,6 +224,14 @@ class FakeModel {
       else response.end(text);
     }
     return true;
+  }
+
+  /** Answers a request that only warms the cache (W8). */
+  async #warm(request: ModelRequest, response: ServerResponse, isStream: boolean, number: number): Promise<void> {
+    const usage = { input_tokens: estimateTokens(request), output_tokens: 0 };
+    const answer = { id: 'msg_warm', model: request.model, content: [], stop_reason: 'max_tokens', usage };
+    if (!isStream) return sendJson(response, 200, messageText(answer));
+    return sendStream(response, answer, undefined, randomOf(this.#seed, number));
   }
 
   async #reply(
@@ -224,6 +259,10 @@ class FakeModel {
   }
 }
 
+function isContinued(body: unknown): boolean {
+  return isRecord(body) && isRecord(body['thread']) && body['thread']['type'] === 'continue';
+}
+
 function sendScriptedError(
   response: ServerResponse,
   { error }: ReplyError,
@@ -237,6 +276,6 @@ function sendScriptedError(
     response.end(brokenStream('bad_json', request.model));
   } else {
     const status = statusOf(error) ?? 500;
-    sendError(response, status, error.message ?? 'scripted failure', error.retryAfterMs, error.type);
+    sendError(response, status, error.message ?? 'scripted failure', error);
   }
 }

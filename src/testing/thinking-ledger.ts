@@ -1,5 +1,5 @@
 /**
- * A model's memory of the thoughts it produced, so that altered ones are refused (R20, R21).
+ * Remembers the thoughts that a model produced, so that altered thoughts are refused (R20, R21).
  *
  * Owns: a secret derived from a seed, and the answers whose signatures the script supplied. Does not own: the request.
  *
@@ -7,16 +7,18 @@
  *   over that and the thought. It is still valid after a restart with the same seed.
  * - W2 A thought whose text does not match its signature is refused, whatever the model (R20 in the latest answer, else
  *   R21).
- * - W3 A thought after another prefix than its own is refused for models that bind thinking (R21). Cache marks, the
- *   order of keys, and empty texts are not part of a prefix.
+ * - W3 A thought after another prefix than its own is refused for models that bind thinking, and for any request that
+ *   says what is to happen then; one that says `drop_block` is accepted (R21). Cache marks, the order of keys, empty
+ *   texts and tools that are loaded later are not part of a prefix.
  * - W4 While thinking is on and tool calls are answered, the latest answer keeps all its thoughts in order, or none
  *   (R20). A model whose thinking is not manual accepts a turn without them (R22), and one that binds it requires
  *   exactly that (R21).
  */
 import { createHash, createHmac } from 'node:crypto';
 import { type ContentBlock, isThought } from '../base/messages.ts';
-import { modelTraits } from '../context/legality-models.ts';
-import type { Violation } from '../context/legality-report.ts';
+import { given, member, type Violation } from '../context/legality-report.ts';
+import { BINDING_BETA } from '../context/legality-thinking.ts';
+import { modelTraits } from '../context/model-traits.ts';
 import { stableText, trailingBlocks } from '../models/governor/paused-turns.ts';
 import type { ModelRequest, ModelResponse } from '../models/provider.ts';
 
@@ -38,7 +40,7 @@ export class ThinkingLedger {
   /** Signatures supplied by a script, and redacted data, each with the thought it stood for. */
   readonly #foreign = new Map<string, Thought>();
   #hasForgotten = false;
-  /** The thoughts of answers, by the id of their last tool call: two conversations may have the same. */
+  /** The thoughts of answers, by the id of their last tool call: two conversations may have the same id. */
   readonly #answers = new Map<string, readonly (readonly string[])[]>();
 
   constructor(seed: number) {
@@ -71,27 +73,27 @@ export class ThinkingLedger {
     );
   }
 
-  /** The violations of R20 and R21 in a request, all fatal. */
-  check(request: ModelRequest): readonly Violation[] {
+  /** The violations of R20 and R21 in a request with these beta flags, all fatal. */
+  check(request: ModelRequest, betas: readonly string[] = []): readonly Violation[] {
     const violations: Violation[] = [];
     const latest = request.messages.findLastIndex((message) => message.role === 'assistant');
     if (request.messages.some(({ content }) => typeof content !== 'string' && content.some(isThought))) {
-      this.#checkThoughts(request, latest, violations);
+      this.#checkThoughts(request, latest, betas, violations);
     }
     this.#checkKept(request, latest, violations);
     return violations;
   }
 
-  /** W2, W3. */
-  #checkThoughts(request: ModelRequest, latest: number, violations: Violation[]): void {
-    const binds = modelTraits(request.model).bindsThinking;
+  /** Checks the thoughts of a request against W2 and W3. */
+  #checkThoughts(request: ModelRequest, latest: number, betas: readonly string[], violations: Violation[]): void {
+    const binding = bindingOf(request, betas);
     let prefix = startOf(request);
     request.messages.forEach(({ role, content }, index) => {
       const blocks = asBlocks(content);
       blocks.forEach((block, place) => {
         if (isThought(block)) {
           const path = `messages.${index}.content.${place}`;
-          const violation = this.#judge(block, prefix, path, index === latest, binds);
+          const violation = this.#judge(block, prefix, path, index === latest, binding);
           if (violation !== undefined) violations.push(violation);
         }
         prefix = extend(prefix, role, block);
@@ -99,7 +101,13 @@ export class ThinkingLedger {
     });
   }
 
-  #judge(block: ContentBlock, prefix: string, path: string, isLatest: boolean, binds: boolean): Violation | undefined {
+  #judge(
+    block: ContentBlock,
+    prefix: string,
+    path: string,
+    isLatest: boolean,
+    binding: Binding,
+  ): Violation | undefined {
     const key = keyOf(block);
     const known = this.#foreign.get(key);
     const text = textOf(block);
@@ -110,15 +118,11 @@ export class ThinkingLedger {
       ? key.slice(prefixLength) === this.#code(key.slice(0, prefixLength), text)
       : known?.text === text;
     if (!isWhole) return isLatest ? modified(path) : invalid(path, block.type, '');
-    if (binds && ownPrefix !== shorten(prefix)) {
-      const reason =
-        ' The block is bound to a different conversation. Set `prefix_mismatch_behavior` to "drop_block" to drop it.';
-      return invalid(path, block.type, reason);
-    }
-    return undefined;
+    const isBroken = binding.isChecked && !binding.drops && ownPrefix !== shorten(prefix);
+    return isBroken ? invalid(path, block.type, binding.reason) : undefined;
   }
 
-  /** W4. */
+  /** Checks that the thoughts of the latest answer were kept (W4). */
   #checkKept(request: ModelRequest, latest: number, violations: Violation[]): void {
     const mode = request.thinking?.type;
     if (mode !== 'enabled' && mode !== 'adaptive') return;
@@ -132,7 +136,7 @@ export class ThinkingLedger {
     const isKept = expected.some((thoughts) => stableText(found) === stableText(thoughts));
     if (isKept || (found.length === 0 && mode !== 'enabled')) return;
     const path = `messages.${latest}.content.0`;
-    // An altered signature was already reported.
+    // The fault was already reported as an altered signature.
     if (violations.some((violation) => violation.path.startsWith(`messages.${latest}.`))) return;
     violations.push(modified(path));
   }
@@ -157,6 +161,27 @@ export class ThinkingLedger {
   }
 }
 
+/** How a request has the prefixes of its thoughts checked. */
+interface Binding {
+  readonly isChecked: boolean;
+  /** True if a thought after another prefix is left out of the prompt, so that the request is answered. */
+  readonly drops: boolean;
+  /** The part of the error that says what to do. */
+  readonly reason: string;
+}
+
+function bindingOf(request: ModelRequest, betas: readonly string[]): Binding {
+  const behavior = member(member(request.thinking, 'block_binding'), 'prefix_mismatch_behavior');
+  const remedy =
+    ' The block is bound to a different conversation. Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to "drop_block".';
+  const beta = ` That setting requires the \`${BINDING_BETA}\` value in the \`anthropic-beta\` header.`;
+  return {
+    isChecked: given(behavior) || modelTraits(request.model).bindsThinking,
+    drops: behavior === 'drop_block',
+    reason: betas.includes(BINDING_BETA) ? remedy : `${remedy}${beta}`,
+  };
+}
+
 const prefixLength: number = Math.ceil((PREFIX_BYTES * 4) / 3);
 const ownForm = new RegExp(`^[\\w-]{${prefixLength + Math.ceil((CODE_BYTES * 4) / 3)}}$`);
 
@@ -174,7 +199,9 @@ function asBlocks(content: string | readonly ContentBlock[]): readonly ContentBl
 }
 
 function startOf(request: ModelRequest): string {
-  return digest('', stableText([request.system ?? '', request.tools ?? []]));
+  // Tools that are loaded later are left out, because they may join a conversation.
+  const tools = (request.tools ?? []).filter((tool) => member(tool, 'defer_loading') !== true);
+  return digest('', stableText([request.system ?? '', tools]));
 }
 
 function extend(prefix: string, role: string, block: ContentBlock): string {

@@ -34,7 +34,7 @@ const ANSWER = 1;
 const FAILURE = 2;
 const NOTE = 3;
 /**
- * A batch is one flat array with four places for each frame: kind, id, method, payload. Flat arrays clone faster than
+ * A batch is one flat array with four elements for each frame: kind, id, method, payload. Flat arrays clone faster than
  * nested ones.
  */
 const PLACES = 4;
@@ -45,7 +45,7 @@ interface OpenCall {
   readonly reject: (error: Error) => void;
 }
 type Handler = (payload: unknown) => unknown;
-/** A late note in the queue of unsent frames, by the place of its payload. */
+/** A late note in the queue of unsent frames, with the index of its payload. */
 interface LateNote {
   readonly at: number;
   readonly payload: () => unknown;
@@ -59,7 +59,7 @@ export function createEndpoint(port: MessagePortLike, soon: Soon = nextTick): En
   return new BatchedEndpoint(port, soon);
 }
 
-/** Two endpoints joined in place: the same contract on one thread, with payloads passed uncloned. */
+/** Two endpoints joined on one thread: they keep the same contract, but pass payloads without cloning them. */
 export function createLocalEndpoints(soon: Soon = nextTick): [Endpoint, Endpoint] {
   const left = new LocalPort(soon);
   const right = new LocalPort(soon);
@@ -88,7 +88,7 @@ class BatchedEndpoint implements Endpoint {
     this.#port = port;
     this.#soon = soon;
     port.on('message', this.#receive);
-    // A batch that cannot be read leaves calls without their answers, so it is treated like a cut line.
+    // A batch that cannot be read would leave calls without answers, so it is treated as the end of the connection.
     port.on('messageerror', this.#gone);
     // A port ends with `close`, a worker with `exit`.
     port.on('close', this.#gone);
@@ -171,8 +171,8 @@ class BatchedEndpoint implements Endpoint {
     this.#outbox.push(kind, id, method, payload);
     if (this.#flushing) return;
     this.#flushing = true;
-    // A tick, not a microtask: it waits for all continuations of the tick, so that a batch of calls is answered by a
-    // batch.
+    // The flush is scheduled for a tick, not a microtask: it waits for all continuations of the tick, so that a batch
+    // of calls is answered by a batch.
     this.#soon(this.#flush);
   }
 
@@ -204,7 +204,7 @@ class BatchedEndpoint implements Endpoint {
       const id = frame[1] as number;
       if (frame[0] === CALL) this.#settle(id)?.reject(asError(error));
       if (frame[0] === ANSWER) this.#port.postMessage([FAILURE, id, '', encodeError(error)]);
-      // A note has no sender to notify; its contract allows its loss.
+      // A note gets no answer, so its failure is not reported. The contract of notes allows their loss.
     }
   }
 
@@ -213,7 +213,7 @@ class BatchedEndpoint implements Endpoint {
     if (this.#inbox.length === 1) this.#deliverSlice();
   };
 
-  /** Delivers a slice, in order, and leaves the rest to later ticks (T2, T5). */
+  /** Delivers some of the received frames, in order, and leaves the rest to later ticks (T2, T5). */
   #deliverSlice = (): void => {
     for (let left = ENDPOINT_SLICE_MAX; left > 0; left -= 1) {
       if (!this.#deliverNext()) return;

@@ -44,8 +44,8 @@ type Reply = { readonly value: unknown } | { readonly error: EncodedError };
 type Invoke = (method: string, args: readonly unknown[]) => Promise<Reply>;
 
 /**
- * Lets the other side of `port` call `object`'s methods. Returns a function that ends this. The port does not keep the
- * process alive.
+ * Lets the other side of `port` call `object`'s methods. Returns a function that ends the exposure. The port does not
+ * keep the process alive.
  */
 export function exposeObject(object: object, port: BridgePort): () => void {
   const invoke: Invoke = async (method, args) => {
@@ -84,7 +84,7 @@ export function wrapObject<T extends object>(port: BridgePort): Bridge<T> {
   const call = (method: string, args: readonly unknown[]): Promise<unknown> =>
     new Promise((resolve, reject) => {
       if (closed) return reject(closedError());
-      // comlink does not notice a closed port: the call would wait forever (B1).
+      // comlink does not notice a closed port, so without this the call would wait forever (B1).
       open.add(reject);
       if (open.size === 1) port.ref();
       const settle = (): void => {
@@ -115,7 +115,7 @@ function closedError(): Error {
 }
 
 type Listener = (event: { readonly data: unknown }) => void;
-/** comlink listens for DOM-like events with `data`; Node's ports emit the bare value. */
+/** comlink listens for DOM-like events with `data`; Node's ports emit the value itself. */
 function comlinkEndpoint(port: BridgePort): comlink.Endpoint {
   const taps = new Map<unknown, (data: unknown) => void>();
   const endpoint = {

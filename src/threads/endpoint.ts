@@ -4,7 +4,10 @@
 
 /** The far side of a thread boundary, or of the same thread (in place). */
 export interface Endpoint {
-  /** Sends a request and resolves with its answer; rejects with the far side's error, class, code and cause kept. */
+  /**
+   * Sends a request and resolves with its answer; rejects with the far side's error, which keeps its class, code and
+   * cause.
+   */
   call(method: string, payload: unknown): Promise<unknown>;
   /** Sends a note, which gets no answer. */
   notify(method: string, payload: unknown): void;

@@ -98,7 +98,7 @@ function decodeForeign(encoded: EncodedError, cause: Error | undefined): Error {
   return error;
 }
 
-/** Not enumerable, like the language's own error properties. */
+/** Sets a member that is not enumerable, like the language's own error properties. */
 function define(error: Error, key: string, value: string): void {
   Object.defineProperty(error, key, { value, configurable: true, writable: true, enumerable: false });
 }

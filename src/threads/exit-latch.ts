@@ -1,9 +1,10 @@
 /**
- * A gate between a thread whose work sometimes must not be torn, and the thread that ends it. A thread that is ended
- * loses its script at any point, and no `finally` runs. An addon keeps the resources it holds open for that script. The
- * addon's own clean-up on that thread may then wait for them forever: neither the thread nor the process ends.
+ * A gate between a thread, some of whose work must not be interrupted, and the thread that ends it. A thread that is
+ * ended loses its script at any point, and no `finally` runs. An addon keeps the resources it holds open for that
+ * script. The addon's own clean-up on that thread may then wait for them forever: neither the thread nor the process
+ * ends.
  *
- * Owns: a word of shared memory. Does not own: the thread, the work inside the gate.
+ * Owns: one 32-bit word of shared memory. Does not own: the thread, the work inside the gate.
  *
  * Invariants:
  *  N1 inside and closed exclude each other: `close` waits for a bounded time until the thread has left, and every later
@@ -35,7 +36,7 @@ export class ExitLatch {
   readonly memory: SharedArrayBuffer;
   readonly #places: Int32Array;
 
-  /** `memory`: that of a gate made on another thread. */
+  /** `memory`: the memory of a gate that another thread made; missing for a new gate. */
   constructor(memory?: SharedArrayBuffer) {
     this.memory = memory ?? new SharedArrayBuffer(PLACES * Int32Array.BYTES_PER_ELEMENT);
     this.#places = new Int32Array(this.memory);
@@ -44,12 +45,12 @@ export class ExitLatch {
     if (memory === undefined && isMainThread) this.#places[TOLD] = 1;
   }
 
-  /** True: the thread is ended only after the gate is closed. False: it may also end without that. */
+  /** True if the thread is ended only after the gate is closed. False if it may also end without that. */
   get isTold(): boolean {
     return this.#places[TOLD] === 1;
   }
 
-  /** Enters the gate. False: the thread is about to end. */
+  /** Enters the gate. Returns false if the thread is about to end. */
   enter(): boolean {
     return Atomics.compareExchange(this.#places, STATE, OPEN, INSIDE) === OPEN;
   }
@@ -67,7 +68,7 @@ export class ExitLatch {
     for (;;) {
       const state = Atomics.compareExchange(this.#places, STATE, OPEN, CLOSED);
       if (state === OPEN || state === CLOSED) return;
-      // The thread may have left in between.
+      // The thread may have left the gate since the state was read.
       if (state === INSIDE && Atomics.compareExchange(this.#places, STATE, INSIDE, CLOSING) !== INSIDE) continue;
       const leftMs = until - performance.now();
       if (leftMs <= 0 || Atomics.wait(this.#places, STATE, CLOSING, leftMs) === 'timed-out') return;

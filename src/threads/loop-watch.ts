@@ -1,5 +1,5 @@
 /**
- * Watches a thread's event loop, and reports when it did not turn for a while: a tick that computes too long, a
+ * Watches a thread's event loop, and reports when the loop stood still for a while: a tick that computes too long, a
  * provider that spins, a long garbage collection. It can report only afterwards, because the report needs the same
  * loop. The other side of the thread must notice a loop that never turns again.
  *

@@ -84,7 +84,7 @@ interface Waiting {
   readonly reject: (error: Error) => void;
   /** Stops a running task by killing its thread. */
   readonly kill: KillSignal;
-  /** The reason why it was killed. */
+  /** The reason why the thread was killed. */
   fate: Error | undefined;
 }
 
@@ -103,7 +103,7 @@ export function threadDeathOf(error: unknown): string | undefined {
 /** The most notes of one thread read at once: a thread that posts forever must not hold up the event loop. */
 const NOTES_MAX = 1_000;
 
-/** Replaces the `AbortSignal` that Piscina would listen to, which costs more than the rest of a small task. */
+/** A signal for Piscina in place of an `AbortSignal`, which costs more than the rest of a small task. */
 class KillSignal extends EventEmitter {
   aborted = false;
 
@@ -116,7 +116,9 @@ class KillSignal extends EventEmitter {
 class PiscinaPool implements TaskPool {
   readonly #options: TaskPoolOptions;
   #piscina: Piscina | undefined;
-  /** Insertion order is the queue's order. It is a set, so that an aborted task leaves at once. */
+  /**
+   * The waiting tasks, in the order of the queue. They are in a set, so that an aborted task can be removed at once.
+   */
   readonly #waiting = new Set<Waiting>();
   readonly #running = new Set<Waiting>();
   /** The lines of the living threads. */
@@ -216,7 +218,8 @@ class PiscinaPool implements TaskPool {
       maxThreads: threads,
       idleTimeout: idleMs ?? TOOL_THREAD_IDLE_MS,
       concurrentTasksPerWorker: 1,
-      // Waiting in `Atomics` would stop work that a tool left running, and its late errors would hit the next task.
+      // Waiting in `Atomics` would stop work that a tool left running. The late errors of that work would then hit the
+      // next task.
       atomics: 'disabled',
       recordTiming: false,
       ...(environment === undefined ? {} : { env: environment }),
@@ -229,13 +232,16 @@ class PiscinaPool implements TaskPool {
     return piscina;
   }
 
-  /** A thread that dies before it is ready fails no task, so Piscina would leave the task waiting (P1). */
+  /**
+   * Handles an error of the pool. A thread that dies before it is ready fails no task, so Piscina would leave the task
+   * waiting (P1).
+   */
   #poolError(error: unknown): void {
     if ((this.#piscina?.threads.length ?? 0) > 0) return;
     for (const entry of [...this.#running]) this.#abort(entry, threadDeath(error));
   }
 
-  /** The first message of a thread carries the pool's end of the line. */
+  /** Handles the first message of a thread, which carries the pool's end of the line. */
   #greet(message: unknown): void {
     if (!isRecord(message) || !(LINE_KEY in message)) return;
     const port = message[LINE_KEY];
@@ -252,7 +258,9 @@ class PiscinaPool implements TaskPool {
     port.unref();
   }
 
-  /** A task's end travels on another port than its notes, and may overtake them. */
+  /**
+   * Reads the notes of all threads, since a task's end arrives on another port than its notes, and may overtake them.
+   */
   #hearLines(): void {
     for (const [port, line] of this.#lines) this.#hearLine(port, line);
   }

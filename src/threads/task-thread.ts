@@ -14,7 +14,10 @@ export type TaskReply = { readonly value: unknown } | { readonly error: EncodedE
 
 /** The thread's side of the line to its pool. */
 export interface TaskLine {
-  /** Leaves the thread at once, even when the code after it spins. Throws for a value that cannot be cloned. */
+  /**
+   * Posts a note, which leaves the thread at once, even if the code after this call never yields. Throws for a value
+   * that cannot be cloned.
+   */
   post(note: unknown): void;
   onMessage(listener: (message: unknown) => void): void;
 }

@@ -1,5 +1,5 @@
 /**
- * Threads with an endpoint: started from an entry file, with their end reported exactly once.
+ * Starts threads with an endpoint from an entry file, and reports the end of each exactly once.
  *
  * Owns: the worker and its endpoint. Does not own: the messages on it, and the replacement of a thread that died.
  *
@@ -32,18 +32,18 @@ export interface ThreadLimits {
 
 /** The options of a new thread. */
 export interface ThreadOptions {
-  /** Shown by debuggers and process listings. */
+  /** The thread's name, which debuggers and process listings show. */
   readonly name: string;
   /** The value that the entry reads as `data`; structured clone. */
   readonly workerData?: unknown;
   /** Ports and buffers inside `workerData` that move instead of being copied. */
   readonly transfer?: readonly object[];
   readonly resourceLimits?: ThreadLimits;
-  /** Node's own options; by default those of the starting thread. */
+  /** Options for Node itself; default: those of the starting thread. */
   readonly execArgv?: readonly string[];
   /**
-   * Closed before the thread is ended by force, and before the process exits. Pass its memory to the thread in
-   * `workerData`.
+   * A gate that is closed before the thread is ended by force, and before the process exits. Pass the gate's memory to
+   * the thread in `workerData`.
    */
   readonly gate?: ExitLatch;
 }
@@ -129,7 +129,10 @@ export function startThread(entry: URL, options: ThreadOptions): Thread {
   };
 }
 
-/** Resolves when `ending` has settled, or after `waitMs`: nothing can end a thread that never leaves native code. */
+/**
+ * Resolves when `ending` has settled, or after `waitMs`, because nothing can end a thread that never leaves native
+ * code.
+ */
 export async function settledInTime(ending: Promise<unknown>, waitMs: number = THREAD_END_MS): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<void>((resolve) => {

@@ -11,7 +11,8 @@
 import { strict as assert } from 'node:assert';
 
 /**
- * The most calls of one batch. Both numbers of the cursor share one word, so that one atomic operation moves either.
+ * The most calls of one batch. The cursor's two numbers share one 32-bit word, so that one atomic operation can change
+ * either.
  */
 export const BATCH_CALLS_MAX = 64;
 
@@ -20,7 +21,7 @@ const LOW_HALF = 0xffff;
 
 /** See the head of the file. */
 export class BatchCursor {
-  /** The memory that crosses to the thread, which makes its own cursor from it. */
+  /** The memory that is sent to the thread, which makes its own cursor from it. */
   readonly memory: SharedArrayBuffer;
   /** The number of claimed calls in the low half, the number of calls not taken back in the high half. */
   readonly #word: Int32Array;
@@ -48,10 +49,7 @@ export class BatchCursor {
     return Atomics.load(this.#word, 0) >>> HALF_BITS;
   }
 
-  /**
-   * Used by the thread: claims the next call, which thereby begins, and returns its index; `undefined` when there is
-   * none.
-   */
+  /** Begins the next call and returns its index; `undefined` when there is none. */
   claim(): number | undefined {
     for (;;) {
       const word = Atomics.load(this.#word, 0);
@@ -61,7 +59,9 @@ export class BatchCursor {
     }
   }
 
-  /** Used by the pool: takes back the unclaimed calls from `from` on. Returns the index of the first one taken back. */
+  /**
+   * Takes back the unclaimed calls from index `from` on, for the pool. Returns the index of the first one taken back.
+   */
   takeBack(from: number): number {
     for (;;) {
       const word = Atomics.load(this.#word, 0);

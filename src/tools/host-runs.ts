@@ -5,7 +5,7 @@
  * tools.
  *
  * H1 A run completes exactly once, at its timeout plus `TOOL_GRACE_MS` at the latest. A host tool cannot be killed, so
- *    its call is answered without it.
+ * at that time its call is answered without it.
  */
 import { TOOL_KILL_MS } from '../base/bounds.ts';
 import type { Clock } from '../base/clock.ts';
@@ -20,7 +20,7 @@ import { timeoutText } from './tool-execution.ts';
 /** The dependencies of host runs. */
 export interface HostRunsOptions {
   readonly clock: Clock;
-  /** If missing, every run fails. */
+  /** The host's runner; if missing, every run fails. */
   readonly hostRunner: HostRunner | undefined;
   /** Takes a run's outcome. */
   readonly over: (open: OpenRun, outcome: ToolOutcome) => void;
@@ -51,7 +51,7 @@ export class HostRuns {
     this.#pump();
   }
 
-  /** Answers a run that waits; asks one that runs to stop. */
+  /** Answers a waiting run at once; asks a begun run to stop. */
   cancel(open: OpenRun, reason: string): void {
     if (open.phase !== 'waiting') {
       this.#decide(open, reason);
@@ -109,12 +109,13 @@ export class HostRuns {
   }
 
   #abort(open: OpenRun, reason: string): void {
-    // The answer does not wait for the host: if this fails, the deadline answers.
+    // The run's answer does not wait for the host: if asking the tool to stop fails, the call is answered at the
+    // deadline.
     void Promise.resolve(this.#options.hostRunner?.abort(open.run.id, reason)).catch(() => undefined);
   }
 
   #over(open: OpenRun, outcome: ToolOutcome): void {
-    // Absent for a run that was given up, or that was open at the close.
+    // The deadline is absent for a run that was given up, or that was open when the pool was closed.
     const deadline = this.#begun.get(open);
     if (deadline === undefined) return;
     this.#begun.delete(open);

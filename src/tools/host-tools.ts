@@ -1,6 +1,6 @@
 /**
- * Tools given as values, run on the host thread: the other end of a pool's `HostRunner`, reached in place or over a
- * bridge. A host tool cannot be killed. Its call is answered all the same: here at the timeout, by the pool at the
+ * Tools given as values, run on the host thread: the other end of a pool's `HostRunner`, called directly or over a
+ * bridge. A host tool cannot be killed. Its call is answered nevertheless: here at the timeout, by the pool at the
  * deadline.
  *
  * H1 `run` resolves with exactly one outcome and never rejects.
@@ -15,7 +15,7 @@ import { coalesceProgress, type ProgressPublisher } from './progress.ts';
 import type { AnyTool, ToolOutcome } from './tool.ts';
 import { type Expiring, startTool } from './tool-execution.ts';
 
-/** Runs calls whose place is the host thread. Input and output are plain data, so that a bridge can sit between. */
+/** Runs calls on the host thread. Input and output are plain data, so that they can cross a bridge. */
 export interface HostRunner {
   /** Runs a call; resolves with its outcome. */
   run(run: ToolRun): Promise<ToolOutcome> | ToolOutcome;
@@ -82,7 +82,8 @@ class Runner implements OwnHostRunner {
     return new Promise((resolve) => {
       const running: Running = { run, tool, abort: new LazyAbort(), resolve, progress: undefined };
       this.#running.set(run.id, running);
-      // Not from within `run`: a tool may occupy the thread, and the caller must send its remaining calls first.
+      // The call is not started from within `run`, because a tool may occupy the thread, and the caller must first send
+      // its remaining calls.
       if (this.#starting.push(running) === 1) queueMicrotask(this.#startAll);
     });
   }
@@ -105,8 +106,8 @@ class Runner implements OwnHostRunner {
   };
 
   /**
-   * Calls no probe while a run of the same call is at work (H2). Bounded by the pool's deadline, which counts from
-   * here.
+   * Starts a call once no run of the same call is at work, so that no probe runs beside such a run (H2). The pool's
+   * deadline, which counts from here, bounds the wait.
    */
   async #startAfterWork(running: Running): Promise<void> {
     await Promise.race([this.#work.get(running.run.key), aborted(running.abort)]);

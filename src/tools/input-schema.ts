@@ -8,9 +8,9 @@ import { isRecord, type Json, toPlainJson } from '../base/json.ts';
 import { schemaProblem } from './json-schema.ts';
 import type { StandardSchema } from './tool.ts';
 
-/** Rule R33. */
+/** The property names that rule R33 allows. */
 const PROPERTY_KEY = /^[a-zA-Z0-9_.-]{1,64}$/;
-/** Rule R32. */
+/** The keywords that rule R32 forbids at the top of a schema. */
 const COMBINATORS = ['oneOf', 'allOf', 'anyOf'] as const;
 /** The dialect that the Messages API reads. */
 const DIALECT = 'draft-2020-12';
@@ -76,12 +76,15 @@ function rawSchema(input: unknown, label: string): unknown {
   }
   const vendor = input['~standard'].vendor;
   throw new ConfigError(
-    `${label}: a schema of ${vendor} cannot be told to the model; use zod 4, a Standard Schema with JSON Schema, or give a JSON Schema`,
+    `${label}: a schema of ${vendor} cannot be shown to the model; use zod 4, a Standard Schema with JSON Schema, or give a JSON Schema`,
     { data: { rule: 'R31' } },
   );
 }
 
-/** zod 3 is a Standard Schema of the same vendor, without the internals that the conversion reads. */
+/**
+ * True for a schema of zod 4. A schema of zod 3 names the same vendor, but lacks the internals that the conversion
+ * reads.
+ */
 function isZod4(input: StandardSchema): input is StandardSchema & z.ZodType {
   return input['~standard'].vendor === 'zod' && '_zod' in input;
 }

@@ -4,23 +4,27 @@ import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.
 import { VALID_SCHEMAS_MAX } from '../base/bounds.ts';
 import { isPlainSchema } from './plain-schema.ts';
 
-/** One fault of a value: where (`$.a[0]`), and what. */
+/** One fault of a value: its path (`$.a[0]`) and a description. */
 export interface SchemaIssue {
   readonly path: string;
   readonly message: string;
 }
 
-// Lenient where the standard is: unknown keywords and formats are annotations, not faults.
+// The validator is as lenient as the standard: unknown keywords and formats are annotations, not faults.
 const LENIENT = { strict: false, validateFormats: false, logger: false } as const;
 const ajv: Ajv2020 = new Ajv2020(LENIENT);
 /**
- * For plain schemas. They need no check against the meta-schema, which is compiled only when another schema needs it.
+ * The validator for plain schemas, which need no check against the meta-schema. The meta-schema is compiled only when
+ * another schema needs it.
  */
 const plainAjv: Ajv2020 = new Ajv2020({ ...LENIENT, validateSchema: false, meta: false });
-/** Keyed by the schema object: a tool's schema is compiled once per thread and is collected with its tool. */
+/**
+ * Compiled schemas by schema object: a tool's schema is compiled once per thread, and is garbage collected with its
+ * tool.
+ */
 const compiled: WeakMap<object, ValidateFunction> = new WeakMap();
 /**
- * Schemas found valid, as texts: compiling one is expensive, and the same tools are described for every agent and
+ * Schemas found valid, as texts: compiling a schema is expensive, and the same tools are described for every agent and
  * shard.
  */
 const valid: Set<string> = new Set();
@@ -52,7 +56,7 @@ export function schemaIssue(schema: object, value: unknown): SchemaIssue | undef
 function compile(schema: object): ValidateFunction {
   const known = compiled.get(schema);
   if (known !== undefined) return known;
-  // Another dialect's name is not a fault of the schema: the rules that matter are the same.
+  // The name of another dialect does not count as a fault, because the relevant rules are the same.
   const { $schema: _dialect, ...rest } = schema as Readonly<Record<string, unknown>>;
   const library = isPlainSchema(rest) ? plainAjv : ajv;
   try {
@@ -60,7 +64,7 @@ function compile(schema: object): ValidateFunction {
     compiled.set(schema, validate);
     return validate;
   } finally {
-    // The library keeps every schema by identity and by `$id`, but two tools may use the same one.
+    // The library keeps every schema by identity and by `$id`, but two tools may use the same schema.
     library.removeSchema(rest);
     if (typeof rest['$id'] === 'string') library.removeSchema(rest['$id']);
   }
@@ -80,7 +84,7 @@ function pathOf(pointer: string): string {
   return pathText(parts.map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~')));
 }
 
-/** `['a', 0, 'b']` as `$.a[0].b`. */
+/** A path as text: `['a', 0, 'b']` as `$.a[0].b`. */
 export function pathText(parts: readonly unknown[]): string {
   let text = '$';
   for (const part of parts) {

@@ -13,7 +13,7 @@ export type RunPhase = 'waiting' | 'handed' | 'loading' | 'running' | 'ending';
 export interface OpenRun extends QueuedRun {
   readonly run: ToolRun;
   phase: RunPhase;
-  /** Monotonic ms of the phase `running`; before it, of the previous phase. */
+  /** Monotonic ms at which the phase `running` began; before that, at which the previous phase began. */
   startedAt: number;
   /** The answer of the run, once the pool has decided it. */
   decided: string | undefined;

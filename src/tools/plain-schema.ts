@@ -6,7 +6,7 @@
 import { isRecord } from '../base/json.ts';
 
 const TYPES: ReadonlySet<unknown> = new Set(['object', 'array', 'string', 'number', 'integer', 'boolean', 'null']);
-/** Deeper schemas are left to the validator, whatever they contain. */
+/** Maximum depth of a schema that is judged here. Deeper schemas are left to the validator, whatever they contain. */
 const DEPTH_MAX = 16;
 
 type Check = (value: unknown, depth: number) => boolean;
@@ -18,7 +18,10 @@ const isFlag: Check = (value) => typeof value === 'boolean';
 const isList: Check = (value) => Array.isArray(value);
 const isAnything: Check = () => true;
 
-/** The validator checks all other keywords: combinations, references, patterns, rare ones. */
+/**
+ * The keywords that are judged here. The validator checks all others: combinations, references, patterns, rare
+ * keywords.
+ */
 const KEYWORDS: ReadonlyMap<string, Check> = new Map<string, Check>([
   ['type', isTypes],
   ['properties', areSchemas],

@@ -4,7 +4,7 @@
  */
 import type { ToolDescription, ToolOutcome } from './tool.ts';
 
-/** The place where a tool's code runs: on a tool thread, from a module's export; or on the host thread, as a value. */
+/** The thread that runs a tool's code: a tool thread, from a module's export; or the host thread, as a value. */
 export type ToolPlace =
   | { readonly kind: 'thread'; readonly url: string; readonly exportName: string }
   | { readonly kind: 'host'; readonly agent: string };
@@ -25,7 +25,7 @@ export interface ToolRun {
   readonly timeoutMs: number;
   /** `probe`: call the tool's `probe` first, and run only if it answers `undefined`. */
   readonly mode: 'run' | 'probe';
-  /** The runs of this tool at once, from its description; if missing, as many as there are threads. */
+  /** Maximum simultaneous runs of this tool, from its description; if missing, as many as there are threads. */
   readonly concurrency?: number;
 }
 
@@ -49,7 +49,7 @@ export interface ToolPool {
   /** Aborts a run; its outcome is a failure whose content is `reason`. Unknown ids are ignored. */
   cancel(id: number, reason: string): void;
   /**
-   * True while an outcome will come: the run waits, runs, or its outcome is about to be reported. False once it was
+   * True while an outcome will come: the run waits, runs, or is about to be reported. False once the outcome was
    * reported, and for unknown ids.
    */
   holds(id: number): boolean;

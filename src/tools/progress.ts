@@ -10,8 +10,8 @@ export interface ProgressPublisher {
 }
 
 /**
- * The first update is sent at once. Then at most one is sent every `PROGRESS_COALESCE_MS`, the newest. The last update
- * is sent before the end.
+ * Limits the rate of updates. The first update is sent at once. Then the newest update is sent, at most every
+ * `PROGRESS_COALESCE_MS`. The last update is sent before the end.
  */
 export function coalesceProgress(send: (data: unknown) => void, clock: Clock): ProgressPublisher {
   let timer: unknown;

@@ -9,7 +9,7 @@ export interface ResultText {
   readonly success: boolean;
 }
 
-/** Stands for a blank result: a blank message could neither be stored nor sent (Δ19). */
+/** The text that stands for a blank result: a blank message could neither be stored nor sent (Δ19). */
 export const NO_OUTPUT = '(no output)';
 
 /**
@@ -20,7 +20,7 @@ export const NO_OUTPUT = '(no output)';
 export function resultText(value: unknown, bytesMax: number): ResultText {
   try {
     if (value === undefined) return { content: NO_OUTPUT, success: true };
-    // Cut first, then clean: cleaning a hundred megabytes takes longer than the tool did.
+    // The text is cut before it is cleaned: cleaning a hundred megabytes takes longer than the tool did.
     if (typeof value === 'string') return plainText(cutMiddle(value, bytesMax));
     if (value instanceof Uint8Array) return plainText(cutMiddle(bytesText(value), bytesMax));
     if (value instanceof Error) return thrownText(value, bytesMax);
@@ -33,14 +33,15 @@ export function resultText(value: unknown, bytesMax: number): ResultText {
 }
 
 /**
- * Bytes as UTF-8. Throws `NotPlainError` for a buffer that was transferred to another thread: it would read as empty.
+ * Bytes as UTF-8. Throws `NotPlainError` for a buffer that was transferred to another thread, because it would be read
+ * as empty.
  */
 function bytesText(bytes: Uint8Array): string {
   if (isDetached(bytes.buffer)) throw new NotPlainError('$', 'a detached buffer');
   return new TextDecoder().decode(bytes);
 }
 
-/** Older engines have no flag for this, but refuse a view of such a buffer. */
+/** True if a buffer was transferred. Older engines have no flag for this, but refuse a view of such a buffer. */
 function isDetached(buffer: ArrayBufferLike): boolean {
   try {
     return new Uint8Array(buffer).length < 0;
@@ -121,7 +122,7 @@ export function cleanText(text: string): string {
   return wellFormed(text).replace(ESCAPES, '').replace(CONTROLS, '');
 }
 
-/** In JSON only single characters are removed: a whole sequence could include a quote. */
+/** Cleans a JSON text. Only single characters are removed: a whole sequence could include a quote. */
 function cleanJson(json: string): string {
   return UNCLEAN.test(json) ? json.replace(CONTROLS, '') : json;
 }
@@ -131,7 +132,7 @@ function cleanJson(json: string): string {
  * cut like this before it crosses a thread; `truncateResult` decides how much of it the model sees.
  */
 export function cutMiddle(text: string, bytesMax: number): string {
-  // The UTF-16 length is at most a third of the bytes: no need to count them.
+  // A text of this UTF-16 length cannot exceed the bound, so its bytes need not be counted.
   if (text.length * 3 <= bytesMax) return text;
   if (text.length <= bytesMax && Buffer.byteLength(text) <= bytesMax) return text;
   const notice = `\n[… cut: a result of more than ${bytesMax} bytes …]\n`;

@@ -21,7 +21,7 @@ export interface QueuedRun {
 
 interface Lane<Run> {
   admitted: number;
-  /** Insertion order is the lane's order; a set, so that a cancelled run leaves at once. */
+  /** The waiting runs, in the lane's order. They are in a set, so that a cancelled run can be removed at once. */
   readonly waiting: Set<Run>;
 }
 
@@ -51,7 +51,7 @@ export class RunQueue<Run extends QueuedRun> {
     } else lane.waiting.add(run);
   }
 
-  /** Takes the next run that may begin off the queue. */
+  /** Removes the next run that may begin from the queue, and returns it. */
   take(): Run | undefined {
     return this.#returned.take() ?? this.#ready.take();
   }
@@ -61,7 +61,7 @@ export class RunQueue<Run extends QueuedRun> {
     this.#returned.add(run);
   }
 
-  /** Takes a waiting run off the queue; false when it is not waiting. */
+  /** Removes a waiting run from the queue; false when the run is not waiting. */
   remove(run: Run): boolean {
     if (this.#lanes.get(run.lane)?.waiting.delete(run) === true) return true;
     if (!this.#ready.delete(run) && !this.#returned.delete(run)) return false;
@@ -84,10 +84,12 @@ export class RunQueue<Run extends QueuedRun> {
   }
 }
 
-/** First in, first out; a member can also leave from the middle at once. */
+/** A queue, first in, first out, whose members can also be removed from the middle at once. */
 class Line<Member> {
   readonly #members = new Set<Member>();
-  /** Kept before the first member: a new iterator would have to skip all entries removed since the set last shrank. */
+  /**
+   * One iterator is kept, because a new one would have to skip all entries that were removed since the set last shrank.
+   */
   #first: Iterator<Member> | undefined;
 
   get size(): number {

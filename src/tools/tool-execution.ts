@@ -1,6 +1,6 @@
 /**
- * One call of one tool, from input to outcome, on the thread of the tool's code. Failure is data: no error passes this
- * boundary (rule of the tool boundary).
+ * Runs one call of one tool, from input to outcome, on the thread of the tool's code. Failure is data: no error passes
+ * this boundary (rule of the tool boundary).
  *
  * X1 A call has one outcome, whatever the tool does: throw, return nonsense, never settle, settle twice.
  * X2 The signal is aborted at the timeout and on request, and after an outcome that did not come from the tool.
@@ -30,7 +30,7 @@ export interface ToolExecution {
   readonly abort?: LazyAbort;
   /**
    * The effect of an abort. `answer` (default): the outcome comes at once, and the tool is abandoned. `wait`: the
-   * outcome comes when the tool has settled, for a thread that is killed otherwise.
+   * outcome comes when the tool has settled; for callers that kill the thread of a tool that does not settle.
    */
   readonly onAbort?: 'answer' | 'wait';
   /** Takes progress as plain JSON; values that are not plain are left out. Must not throw. */
@@ -44,7 +44,7 @@ export interface ToolExecution {
 
 /** An object with a timeout. */
 export interface Expiring {
-  /** Called when its time is up. Never throws. */
+  /** Called when the call's time is up. Never throws. */
   expire(): void;
 }
 
@@ -63,16 +63,14 @@ export function executeTool(tool: AnyTool, execution: ToolExecution): Promise<To
 }
 
 /**
- * Same as `executeTool`, for callers that keep their own calls: calls `onOutcome` exactly once, possibly before it
- * returns.
+ * Does the same as `executeTool`, for callers that keep their own calls: calls `onOutcome` exactly once, possibly
+ * before it returns.
  */
 export function startTool(tool: AnyTool, execution: ToolExecution, onOutcome: (outcome: ToolOutcome) => void): void {
   new Execution(tool, execution, onOutcome).begin();
 }
 
-/**
- * One call, until it ends. One is made per call, so it is small: plain fields, and nothing that only few calls need.
- */
+/** One call, until it ends. Each call has one, so it is small: plain fields, and nothing that only few calls need. */
 class Execution implements Expiring {
   readonly tool: AnyTool;
   readonly given: ToolExecution;
@@ -108,7 +106,10 @@ class Execution implements Expiring {
     } else this.run(checked);
   }
 
-  /** Only for asynchronous work: a tool that occupies the thread until it returns cannot be timed out. */
+  /**
+   * Starts the timeout. It works only for asynchronous work: a tool that occupies the thread until it returns cannot be
+   * timed out.
+   */
   keepTime(): void {
     const { timeoutMs, deadlines } = this.given;
     if (this.isOver || this.timer !== undefined || this.deadline !== undefined || !Number.isFinite(timeoutMs)) return;
@@ -179,12 +180,12 @@ class Execution implements Expiring {
   }
 
   threw(error: unknown): void {
-    // An abort is no fault of the tool.
+    // If the call was aborted, the thrown error is no fault of the tool.
     const stack = this.isOver || this.abort.isAborted ? undefined : thrownStack(error);
     this.end(thrownText(error, this.bytesMax), stack);
   }
 
-  /** The first end counts (X1). */
+  /** Ends the call. Only the first end counts (X1). */
   end({ content, success }: ResultText, stack?: string): void {
     if (this.isOver) return;
     this.isOver = true;
@@ -201,6 +202,6 @@ function publishProgress(data: unknown, progress: ((data: unknown) => void) | un
   try {
     progress(toPlainJson(data));
   } catch {
-    // Progress is optional: an unreportable update is no reason for the tool to fail.
+    // Progress is optional, so an update that cannot be reported does not fail the tool.
   }
 }

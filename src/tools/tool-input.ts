@@ -55,7 +55,10 @@ function checkedBy(tool: InputOwner, result: StandardResult<unknown>): CheckedIn
   return { error: errorText(tool.name, issues) };
 }
 
-/** We added `timeout` to the tool's schema, and we read it: a strict schema must not reject it. */
+/**
+ * The input without `timeout`. The runtime added `timeout` to the tool's schema and reads it, so a strict schema must
+ * not reject it.
+ */
 function withoutTimeout(tool: InputOwner, input: Readonly<Record<string, unknown>>): unknown {
   if (tool.adjustableTimeout !== true || !Object.hasOwn(input, 'timeout') || ownsTimeout(tool.input)) return input;
   const { timeout: _ours, ...rest } = input;

@@ -1,5 +1,5 @@
 /**
- * The tools of one agent, in order: the list a model receives, and the place where each call runs.
+ * The tools of one agent, in order: the list a model receives, and where each call runs.
  *
  * G1 Names are unique, and none begins with `from_`, which is reserved for deliveries (Δ18).
  * G2 Grants narrow and never widen: a registry made from another holds a subset of it.
@@ -15,7 +15,7 @@ export interface RegisteredTool {
   readonly place: ToolPlace;
 }
 
-/** Reserved for names of the runtime's own messages to a model. */
+/** The prefix reserved for names of the runtime's own messages to a model. */
 const RESERVED_PREFIX = 'from_';
 /** The tool that comes first whenever it is present (contract §11.1). */
 const THINK = 'think';

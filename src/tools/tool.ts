@@ -50,9 +50,9 @@ export interface Tool<Input = unknown> {
   readonly effect?: Effect;
   /** Milliseconds; default `settings.timeouts.tool`. */
   readonly timeoutMs?: number;
-  /** Lets the model set the call's timeout. */
+  /** True lets the model set the call's timeout. */
   readonly adjustableTimeout?: boolean;
-  /** False: the result is not cut to `settings.tools.maxToolResponseChars` (it is still bounded by `limits`). */
+  /** False if the result is not cut to `settings.tools.maxToolResponseChars`. It is still bounded by `limits`. */
   readonly truncate?: boolean;
   /** The bound on simultaneous runs of this tool, per shard. */
   readonly concurrency?: number;
@@ -61,7 +61,7 @@ export interface Tool<Input = unknown> {
    * list.
    */
   readonly snippet?: string;
-  /** Rules for its use, a sentence each, for the same prompt. */
+  /** Rules for the tool's use, one sentence each, for the same prompt. */
   readonly guidelines?: readonly string[];
   run(input: Input, context: ToolContext): unknown;
   /**
@@ -71,7 +71,10 @@ export interface Tool<Input = unknown> {
   probe?(call: { readonly key: string; readonly input: Input }): unknown;
 }
 
-/** Any tool, whatever its input. `run` and `probe` are methods, so that a tool with a narrower input is assignable. */
+/**
+ * Any tool, whatever its input. `run` and `probe` are methods, so that a tool with a narrower input can be assigned to
+ * this type.
+ */
 export type AnyTool = Tool<unknown>;
 
 /** A tool's description for the rest of the runtime: plain data, crosses threads. */

@@ -24,7 +24,7 @@ export interface Truncated {
   readonly whole?: string;
 }
 
-/** The promise of a reason, and its replacement when there is no room to keep the promise. */
+/** A reason that promises the first and last lines, and the reason shown when there is no room for them. */
 const EDGES_SHOWN = `first/last ${TRUNCATION_EDGE_LINES} lines`;
 const PARTS_SHOWN = 'its beginning and end';
 
@@ -45,13 +45,13 @@ export function truncateResult(text: string, options: TruncationOptions): Trunca
   const { charactersMax, bytesMax } = options;
   if (!exceedsCharacters(text, charactersMax) && !exceedsBytes(text, bytesMax)) return { text };
   const whole = cutTo(text, options);
-  // The lines are too long for the room: less than those lines is shown, and the notice says so.
+  // The first and last lines are too long for the room, so they are cut, and the notice says so.
   const { reason } = options;
   if (!whole.isCut || reason?.includes(EDGES_SHOWN) !== true) return { text: whole.text, whole: text };
   return { text: cutTo(text, { ...options, reason: reason.replace(EDGES_SHOWN, PARTS_SHOWN) }).text, whole: text };
 }
 
-/** `isCut`: even the first and last lines are incomplete. */
+/** `isCut`: whether even the first and last lines are incomplete. */
 function cutTo(text: string, options: TruncationOptions): { readonly text: string; readonly isCut: boolean } {
   const { charactersMax, bytesMax } = options;
   const notice = noticeOf(lineCount(text), options);

@@ -16,7 +16,7 @@ function diskOf(act: (step: DiskStep) => void): ResultDisk {
 }
 
 describe.each(['shorten', 'shortenNow'] as const)('%s', (method) => {
-  test('F055: a long result is kept whole, by its owner alone, and its short form names the file', async () => {
+  test('F055: a long result is stored whole, readable by its owner only, and its short form names the file', async () => {
     const short = await new ResultStore(directory)[method](LONG, BOUNDS);
     const file = /saved to: (\S+)/.exec(short)?.[1] ?? '';
     expect(short.length).toBeLessThanOrEqual(1_000);
@@ -26,7 +26,7 @@ describe.each(['shorten', 'shortenNow'] as const)('%s', (method) => {
     expect([statSync(file).mode & 0o777, statSync(dirname(file)).mode & 0o777]).toEqual([0o600, 0o700]);
   });
 
-  test('R1: the file is durable before its name is published: written, synced, moved, and the move synced, in this order', async () => {
+  test('R1: the file is written, synced and moved, and the move is synced, before its name is published', async () => {
     const steps: DiskStep['kind'][] = [];
     const resultStore = new ResultStore(directory, { disk: diskOf(({ kind }) => void steps.push(kind)) });
     expect(await resultStore[method](LONG, BOUNDS)).toContain('saved to: ');
@@ -44,7 +44,7 @@ describe.each(['shorten', 'shortenNow'] as const)('%s', (method) => {
   });
 
   test.each(['makeDirectory', 'write', 'syncFile', 'move', 'syncDirectory'])(
-    'F06: a disk that refuses to %s leaves the result short, and it says that the rest is lost',
+    'F06: a disk that refuses to %s leaves the result short, and the result says that the rest is lost',
     async (refused) => {
       const disk = diskOf(({ kind }) => {
         if (kind === refused) throw Object.assign(new Error('no space left on device'), { code: 'ENOSPC' });
@@ -58,7 +58,7 @@ describe.each(['shorten', 'shortenNow'] as const)('%s', (method) => {
     },
   );
 
-  test('a short result stays unchanged, at once, and nothing is written', () => {
+  test('a short result is returned unchanged, at once, and nothing is written', () => {
     const disk = diskOf(() => {
       throw new Error('nothing is to be written');
     });

@@ -1,6 +1,6 @@
 /**
  * Goal: a turn as an AG-UI run. Method: real runtimes with a scripted model. Each event is parsed by the schemas of
- * `@ag-ui/core`, and everything opened must be closed before the run ends.
+ * `@ag-ui/core`. Each step, message and call that an event opens must be closed before the run ends.
  */
 import { EventSchema } from '@ag-ui/core/schemas';
 import { describe, expect, test } from 'vitest';
@@ -19,7 +19,7 @@ async function eventsOf(response: Response): Promise<readonly AgUiEvent[]> {
   return lines.map((text) => {
     expect(text.startsWith('data: ')).toBe(true);
     const sent = JSON.parse(text.slice('data: '.length)) as AgUiEvent;
-    // Parsing drops and fills in nothing.
+    // Parsing must neither drop nor fill in members.
     expect(EventSchema.parse(sent)).toMatchObject(sent);
     return sent;
   });
@@ -59,7 +59,7 @@ function checkNesting(events: readonly AgUiEvent[]): void {
 }
 
 describe.each(MATRIX)('sessions: $sessions, models: $models', (threads) => {
-  test('text, thinking, a tool and its result are one run', async () => {
+  test('text, thinking, a tool call and its result form one run', async () => {
     const { events } = await runOf(
       {
         threads,
@@ -98,14 +98,14 @@ test('a failed turn is a RUN_ERROR with its code', async () => {
   expect(events.at(-1)).toMatchObject({ type: 'RUN_ERROR', code: 'model_invalid_request' });
 });
 
-test('a retried call is reported beside the conversation', async () => {
+test('a retried call is reported separately from the conversation', async () => {
   const provider = scripted([{ error: { status: 529, retryAfterMs: 1 } }, 'ok']);
   const { events } = await runOf({ provider }, 'hi');
   checkNesting(events);
   expect(events).toContainEqual(expect.objectContaining({ type: 'CUSTOM', name: 'troupe.retry' }));
 });
 
-test('an interrupted turn ends the run; a client that goes away does not', async () => {
+test('an interrupted turn ends the run; a disconnecting client does not', async () => {
   const model = gatedModel();
   const runtime = await kit.open({ provider: model.provider });
   const session: Session = runtime.session('s');

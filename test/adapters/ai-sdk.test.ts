@@ -63,7 +63,7 @@ async function lastOf(stream: ReadableStream<UIMessageChunk>): Promise<UIMessage
 }
 
 describe.each(MATRIX)('sessions: $sessions, models: $models', (threads) => {
-  test('text, thinking, a tool and its result become the parts of one message', async () => {
+  test('text, thinking, a tool call and its result become the parts of one message', async () => {
     const { send, responses } = await chat({
       threads,
       agents: [calculator],
@@ -109,7 +109,7 @@ test('a failed turn is an error in the client', async () => {
   await expect(lastOf(await send('hi'))).rejects.toThrow(/bad request/);
 });
 
-test('a client that goes away cancels nothing', async () => {
+test('a client that disconnects cancels nothing', async () => {
   const model = gatedModel();
   const { runtime, send } = await chat({ provider: model.provider });
   const stream = await send('hi');
@@ -120,7 +120,7 @@ test('a client that goes away cancels nothing', async () => {
   expect((await runtime.session('chat').messages())[1]).toMatchObject({ content: 'still here' });
 });
 
-test('the same message sent again after its answer streams the same answer and calls no model', async () => {
+test('a message that is sent again after its answer streams the same answer without a model call', async () => {
   let calls = 0;
   const provider = scripted(() => {
     calls += 1;
@@ -132,7 +132,7 @@ test('the same message sent again after its answer streams the same answer and c
   expect(calls).toBe(1);
 });
 
-test('a receipt can be followed, and the reading stopped by a signal', async () => {
+test('a receipt can be followed, and a signal ends the reading', async () => {
   const model = gatedModel();
   const runtime = await kit.open({ provider: model.provider });
   const session = runtime.session('s');

@@ -140,7 +140,7 @@ describe('HTTP and the methods behind it', () => {
   });
 });
 
-test('a text is cut by the bytes of its JSON, never within a character', () => {
+test('a text is cut to a number of JSON bytes, never within a character', () => {
   for (const text of [
     '\0'.repeat(9_000),
     '😀'.repeat(9_000),

@@ -64,7 +64,7 @@ test('lists its three tools, with schemas that name their inputs', async () => {
   expect(tools.find(({ name }) => name === 'send')?.inputSchema.required).toEqual(['session', 'content']);
 });
 
-test('send answers, once for one key; read returns the conversation', async () => {
+test('send returns one answer for one key; read returns the conversation', async () => {
   const { call } = await connected({ provider: repeating });
   const first = await call('send', { session: 'a', content: 'hello', key: 'k' });
   expect(first).toMatchObject({
@@ -90,7 +90,7 @@ test('spawn makes a child and returns its reply', async () => {
   expect(await runtime.sessions.get('root:1')).toMatchObject({ parent: 'root', name: 'scout' });
 });
 
-test('without waiting, and after waiting too long, the receipt is the answer', async () => {
+test('send returns the receipt if it does not wait, or waits too long', async () => {
   const model = gatedModel();
   const { call, runtime } = await connected({ provider: model.provider }, { answerTimeoutMs: 1 });
   const now = await call('send', { session: 'a', content: 'one', wait: false });
@@ -102,7 +102,7 @@ test('without waiting, and after waiting too long, the receipt is the answer', a
   await eventually(async () => (await runtime.session('b').messages()).length === 2);
 });
 
-test('a client that cancels its call leaves the session at work', async () => {
+test('a client that cancels its call leaves the session working', async () => {
   const model = gatedModel();
   const { call, runtime } = await connected({ provider: model.provider });
   const controller = new AbortController();

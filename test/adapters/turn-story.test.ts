@@ -1,6 +1,5 @@
 /**
- * Goal: C1 to C3 of the story of a turn, on events given by hand: the text brought by deltas, and the text brought by
- * the durable messages alone.
+ * Goal: C1 to C3 of the story of a turn, on events made by hand: text from deltas, and text only from durable messages.
  */
 import { describe, expect, test } from 'vitest';
 import { type Piece, TurnStory } from '../../src/adapters/turn-story.ts';
@@ -48,7 +47,7 @@ test('C1: messages of another turn before the promotion are not reported', () =>
   expect(pieces.map(({ type }) => type)).toEqual(['step', 'end']);
 });
 
-describe('C2: the text is whole', () => {
+describe('C2: the parts of the text add up to the whole text', () => {
   const whole = message({ type: 'agent_message', content: 'one two three' });
   test.each([
     ['with all deltas', [delta('one '), delta('two three'), whole], ['one two three']],
@@ -62,7 +61,7 @@ describe('C2: the text is whole', () => {
     expect(texts(promoted, awaiting, delta('one '), delta('three'), whole)).toEqual(['one three', 'one two three']);
   });
 
-  test('deltas of a call that began before the reading are dropped; those of the next call are not', () => {
+  test('deltas of a call that began before the reader are dropped; those of the next call are published', () => {
     const told = new TurnStory(1, 2);
     const events = [
       { ...promoted, seq: 2 },
@@ -103,7 +102,7 @@ describe('C3', () => {
   };
   const logged = message({ type: 'tool_response', content: '3', toolUseId: 'a', toolName: 'add', source });
 
-  test('a call, then its result, each once', () => {
+  test('a call and then its result are reported, each once', () => {
     expect(story(promoted, call, response, logged, finished)).toEqual([
       { type: 'step' },
       { type: 'call', id: 'a', name: 'add', input: { a: 1 } },
@@ -112,7 +111,7 @@ describe('C3', () => {
     ]);
   });
 
-  test('a result that was never pending comes with its message; one of an unknown call is dropped', () => {
+  test('a result that was never pending comes with its message; the result of an unknown call is dropped', () => {
     const types = (events: readonly Piece[]): readonly string[] => events.map(({ type }) => type);
     expect(types(story(promoted, call, logged, finished))).toEqual(['step', 'call', 'result', 'end']);
     expect(types(story(promoted, logged, finished))).toEqual(['step', 'end']);
@@ -141,13 +140,13 @@ describe('C3', () => {
       { type: 'turn.failed', turn: 'turn-1', error: { name: 'E', code: 'internal', message: 'no' } } as EventBody,
       { how: 'failed', reason: 'internal' },
     ],
-  ])('%s ends the story, once', (_name, event, expected) => {
+  ])('%s ends the story once', (_name, event, expected) => {
     const pieces = story(promoted, event, finished, delta('late'));
     expect(pieces.at(-1)).toMatchObject({ type: 'end', ...expected });
     expect(pieces.filter(({ type }) => type === 'end')).toHaveLength(1);
   });
 
-  test('a withdrawn message, and a deleted session, end it too', () => {
+  test('a withdrawn message and a deleted session also end the story', () => {
     expect(story({ type: 'pending.removed', pendingId: 1, reason: 'recalled' })).toEqual([
       { type: 'end', how: 'cancelled', reason: 'recalled' },
     ]);

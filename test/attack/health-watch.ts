@@ -1,4 +1,7 @@
-/** Asks for health from a separate thread, so that the measured wait is that of the server and not of the attacker. */
+/**
+ * Requests health checks from a separate thread, so that the measured wait is caused by the server and not by the
+ * attacker.
+ */
 import { Agent, request } from 'node:http';
 import { parentPort, workerData } from 'node:worker_threads';
 

@@ -1,8 +1,8 @@
 /**
  * Senders from many loopback addresses fill mailboxes until `troupe serve` refuses. Then the server is started again
  * over the waiting messages. By hand: `node --import ./test/loader/register.mjs test/attack/mailboxes.ts [sessions]
- * [messages of each] [bytes of each]`; it then also asserts that health is answered within 100 ms. Linux: other systems
- * have one loopback address.
+ * [messages of each] [bytes of each]`; it then also asserts that health is answered within 100 ms. It runs only on
+ * Linux, since other systems have one loopback address.
  */
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -14,7 +14,7 @@ import { ADDRESSES, ask, countFound, type Health, peakOf, startServer, watchHeal
 /** The size of the flood. */
 export interface FloodPlan {
   readonly sessions: number;
-  /** Messages sent to each session, in turn. Its model never answers, so all but the first wait. */
+  /** Messages sent to each session, in turn. The model never answers, so all messages but the first wait. */
   readonly messages: number;
   readonly messageBytes: number;
 }
@@ -27,7 +27,7 @@ export interface FloodReport extends Health {
   /** Figures of the restarted server. */
   readonly reopenedMegabytes: number;
   readonly reopenedMs: number;
-  /** Acknowledged messages, and those of them that log or mailbox have after the restart. */
+  /** The number of acknowledged messages, and how many of them are in the log or the mailbox after the restart. */
   readonly acknowledged: number;
   readonly found: number;
 }
@@ -65,7 +65,7 @@ export async function flood(plan: FloodPlan): Promise<FloodReport> {
     await Promise.all(Array.from({ length: SENDERS }, send));
     const seen = await health.stop();
     const peakMegabytes = await peakOf(first.child);
-    // Killed as by a crash: waiting messages are read back from the log alone.
+    // The server is killed as in a crash, so it reads waiting messages back only from the log.
     first.child.kill('SIGKILL');
     await once(first.child, 'exit');
     const startedAt = performance.now();

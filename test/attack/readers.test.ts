@@ -1,6 +1,6 @@
 /**
  * Goal: clients that never read cost a bounded amount of memory, and cost other clients nothing. Method: a small attack
- * of `readers.ts`. By hand it is larger, and asserts times.
+ * of `readers.ts`. Started by hand, the attack is larger and also asserts times.
  */
 import { expect, test } from 'vitest';
 import { attack } from './readers.ts';

@@ -1,7 +1,8 @@
 /**
  * Clients that never read, from many loopback addresses, until `troupe serve` refuses: readers of events and pages. By
  * hand: `node --import ./test/loader/register.mjs test/attack/readers.ts [readers] [pages] [sessions] [messages]`; it
- * then also asserts that health is answered within 100 ms. Linux: other systems have one loopback address.
+ * then also asserts that health is answered within 100 ms. It runs only on Linux, since other systems have one loopback
+ * address.
  */
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -19,7 +20,7 @@ export interface AttackPlan {
   /** Requests for pages whose answers are never read. */
   readonly pages: number;
   readonly sessions: number;
-  /** Messages of each session before the attack; as many are sent during it. */
+  /** Messages of each session before the attack; the same number is sent during the attack. */
   readonly messages: number;
   readonly messageBytes: number;
 }
@@ -33,7 +34,7 @@ export interface AttackReport extends Health {
   readonly peakMegabytes: number;
   /** The slowest acknowledgement during the attack. */
   readonly sendWorstMs: number;
-  /** Acknowledged messages, and those of them that the log has. */
+  /** The number of acknowledged messages, and how many of them are in the log. */
   readonly acknowledged: number;
   readonly found: number;
   /** The number of events that a stalled and resumed reader missed, or received twice. */
@@ -109,7 +110,10 @@ export async function attack(plan: AttackPlan): Promise<AttackReport> {
   }
 }
 
-/** Sends a request, reads the first piece of the answer and nothing more. Empty: cut off before. */
+/**
+ * Sends a request, reads the first piece of the answer and nothing more. Returns an empty text if the connection was
+ * cut off before.
+ */
 function openSilent(port: number, path: string, localAddress: string, sockets: Socket[]): Promise<string> {
   return new Promise((resolve) => {
     const socket = connect({ port, host: '127.0.0.1', localAddress });
@@ -147,7 +151,7 @@ async function readOn(first: EventReader, url: string): Promise<number> {
         if (last >= newest) break;
       }
     } catch {
-      // Cut off in the middle: it resumes after the last event read whole.
+      // A reader that was cut off in the middle of an event resumes after the last complete event.
     }
     reader.kill();
     if (last < newest) {

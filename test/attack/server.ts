@@ -18,13 +18,13 @@ export interface Health {
   readonly healthWorstMs: number;
 }
 
-/** An answer, read. */
+/** An answer with its body read. */
 export interface Answer {
   readonly status: number;
   readonly text: string;
 }
 
-/** A model that answers at once, and one that never does. */
+/** A model that answers at once, and a model that never answers. */
 const MODELS = {
   quick: `scripted({ rules: [], otherwise: 'done' })`,
   silent: `{ name: 'silent', generate: (_request, { signal }) => new Promise((_resolve, reject) => {

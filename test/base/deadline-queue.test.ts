@@ -5,7 +5,7 @@ import type { Clock } from '../../src/base/clock.ts';
 import { type Deadline, DeadlineQueue } from '../../src/base/deadline-queue.ts';
 import { manualClock } from '../../src/testing/manual-clock.ts';
 
-/** Time moved without a tick, with timers as imprecise as `early` says. */
+/** A clock that moves without a tick. Its timers fire up to `early` ms too early. */
 class StepClock implements Clock {
   #now = 0;
   #timers: { readonly at: number; readonly run: () => void }[] = [];
@@ -50,7 +50,7 @@ function stage(clock: Clock) {
 }
 
 describe('DeadlineQueue', () => {
-  test('D1, D2, D3: as a sorted list, for any adding, removing and passing of time', () => {
+  test('D1, D2, D3: any adding, removing and passing of time gives the same as a sorted list', () => {
     const step = fc.oneof(
       fc.record({ kind: fc.constant('add' as const), ms: fc.nat(40) }),
       fc.record({ kind: fc.constant('remove' as const), ms: fc.nat(60) }),
@@ -76,7 +76,7 @@ describe('DeadlineQueue', () => {
             clock.move(ms, early);
             const due = waiting.filter((each) => each.place < 0);
             for (const { at } of due) expect(at).toBeLessThanOrEqual(clock.monotonic());
-            // A deadline that a timer fired too early for fires at the next timer, a millisecond later.
+            // If a timer fires before a deadline, the deadline comes with the next timer, a millisecond later.
             for (const { at } of waiting) if (early === 0 && at < clock.monotonic()) expect(due).not.toEqual([]);
             expected.push(...due.sort((one, other) => one.at - other.at || one.order - other.order));
             waiting = waiting.filter((each) => each.place >= 0);
@@ -91,7 +91,7 @@ describe('DeadlineQueue', () => {
     );
   });
 
-  test('D3: a thousand equal deadlines that are all removed cost two timers', () => {
+  test('D3: a thousand equal deadlines that are all removed need two timers', () => {
     const clock = new StepClock();
     const { told, queue, add } = stage(clock);
     let open: Deadline<string>[] = [];
@@ -107,7 +107,7 @@ describe('DeadlineQueue', () => {
     expect(told).toEqual([]);
   });
 
-  test('D1: a deadline earlier than all before moves the timer; one removed by another due deadline does not fire', async () => {
+  test('D1: the earliest deadline moves the timer; a deadline removed by another due deadline does not fire', async () => {
     const clock = manualClock();
     const told: string[] = [];
     const open = new Map<string, Deadline<string>>();

@@ -1,7 +1,7 @@
 /**
- * Goal: values that pass the boundary of plain data are plain, well-formed and stable under a second pass. No value,
- * passed or refused, touches a prototype (F57, F73). Method: random values that include everything JSON cannot carry; a
- * failing run prints its seed.
+ * Goal: values that pass the boundary of plain data are plain and well-formed, and a second pass changes nothing. No
+ * value, passed or refused, touches a prototype (F57, F73). Method: random values that include everything JSON cannot
+ * carry; a failing run prints its seed.
  */
 
 import fc from 'fast-check';
@@ -13,7 +13,7 @@ afterEach(() => {
   expect(Object.keys(Object.prototype)).toEqual([]);
 });
 
-/** Any UTF-16 units, lone surrogates too. */
+/** Any UTF-16 units, including lone surrogates. */
 const units = fc.string({
   unit: fc.integer({ min: 0, max: 0xffff }).map((unit) => String.fromCharCode(unit)),
   maxLength: 8,
@@ -87,7 +87,7 @@ const foreign = fc.constantFrom<() => unknown>(
   },
 );
 
-/** JSON's own text: two equal plain values share it, key order included. */
+/** The JSON text of a value: two equal plain values have the same text, key order included. */
 function same(one: Json, other: Json): void {
   expect(JSON.stringify(one)).toBe(JSON.stringify(other));
 }
@@ -100,7 +100,7 @@ function isWellFormed(value: Json): boolean {
 }
 
 describe('plain data', () => {
-  it('F57, T5: a plain copy is well-formed, copied again is the same, and survives its text', () => {
+  it('F57, T5: a plain copy is well-formed, a copy of it is equal, and it survives its text form', () => {
     fc.assert(
       fc.property(plain, (value) => {
         const copy = toPlainJson(value);
@@ -113,7 +113,7 @@ describe('plain data', () => {
     );
   });
 
-  it('F57, T5: what was plain and well-formed is equal to its copy, and shares nothing with it', () => {
+  it('F57, T5: a plain and well-formed value equals its copy and shares nothing with it', () => {
     fc.assert(
       fc.property(fc.json(), (json) => {
         const value: unknown = JSON.parse(json, (_key, each: unknown) =>
@@ -130,7 +130,7 @@ describe('plain data', () => {
     );
   });
 
-  it('F57: mending a text twice is mending it once, and leaves whole texts as they are', () => {
+  it('F57: repairing a text twice equals repairing it once, and well-formed texts do not change', () => {
     fc.assert(
       fc.property(text, (value) => {
         const mended = wellFormed(value);
@@ -142,7 +142,7 @@ describe('plain data', () => {
     );
   });
 
-  it('F73, T5: keys of prototypes stay data, and nobody is polluted', () => {
+  it('F73, T5: keys named like prototype members stay data, and no prototype changes', () => {
     fc.assert(
       fc.property(plain, (inner) => {
         const value = objectOf([
@@ -160,7 +160,7 @@ describe('plain data', () => {
     );
   });
 
-  it('F73: toJSON is never called, a getter is read once at most, and inherited members are not taken', () => {
+  it('F73: toJSON is never called, a getter is read at most once, and inherited members are ignored', () => {
     let calls = 0;
     const withJson = { a: 1, toJSON: () => (calls += 1) };
     expect(() => toPlainJson(withJson)).toThrow(NotPlainError);
@@ -174,7 +174,7 @@ describe('plain data', () => {
     expect(() => toPlainJson(Object.create({ inherited: 1 }))).toThrow(NotPlainError);
   });
 
-  it('F56, F73, T5: a value that is not plain, anywhere, is refused with its path, and with nothing else', () => {
+  it('F56, F73, T5: a value that is not plain, at any depth, is refused with its path and without its content', () => {
     fc.assert(
       fc.property(
         foreign,

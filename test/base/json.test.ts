@@ -1,4 +1,4 @@
-// Goal: any value passed to the boundary of plain data gives plain JSON, or an error that names the place.
+// Goal: any value passed to the boundary of plain data gives plain JSON, or an error that names the path.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { PLAIN_VALUES_MAX } from '../../src/base/bounds.ts';
@@ -30,7 +30,7 @@ describe('F56, F73: plain data', () => {
     );
   });
 
-  test(`F56: whatever it is given, it answers with JSON or with NotPlainError (seed ${seed})`, () => {
+  test(`F56: for any input the result is JSON or a NotPlainError (seed ${seed})`, () => {
     const odd = fc.anything({
       withBigInt: true,
       withDate: true,
@@ -54,7 +54,7 @@ describe('F56, F73: plain data', () => {
     );
   });
 
-  test('F56: getters, traps, revoked proxies and lying classes are named by their place', () => {
+  test('F56: getters, traps, revoked proxies and misleading classes are refused with their path', () => {
     const boom = (): never => {
       throw new Error('boom');
     };
@@ -70,7 +70,7 @@ describe('F56, F73: plain data', () => {
     expect(pathOf({ a: new Named() })).toBe('$.a');
   });
 
-  test('F73: an array is read by its places, whatever methods and species it brings', () => {
+  test('F73: an array is read by index, whatever methods and species it has', () => {
     let calls = 0;
     const array = [1, [2]] as unknown[] & Record<string, unknown>;
     const spy = (): never => {
@@ -83,7 +83,7 @@ describe('F56, F73: plain data', () => {
     expect(calls).toBe(0);
   });
 
-  test('A9: a value with more places than the bound is refused at once: an array of holes, a value shared many times', () => {
+  test('A9: a value with more entries than the bound is refused at once: a sparse array, a value shared many times', () => {
     const holes: unknown[] = [];
     holes.length = 2 ** 32 - 1;
     const shared = Array.from({ length: 30 }).reduce<unknown>((inner) => ({ a: inner, b: inner }), 1);

@@ -23,7 +23,7 @@ describe('texts', () => {
     expect(redactText(text, [])).toBe(text);
   });
 
-  test('a known secret is in no text, wherever it stands', () => {
+  test('a known secret is removed wherever it stands in a text', () => {
     fc.assert(
       fc.property(fc.string({ minLength: 6 }), fc.string(), fc.string(), (secret, before, after) => {
         fc.pre(!REDACTED.includes(secret) && !(before + REDACTED + after).includes(secret));
@@ -34,7 +34,7 @@ describe('texts', () => {
 });
 
 describe('data', () => {
-  test('fields with the name of a secret are cut out whatever they hold, however they are written', () => {
+  test('fields named like a secret are removed whatever they hold and however they are spelled', () => {
     const data = {
       apiKey: 'a',
       api_key: 'b',

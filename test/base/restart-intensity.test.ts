@@ -1,4 +1,4 @@
-/** Goal: supervisors, session threads and single sessions count restarts alike, to the same edge. */
+/** Goal: supervisors, session threads and single sessions count restarts in the same way, up to the same limit. */
 import { expect, test } from 'vitest';
 import { SESSION_RESTARTS, SHARD_RESTARTS } from '../../src/base/bounds.ts';
 import { countRestart } from '../../src/base/restart-intensity.ts';
@@ -9,7 +9,7 @@ import { CrashCounter } from '../../src/runtime/shard/crash-counter.ts';
 const atTheEdge = ({ intensity, periodMs }: typeof SHARD_RESTARTS): number[] =>
   Array.from({ length: intensity + 1 }, (_none, index) => (index * periodMs) / intensity);
 
-test('a restart that is exactly one period old still counts, for every part that counts', () => {
+test('a restart exactly one period old still counts, for every component with a restart intensity', () => {
   const times = atTheEdge(SHARD_RESTARTS);
   const last = times.at(-1) ?? 0;
   expect(countRestart(times.slice(0, -1), last, SHARD_RESTARTS)).toEqual({ restarts: times, allowed: false });

@@ -9,7 +9,7 @@ const SECRETS = [
 ];
 const PLAIN = ['PATH', 'HOME', 'KEYBOARD', 'TOKENIZERS_PARALLELISM', 'SECRETARY', 'MONKEY', 'ANTHROPIC_BASE_URL'];
 
-test('F70: names of secrets are left out in any case, others stay', () => {
+test('F70: variables named like a secret are left out in any case, others stay', () => {
   const environment = Object.fromEntries([...SECRETS, ...PLAIN].map((name) => [name, 'x']));
   expect(Object.keys(withoutSecrets(environment, []))).toEqual(PLAIN);
 });

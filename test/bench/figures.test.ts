@@ -22,7 +22,7 @@ describe('figures', () => {
 });
 
 describe('chance', () => {
-  test('the same seed gives the same numbers, within the bound and over all of it', () => {
+  test('the same seed gives the same numbers, which stay within the bound and cover its whole range', () => {
     const [one, two] = [randomNumbers(7), randomNumbers(7)];
     const drawn = Array.from({ length: 1_000 }, () => one(10));
     expect(drawn).toEqual(Array.from({ length: 1_000 }, () => two(10)));
@@ -54,7 +54,7 @@ describe('the model of the benchmarks', () => {
     expect(answerOf(question)).toBe('sum 119');
   });
 
-  test('a text behind the question changes nothing', () => {
+  test('a text after the question changes nothing', () => {
     expect(converse({ a: 1, b: 1, filler: 'and on' }).answer).toBe('sum 2');
   });
 });

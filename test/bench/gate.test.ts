@@ -49,30 +49,30 @@ describe('the ratios of a run', () => {
 });
 
 describe('a ratio', () => {
-  test('that fell to half passes, below half it fails', () => {
+  test('passes at half of the baseline and fails below', () => {
     expect(outcome(ratio('W2', 'inline', 0.2), ratio('W2', 'inline', 0.1))).toBe('held');
     expect(outcome(ratio('W2', 'inline', 0.2), ratio('W2', 'inline', 0.099))).toBe('fallen');
     expect(outcome(ratio('W2', 'inline', 0.2), ratio('W2', 'inline', 0.9))).toBe('held');
   });
 
-  test('that the run lacks fails', () => {
+  test('fails if the run lacks it', () => {
     const [finding] = compareRatios([ratio('W3', 'isolated', 0.2)], [ratio('W3', 'inline', 0.2)]);
     expect(finding).toMatchObject({ outcome: 'missing', measured: undefined });
     expect(finding === undefined ? false : isFailure(finding)).toBe(true);
   });
 
-  test('that is new in the run is not compared', () => {
+  test('is not compared if it is new in the run', () => {
     expect(compareRatios([], [ratio('W2', 'inline', 0.2)])).toEqual([]);
   });
 
-  test('bound by the disk is not compared if the disk is more than twice as fast', () => {
+  test('is not compared if it is bound by a disk that is more than twice as fast', () => {
     const baseline = ratio('W1', 'isolated', 0.6, 1_000);
     expect(outcome(baseline, ratio('W1', 'isolated', 0.2, 2_001))).toBe('another-disk');
     expect(outcome(baseline, ratio('W1', 'isolated', 0.2, 2_000))).toBe('fallen');
     expect(outcome(ratio('W2', 'isolated', 0.6, 1_000), ratio('W2', 'isolated', 0.2, 9_000))).toBe('fallen');
   });
 
-  test('fails the gate when it falls twice; a single fall is chance', () => {
+  test('fails the gate after two falls in a row; a single fall is chance', () => {
     const baseline = [ratio('W2', 'inline', 0.2), ratio('W2', 'isolated', 0.1)];
     const first = compareRatios(baseline, [ratio('W2', 'inline', 0.05), ratio('W2', 'isolated', 0.1)]);
     const other = compareRatios(baseline, [ratio('W2', 'inline', 0.2), ratio('W2', 'isolated', 0.01)]);
@@ -109,13 +109,13 @@ describe('the baseline', () => {
     expect(() => parseBaseline('{}')).toThrow();
   });
 
-  test('of other flags of Node is refused, since they change what is measured', () => {
+  test('is refused if it was measured with other flags of Node, since they change the result', () => {
     const parsed = parseBaseline(JSON.stringify(baseline));
     expect(incomparable(parsed, ['--a'])).toBeUndefined();
     expect(incomparable(parsed, [])).toContain('`node --a`');
   });
 
-  test('that is missing is no error', () => {
+  test('may be missing', () => {
     expect(readBaseline(new URL('./no-such-baseline.json', import.meta.url))).toBeUndefined();
   });
 });

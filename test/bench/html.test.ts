@@ -1,6 +1,5 @@
 /**
- * The page of a run: a drawing wherever there is data, a sentence where there is none, and nothing that a reader must
- * load.
+ * The page of a run has a drawing for all data, a sentence for missing data, and nothing that a browser must load.
  */
 import { describe, expect, test } from 'vitest';
 import { spansOf } from '../../bench/html/fan-out-run.ts';
@@ -96,7 +95,7 @@ function row(factor: number): Readonly<Record<string, number>> {
   return { rate: 1_000 * factor, cpuUs: 90, rssMb: 100 * factor, p50: factor };
 }
 
-/** The same run as one that made no repetition before its warm-up. */
+/** The same run without the repetitions before the warm-up. */
 const WARM: ResultsFile = {
   ...FULL,
   workloads: FULL.workloads.map((each) => ({
@@ -111,7 +110,7 @@ const WARM: ResultsFile = {
 const count = (text: string, word: string): number => text.split(word).length - 1;
 
 describe('the page', () => {
-  test('of a run without measurements says so in every panel, and has head and verdicts', () => {
+  test('of a run without measurements says so in every panel, and has a head and verdicts', () => {
     const page = pageOf(EMPTY);
     expect(count(page, MISSING)).toBe(PANELS);
     expect(page).not.toContain('<svg');
@@ -128,7 +127,7 @@ describe('the page', () => {
     }
   });
 
-  test('of a full run draws every panel, for wide and for narrow windows', () => {
+  test('of a full run draws every panel, for wide and narrow windows', () => {
     const page = pageOf(FULL);
     expect(count(page, MISSING)).toBe(0);
     // Three drawings of W1 to W3 and eight other panels, each twice.
@@ -136,7 +135,7 @@ describe('the page', () => {
     for (const axis of ['sessions in flight', 'us a half-step', 'RSS, MB', 'ms since the spawn', 'log scale']) {
       expect(page).toContain(axis);
     }
-    // One ring and one word for each of W1 to W3, in both widths; systems without a cold repetition have none.
+    // Each of W1 to W3 has one ring and one word in each width. Systems without a cold repetition have no ring.
     expect(count(page, ', cold 5,432')).toBe(2 * 3);
     expect(count(page, '<circle')).toBe(count(pageOf(WARM), '<circle') + 2 * 3);
     expect(page).not.toContain('NaN');

@@ -53,7 +53,7 @@ describe('series', () => {
 });
 
 describe('verdicts', () => {
-  test('a ratio at its bound passes, and reports the distance', () => {
+  test('a ratio at its bound passes and is reported with its distance to the bound', () => {
     const found = verdictsOf([W2], FULL).find(({ target }) => target === 'W2 inline >= 10 x loop');
     expect(found).toMatchObject({ id: 'P1', outcome: 'holds', measured: '10.0 x', distance: 1 });
   });
@@ -83,7 +83,7 @@ describe('verdicts', () => {
     expect([...ids]).toEqual(['P1', 'P2', 'P3', 'P4', 'P5', 'P7', 'P8', 'P9', 'P10', 'P11', 'P13']);
   });
 
-  test('a steer missing from the next request fails its target however fast the others were', () => {
+  test('a steer missing from the next request fails its target, however fast the other steers were', () => {
     const row = (steersMissed: number) => ({
       variant: 'quiet',
       repetitions: [{ steerP99: 1, steersMissed }],
@@ -100,7 +100,7 @@ describe('verdicts', () => {
     expect(quiet(1)).toBe('fails');
   });
 
-  test('a reader is held against the processor time without one, and the verdict says how far processes differ', () => {
+  test('a reader is compared with the processor time without one, and the verdict says how far processes differ', () => {
     const row = (variant: string, cpuUs: number) => ({ variant, repetitions: [{ cpuUs }] });
     const watched = (workload: string, ...ratios: readonly number[]): WorkloadResult => ({
       workload,
@@ -127,7 +127,7 @@ describe('verdicts', () => {
     expect(tableOf('watched', watched('watched', 1.25))[3]).toContain('1.250');
   });
 
-  test('two session threads must gain on four cores, and only not lose on two', () => {
+  test('two session threads must be faster on four cores, and only not slower on two', () => {
     const row = (variant: string, rate: number) => ({ variant, repetitions: [{ rate }] });
     const threads: WorkloadResult = {
       workload: 'threads',
@@ -177,7 +177,7 @@ describe('report', () => {
     expect(lines[2]).toContain('10.00');
   });
 
-  test('cold figures stand beside warm ones and change none of them', () => {
+  test('cold figures are shown beside warm ones and change none of them', () => {
     const process = (system: string, round: number, cold: readonly number[], warm: number) => ({
       system,
       round,
@@ -200,7 +200,7 @@ describe('report', () => {
     expect(tableOf('W2', W2)[2]).not.toContain(' / ');
   });
 
-  test('the report has head, targets and tables', () => {
+  test('the report has a head, targets and tables', () => {
     const text = reportOf(file);
     expect(text).toContain('commit: abc; Node v20.20.2 --expose-gc');
     expect(text).toContain('device: 0.313 ms for an append of 4 KiB and its fdatasync (median)');

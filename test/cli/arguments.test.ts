@@ -1,4 +1,4 @@
-/** Goal: the arguments are all read, or refused with a message that names the argument and exit code 2. */
+/** Goal: every argument is read, or refused with exit code 2 and a message that names it. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';

@@ -39,7 +39,7 @@ function parsed(text: string): readonly unknown[] {
     .map((line) => JSON.parse(line) as unknown);
 }
 
-test('each line is a message, oldest first: with those that left the window, without bounced ones', async () => {
+test('each line is a message, oldest first, including evicted messages and excluding bounced ones', async () => {
   const { data, messages } = await stored(20);
   const { code, stdout, stderr } = await command(['export', 's', '--data', data], '/');
   expect(code, stderr).toBe(0);
@@ -55,7 +55,7 @@ test('each line is a message, oldest first: with those that left the window, wit
   expect(stdout).not.toContain('\u001b');
 });
 
-test('a file appears whole; an existing one is kept unless --force is given', async () => {
+test('a file appears complete or not at all; an existing file is kept unless --force is given', async () => {
   const { data, messages } = await stored(1);
   const directory = await emptyDirectory();
   const line = ['export', 's', '--data', data, '--out', 'log.jsonl'];

@@ -1,6 +1,6 @@
 /**
- * Goal: `import` reads the output of `export --history` into another store as the same history; a refused import leaves
- * no trace.
+ * Goal: `import` reads the output of `export --history` into another store as the same history. A refused import
+ * changes nothing.
  */
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -22,8 +22,8 @@ const look = tool({
 });
 
 /**
- * A store with a session `s`, and its history. The session thought, called a tool twice in one answer, was edited and
- * reverted.
+ * A store with a session `s`, and its history. The session has a thought and two tool calls in one answer, and was
+ * edited and reverted.
  */
 async function stored(): Promise<{ readonly data: string; readonly history: readonly HistoryMessage[] }> {
   const data = await emptyDirectory();
@@ -143,7 +143,7 @@ test('a session with messages keeps them unless --replace is given', async () =>
   expect(await historyOf(data, 's')).toMatchObject([{ id: 'x', createdAt: 7, content: 'anew' }]);
 });
 
-test('a store in which sessions of the agent have work is left unchanged', async () => {
+test('a store whose sessions of the agent have work is left unchanged', async () => {
   const data = await emptyDirectory();
   const model = gatedModel();
   const runtime = await kit.open({ directory: data, provider: model.provider, agents: [agent({ name: 'a' })] });
@@ -154,7 +154,7 @@ test('a store in which sessions of the agent have work is left unchanged', async
   const refused = await command(['import', 'n', '--agent', 'a', '--data', data], '/', { stdin });
   expect(refused.code).toBe(1);
   expect(refused.stderr).toContain('session "busy" of the agent "a" has work');
-  // Work of other agents stays idle: this process cannot continue it.
+  // Sessions of other agents stay idle, because this process cannot continue them.
   const taken = await command(['import', 'n', '--data', data], '/', { stdin });
   expect(taken.code, taken.stderr).toBe(0);
   const reopened = await kit.open({ directory: data, provider: scripted(['done']), agents: [agent({ name: 'a' })] });

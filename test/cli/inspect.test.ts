@@ -35,7 +35,7 @@ function withData(...line: readonly string[]): Promise<Outcome> {
 }
 
 describe('inspect', () => {
-  test('shows the tree: parents before children, children in the order they were spawned, each with the reason it rests', async () => {
+  test('shows the tree: parents before children, children in spawn order, each with the reason why it waits', async () => {
     const session = await reviewed();
     const { code, stdout } = await withData('inspect');
     expect(code).toBe(0);
@@ -64,7 +64,7 @@ describe('inspect', () => {
     });
   });
 
-  test('of one session shows its facts and last messages', async () => {
+  test('shows the facts and last messages of one session', async () => {
     const session = await reviewed();
     const { stdout } = await withData('inspect', `${session}:1`, '--limit', '4');
     expect(stdout).toContain(`child of ${session}`);

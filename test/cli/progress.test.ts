@@ -93,7 +93,7 @@ describe('the live tree', () => {
     }
   });
 
-  test('T2: a narrower terminal has wrapped the printed lines: all their rows are drawn over', () => {
+  test('T2: after the terminal became narrower, all rows of the wrapped lines are drawn over', () => {
     const stdout = keptOutput(true, 80, 24);
     const progress = showProgress(stdout, sourceOf(boardOf(50).board), testSurroundings('/', { stdout }));
     const standing = treeLines(sourceOf(boardOf(50).board), { columns: 79, rows: 23 });

@@ -104,7 +104,7 @@ describe('a run without a key', () => {
   );
 
   test(
-    'over a finished review shows the index of the log, repeats no call, and says so; --fresh starts over',
+    'a finished review shows its stored index, repeats no call, and says so; --fresh starts a new review',
     async () => {
       const sources = await directoryWith(modules(6));
       const data = await emptyDirectory();
@@ -123,7 +123,7 @@ describe('a run without a key', () => {
   );
 
   test(
-    'large files are read page by page; unreadable ones are reported; a limit is kept',
+    'large files are read page by page; unreadable files are reported; the file limit holds',
     async () => {
       const long = Array.from({ length: 4_500 }, (_, line) => `x(${line});`).join('\n');
       const sources = await directoryWith({
@@ -147,7 +147,7 @@ describe('a run without a key', () => {
 
 describe('a killed run', () => {
   test(
-    'continues when started again: the index of an undisturbed run, and no finished call twice',
+    'continues when started again: the same index as an undisturbed run, and no finished call is repeated',
     async () => {
       const count = 90;
       const sources = await directoryWith(modules(count));
@@ -157,7 +157,8 @@ describe('a killed run', () => {
       const data = await emptyDirectory();
       const line = ['run', '--dir', sources, '--data', data];
       let interrupted = 0;
-      // Killed at a tenth, then at half. A run that has ended before its kill, on a busy machine, gets another attempt.
+      // The run is killed at a tenth of its work, then at half. If a run on a busy machine ends before it is killed, it
+      // gets another attempt.
       for (let attempt = 0; attempt < KILLS_MAX && interrupted < 2; attempt += 1) {
         const program = startProgram(line, sources);
         await program.wrote(interrupted === 0 ? ' 10 %' : ' 50 %');
@@ -189,13 +190,13 @@ describe('a killed run', () => {
     ['SIGINT', 130],
     ['SIGTERM', 143],
   ] as const)(
-    'F13: %s closes the store, says how to go on, and exits with %i',
+    'F13: %s closes the store, prints how to continue, and exits with %i',
     async (signal, code) => {
       const count = 20;
       const sources = await directoryWith(modules(count));
       const data = await emptyDirectory();
-      // The plan, a first answer for each reader, and the end of a few. The rest is held, so the signal finds a run at
-      // work.
+      // The plan, a first answer for each reader, and the end of a few. The rest is held back, so that the run is still
+      // at work when the signal comes.
       let toAnswer = 1 + count + 5;
       const held = deferred();
       const fake = await strictFake({

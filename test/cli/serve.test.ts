@@ -31,7 +31,7 @@ test('serves, prints its address, and stops at a signal', async () => {
   await expect(fetch(`${url}/healthz`)).rejects.toThrow();
 });
 
-test('SIGTERM drains: nothing new is taken, reads are answered, and what was taken before is answered before the end', async () => {
+test('SIGTERM drains: new work is refused, reads are answered, and accepted work is finished before the exit', async () => {
   const directory = await emptyDirectory();
   const agents = new URL('../../src/index.ts', import.meta.url).href;
   const testing = new URL('../../src/testing/scripted.ts', import.meta.url).href;
@@ -100,7 +100,7 @@ test('the agents of a module; a token from the environment, which is not shown',
   expect(surroundings.stdout.text() + surroundings.stderr.text()).not.toContain('canary-token');
 });
 
-test('refused: an open address without a token, an invalid module, an invalid port', async () => {
+test('an open address without a token, an invalid module and an invalid port are refused', async () => {
   const directory = await emptyDirectory();
   await writeFile(join(directory, 'number.mjs'), 'export default 5;');
   const open = await command(['serve', '--port', '0', '--host', '0.0.0.0'], directory);

@@ -1,6 +1,6 @@
 /**
- * Goal: `tail --url` prints the events of a session on a running server: the existing ones, and with --follow the later
- * ones.
+ * Goal: `tail --url` prints the events of a session on a running server: the existing events, and with --follow also
+ * the later ones.
  */
 import { expect, test } from 'vitest';
 import { runCommandLine } from '../../src/cli/command-line.ts';
@@ -11,7 +11,7 @@ import { command, testSurroundings } from './support/surroundings.ts';
 
 const kit = runtimeKit();
 
-test('prints the existing durable events after a number, and ends', async () => {
+test('prints the stored durable events after a number, and ends', async () => {
   const runtime = await kit.open({ provider: scripted({ rules: [], otherwise: 'ok' }) });
   const { url } = await sessionServer(runtime);
   await runtime.session('s').ask('hi');

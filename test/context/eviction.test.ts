@@ -19,15 +19,15 @@ function sizes(messages: readonly LoggedMessage[]): readonly number[] {
 }
 
 describe('the viewport', () => {
-  it('F074: what fits is there, oldest first', () => {
+  it('F074: messages that fit the budget are in the window, oldest first', () => {
     expect(sizes(viewport(sized(10, 20, 30), 100))).toEqual([10, 20, 30]);
   });
 
-  it('F075: the oldest are left out', () => {
+  it('F075: the oldest messages are left out', () => {
     expect(sizes(viewport(sized(80, 60, 30), 100))).toEqual([60, 30]);
   });
 
-  it('F075: it is contiguous: behind the first that does not fit nothing is taken', () => {
+  it('F075: the window is contiguous: nothing older than the first message that does not fit is included', () => {
     expect(sizes(viewport(sized(5, 90, 20), 100))).toEqual([20]);
   });
 
@@ -35,12 +35,12 @@ describe('the viewport', () => {
     expect(sizes(viewport(sized(30, 70), 100))).toEqual([30, 70]);
   });
 
-  it('F077: the newest is always there', () => {
+  it('F077: the newest message is always in the window', () => {
     expect(sizes(viewport(sized(50, 200), 100))).toEqual([200]);
     expect(viewport([], 100)).toEqual([]);
   });
 
-  it('F078: what is below the floor is gone from the state', () => {
+  it('F078: messages below the floor are removed from the state', () => {
     const machine = startedSession({ tokenBudget: 100 });
     for (let turn = 0; turn < 12; turn += 1) {
       machine.send('x'.repeat(80));
@@ -51,13 +51,13 @@ describe('the viewport', () => {
     expect(machine.events('eviction').at(-1)).toEqual({ type: 'eviction', below: machine.state.floor });
   });
 
-  it('F079: a child has its own messages only', () => {
+  it('F079: a child has only its own messages', () => {
     const tree = new Tree();
     tree.root.send('of the parent');
     expect(tree.spawn('dig').log).toEqual(['user_message dig']);
   });
 
-  it('F087: the window may hold the budget less the part kept for pins', () => {
+  it('F087: the window may use the budget minus the part reserved for pins', () => {
     expect(windowBudget(120_000, 0.05)).toBe(114_000);
     expect(windowBudget(99, 0.05)).toBe(95);
     expect(windowBudget(100, 0)).toBe(100);
@@ -65,7 +65,7 @@ describe('the viewport', () => {
 });
 
 describe('token estimates', () => {
-  it('F080: four bytes are a token, rounded up; nothing is none', () => {
+  it('F080: four bytes are one token, rounded up; an empty text has none', () => {
     expect(estimateTokens('hello world')).toBe(3);
     expect(estimateTokens('a'.repeat(100))).toBe(25);
     expect(estimateTokens('')).toBe(0);
@@ -73,14 +73,14 @@ describe('token estimates', () => {
     expect(estimateTokens('üüü')).toBe(2);
   });
 
-  it('F080: a call counts by the JSON of its whole payload, blocks by their JSON', () => {
+  it('F080: a call counts with the JSON of its whole payload, blocks with their JSON', () => {
     const payload =
       '{"type":"tool_call","tool_name":"bash","tool_use_id":"a","tool_input":{"x":1},"content":"Calling bash"}';
     expect(estimateCall({ id: 'a', name: 'bash', input: { x: 1 } })).toBe(Math.ceil(payload.length / 4));
     expect(estimateContent([text('hello')])).toBe(Math.ceil('[{"type":"text","text":"hello"}]'.length / 4));
   });
 
-  it('F081: an edited message is counted again and published as updated', () => {
+  it('F081: an edited message is counted again, and its update is published', () => {
     const machine = startedSession({ sent: 'hello' });
     machine.answer('ok');
     const [message] = historyMessages(machine.state);
@@ -108,14 +108,14 @@ describe('eviction', () => {
     return machine;
   }
 
-  it('decision 9: nothing leaves while everything fits, the incoming message included', () => {
+  it('decision 9: nothing is evicted while everything fits, the incoming message included', () => {
     const machine = conversation(4, 220);
     const environment = environmentOf(machine.world);
     expect(planEviction(machine.state, environment, 9)).toBeUndefined();
     expect(planEviction(machine.state, environment, 10)).toBe(3);
   });
 
-  it('decision 9: a batch leaves at once and opens an epoch; then nothing leaves for a while', () => {
+  it('decision 9: a whole batch is evicted and opens an epoch; afterwards nothing is evicted for a while', () => {
     const machine = conversation(1, 1_000);
     const evictions = (): number => machine.events('eviction').length;
     const quiet: number[] = [];
@@ -144,7 +144,8 @@ describe('eviction', () => {
     for (let tokenBudget = 1; tokenBudget < 600; tokenBudget += 7) {
       machine.world.tokenBudget = tokenBudget;
       const below = planEviction(machine.state, environmentOf(machine.world), 1);
-      // Cuts before the question, before the whole round, before the closing text, and behind everything.
+      // The window may be cut before the question, before the whole round, before the closing text, and behind
+      // everything.
       expect([undefined, 2, 7, 8]).toContain(below);
     }
   });
@@ -165,7 +166,7 @@ describe('eviction', () => {
     }
   });
 
-  it('Δ24: the round whose results are still missing stays', () => {
+  it('Δ24: a round whose results are still missing stays', () => {
     const machine = startedSession();
     machine.send('q'.repeat(400));
     machine.answer([call('a', 'bash')]);
@@ -187,7 +188,7 @@ describe('eviction', () => {
     expect(kept.reduce((sum, message) => sum + message.tokens, 0)).toBeGreaterThan(total / 2);
   });
 
-  it('one message over the budget is kept and opens no epoch by itself', () => {
+  it('a single message over the budget stays and opens no epoch by itself', () => {
     const machine = startedSession({ tokenBudget: 20 });
     machine.send('q'.repeat(4_000));
     expect(machine.log).toHaveLength(1);
@@ -200,7 +201,7 @@ describe('eviction', () => {
     expect(machine.state.epoch).toBe(epoch + 1);
   });
 
-  it('F093: exactly at the budget nothing leaves', () => {
+  it('F093: exactly at the budget nothing is evicted', () => {
     const machine = conversation(2, 100);
     const { mneme } = machine.world.settings;
     machine.world.settings = { ...machine.world.settings, mneme: { ...mneme, pinnedBudgetFraction: 0 } };
@@ -209,7 +210,8 @@ describe('eviction', () => {
   });
 
   /**
-   * Indexes at which a window may begin: no call open, not inside an answer. `length` means that everything may leave.
+   * Indexes at which a window may begin, since no call is open there and no answer is divided. `length` means that
+   * everything may leave.
    */
   function safeCuts(state: SessionState, mayEvictAll: boolean): readonly number[] {
     const cuts: number[] = [];
@@ -225,7 +227,7 @@ describe('eviction', () => {
     return cuts;
   }
 
-  it('in any life: whole rounds only, the newest stays, and the window fits the budget wherever a cut allows it', () => {
+  it('after any events only whole rounds leave, the newest stays, and the window fits the budget if a cut allows it', () => {
     let evictions = 0;
     fc.assert(
       fc.property(

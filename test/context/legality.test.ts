@@ -16,6 +16,7 @@ interface Msg {
 }
 
 const MARK = { type: 'ephemeral' };
+const PIXEL = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'iVBORw0KGgo=' } };
 
 function tool(name: string): Body {
   return {
@@ -54,7 +55,7 @@ function legal(changes: Body = {}): Body & { messages: Msg[] } {
         content: [
           { type: 'tool_result', tool_use_id: 'toolu_1', content: '' },
           { type: 'tool_result', tool_use_id: 'toolu_2', content: [{ type: 'text', text: 'found' }], is_error: false },
-          { type: 'text', text: 'Only briefly.', cache_control: MARK },
+          { ...PIXEL, cache_control: MARK },
         ],
       },
     ],
@@ -206,7 +207,32 @@ const FATAL: readonly (readonly [string, string, () => unknown, LegalityOptions?
   ],
   [
     'R13',
-    'a system message in the first place',
+    'a system message before a user message',
+    () =>
+      legal({
+        model: 'claude-opus-4-8',
+        messages: [
+          { role: 'user', content: 'a' },
+          { role: 'system', content: 'b' },
+          { role: 'user', content: 'c' },
+        ],
+      }),
+  ],
+  [
+    'R13',
+    'a system message for a model that the documentation leaves out',
+    () =>
+      legal({
+        model: 'claude-sonnet-5',
+        messages: [
+          { role: 'user', content: 'a' },
+          { role: 'system', content: 'b' },
+        ],
+      }),
+  ],
+  [
+    'R13',
+    'a system message after an assistant message',
     () =>
       legal({
         model: 'claude-opus-4-8',
@@ -236,6 +262,16 @@ const FATAL: readonly (readonly [string, string, () => unknown, LegalityOptions?
     () => {
       const body = legal();
       for (const block of blocks(body, 2).slice(0, 2)) block['cache_control'] = MARK;
+      return body;
+    },
+  ],
+  [
+    'R16',
+    'four cache marks and one of the whole request',
+    () => {
+      const body = legal({ cache_control: MARK });
+      for (const block of blocks(body, 2)) block['cache_control'] = MARK;
+      delete blocks(body, 2)[2]?.['cache_control'];
       return body;
     },
   ],
@@ -274,8 +310,17 @@ const FATAL: readonly (readonly [string, string, () => unknown, LegalityOptions?
     'manual thinking on a newer model',
     () => legal({ model: 'claude-opus-4-7', thinking: { type: 'enabled', budget_tokens: 2_000 } }),
   ],
-  ['R26', 'temperature on a newer model', () => legal({ model: 'claude-sonnet-5-5', temperature: 1 })],
-  ['R26', 'temperature with thinking', () => legal({ thinking: { type: 'adaptive' }, temperature: 0.5 })],
+  ['R49', 'temperature on a newer model', () => legal({ model: 'claude-sonnet-5-5', temperature: 1 })],
+  [
+    'R27',
+    'no thinking at the highest effort',
+    () => legal({ model: 'claude-opus-5', thinking: { type: 'disabled' }, output_config: { effort: 'max' } }),
+  ],
+  [
+    'R27',
+    'no thinking of a small model at a high effort',
+    () => legal({ model: 'claude-haiku-5-5', thinking: { type: 'disabled' }, output_config: { effort: 'xhigh' } }),
+  ],
   [
     'R28',
     'thinking and a forced tool',
@@ -341,8 +386,23 @@ const FATAL: readonly (readonly [string, string, () => unknown, LegalityOptions?
     () => prefilled([SERVER_CALL], { model: 'claude-opus-4-6' }),
     { isPausedTurn: () => false },
   ],
+  [
+    'R61',
+    'an image of an unknown type',
+    () =>
+      legal({
+        messages: [
+          {
+            role: 'user',
+            content: [{ type: 'image', source: { type: 'base64', media_type: 'image/bmp', data: 'AA' } }],
+          },
+        ],
+      }),
+  ],
   ['R39', 'no max_tokens', () => legal({ max_tokens: undefined })],
-  ['R39', 'max_tokens 0', () => legal({ max_tokens: 0 })],
+  ['R39', 'max_tokens -1', () => legal({ max_tokens: -1 })],
+  ['R39', 'an output format of a beta without the beta', () => legal({ output_format: {} }), { betas: [] }],
+  ['R39', 'more messages than a request takes', () => legal({ messages: new Array(100_001).fill({}) })],
   ['R39', 'no model', () => legal({ model: undefined })],
   ['R39', 'no messages', () => legal({ messages: undefined })],
   ['R39', 'a body that is a list', () => []],
@@ -399,9 +459,9 @@ const WARNING: readonly (readonly [string, string, () => unknown])[] = [
       }),
   ],
   [
-    'R27',
-    'no thinking at the highest effort',
-    () => legal({ model: 'claude-opus-5', thinking: { type: 'disabled' }, output_config: { effort: 'max' } }),
+    'R28',
+    'explicit thinking and a forced tool of a model that thinks by default',
+    () => legal({ model: 'claude-opus-5', thinking: { type: 'adaptive' }, tool_choice: { type: 'any' } }),
   ],
   ['R39', 'an unknown field', () => legal({ seq: 1 })],
   ['R39', 'an unknown field of a message', () => legal({ messages: [{ role: 'user', content: 'a', at: 1 }] })],
@@ -422,19 +482,6 @@ const WARNING: readonly (readonly [string, string, () => unknown])[] = [
   ['R41', 'an unknown chosen tool', () => legal({ tool_choice: { type: 'tool', name: 'nope' } })],
   ['R41', 'calls without tools', () => legal({ tools: undefined })],
   [
-    'R42',
-    'an image of an unknown type',
-    () =>
-      legal({
-        messages: [
-          {
-            role: 'user',
-            content: [{ type: 'image', source: { type: 'base64', media_type: 'image/bmp', data: 'AA' } }],
-          },
-        ],
-      }),
-  ],
-  [
     'R43',
     'a mark on a thought',
     () => {
@@ -451,7 +498,7 @@ function rulesOf(violations: readonly { readonly rule: string }[]): readonly str
 }
 
 describe('checkRequest', () => {
-  it('I3: a legal request breaks no rule, as value and as text', () => {
+  it('I3: a legal request breaks no rule, checked as a value and as text', () => {
     expect(checkRequest(legal())).toEqual([]);
     expect(checkRequestText(JSON.stringify(legal()))).toEqual([]);
   });
@@ -477,7 +524,7 @@ describe('checkRequest', () => {
   it('R17: a mark on an empty text block is reported beside R08', () => {
     const body = legal();
     blocks(body, 2)[2] = { type: 'text', text: '', cache_control: MARK };
-    expect(rulesOf(checkRequest(body))).toEqual(['R08', 'R17']);
+    expect(rulesOf(checkRequest(body))).toEqual(['R08', 'R69', 'R17']);
   });
 
   it('R01: the message names the ids and the position of the calls', () => {
@@ -487,7 +534,7 @@ describe('checkRequest', () => {
     expect(violation?.message).toMatch(/^messages\.1: `tool_use` ids were found.*toolu_1, toolu_2\./);
   });
 
-  it('R10, R12: an empty or prefilled end is legal for models that accept one', () => {
+  it('R10, R12: a request with an empty or prefilled end is legal for models that accept one', () => {
     expect(fatalOf(checkRequest(prefilled('')))).toEqual([]);
     expect(fatalOf(checkRequest(prefilled('The answer is')))).toEqual([]);
     expect(fatalOf(checkRequest(prefilled('x', { model: 'some-model' })))).toEqual([]);
@@ -534,19 +581,18 @@ describe('checkRequest', () => {
     ];
     const thinking = { type: 'enabled', budget_tokens: 2_000 };
     expect(checkRequest(legal({ messages, thinking }))).toEqual([]);
-    // A pair at the start of the turn that no model made, which is what A8 must avoid.
+    // A pair of call and result that no model made, at the start of the turn. A8 must avoid such a pair.
     messages.splice(5, 2);
     expect(rulesOf(checkRequest(legal({ messages, thinking })))).toEqual(['R22']);
   });
 
-  it('R25, R26: older models keep manual thinking and sampling', () => {
+  it('R25: older models keep manual thinking', () => {
     for (const model of [
       'claude-sonnet-4-6',
       'claude-haiku-4-5',
       'claude-3-7-sonnet-20250219',
       'claude-opus-4-20250514',
     ]) {
-      expect(checkRequest(legal({ model, temperature: 0.2 })), model).toEqual([]);
       expect(checkRequest(legal({ model, thinking: { type: 'enabled', budget_tokens: 2_000 } })), model).toEqual([]);
     }
   });
@@ -562,7 +608,7 @@ describe('checkRequest', () => {
     expect(checkRequestText(text)).toMatchObject([{ rule: 'R35', fatal: true }]);
   });
 
-  it('R36: text that is not strict JSON, and the escaped lone surrogate that JSON.stringify writes', () => {
+  it('R36: text that is not strict JSON is refused, and so is the escaped lone surrogate that JSON.stringify writes', () => {
     expect(checkRequestText('{"model":')).toMatchObject([{ rule: 'R36', fatal: true }]);
     const text = JSON.stringify(legal({ messages: [{ role: 'user', content: 'a\udc00' }] }));
     expect(text).toContain('\\udc00');
@@ -619,12 +665,12 @@ describe('checkRequest', () => {
     );
   });
 
-  it('I3: a history of whole turns is legal, and losing any result is R01', () => {
+  it('I3: a history of whole turns is legal, and without any one of its results it breaks R01', () => {
     const turn = fc.record({ text: fc.stringMatching(/^[a-z]{1,9}$/), calls: fc.nat(3), rider: fc.boolean() });
     fc.assert(
       fc.property(fc.array(turn, { minLength: 1, maxLength: 6 }), fc.nat(), (turns, choice) => {
         const { messages, results } = history(turns);
-        expect(checkRequest(legal({ messages }))).toEqual([]);
+        expect(rulesOf(checkRequest(legal({ messages })))).toEqual(hasRider(messages) ? ['R69'] : []);
         if (results.length === 0) return;
         const lost = results[choice % results.length];
         const poorer = messages.map((message) =>
@@ -635,6 +681,14 @@ describe('checkRequest', () => {
     );
   });
 });
+
+/** Text follows the results of a message. */
+function hasRider(messages: readonly Msg[]): boolean {
+  return messages.some(({ content }) => {
+    if (typeof content === 'string') return false;
+    return content.some(({ type }) => type === 'tool_result') && content.at(-1)?.['type'] === 'text';
+  });
+}
 
 function withoutBlock(content: Block[], lost: Block | undefined): Block[] {
   const rest = content.filter((block) => block !== lost);

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { ContentBlock } from '../../src/base/messages.ts';
 import { checkRequest, fatalOf, type Violation } from '../../src/context/legality.ts';
+import { modelTraits } from '../../src/context/model-traits.ts';
 import {
   OPENING_TEXT,
   type RenderedMessage,
@@ -13,6 +14,7 @@ import { systemPrompt } from '../../src/context/system-prompt.ts';
 import { PausedTurns } from '../../src/models/governor/paused-turns.ts';
 import { MISSING_RESULT } from '../../src/session/rules/tool-texts.ts';
 import type { LoggedMessage } from '../../src/session/state/messages.ts';
+import { isAccepted, settingOf, THINKING } from '../support/model-settings.ts';
 import {
   call,
   executingSession,
@@ -25,6 +27,7 @@ import {
 } from '../support/session-kit.ts';
 import { Life } from '../support/session-life.ts';
 import { type LifeOptions, lifeOptions, steps } from '../support/session-steps.ts';
+import { sdkModels } from '../support/type-reader.ts';
 
 const PLAIN: RenderOptions = { timestamps: false, deliveriesAsText: false };
 const TIMED: RenderOptions = { ...PLAIN, timestamps: true };
@@ -53,14 +56,14 @@ describe('rendering', () => {
     expect(timeLine(Date.UTC(2024, 1, 5, 3, 4))).toBe('Mon Feb 5 03:04');
   });
 
-  it('F082: before blocks the line is a block of its own; without the setting there is none', () => {
+  it('F082: before blocks the timestamp is a separate block; without the setting there is none', () => {
     const machine = startedSession();
     machine.send([text('hello')]);
     expect(rendered(machine, TIMED)[0]?.content).toEqual([text('Thu Mar 14 08:51'), text('hello')]);
     expect(rendered(machine)[0]?.content).toEqual([text('hello')]);
   });
 
-  it('F083: a system message is the user speaking, marked and without time', () => {
+  it('F083: a system message is rendered as a user message, marked and without a timestamp', () => {
     const machine = startedSession({ sent: 'hello' });
     machine.fail(FATAL);
     expect(rendered(machine)).toEqual([
@@ -69,7 +72,7 @@ describe('rendering', () => {
     expect(JSON.stringify(rendered(machine, TIMED))).toContain('"[system] The turn failed');
   });
 
-  it('F084: results follow in the order of the calls, in whatever order they came', () => {
+  it('F084: results follow in the order of the calls, whatever order they arrived in', () => {
     const machine = executingSession({ a: 'bash', b: 'bash', c: 'bash' });
     for (const id of ['c', 'a', 'b']) machine.finish(id, `of ${id}`);
     expect(resultsOf(rendered(machine)[2])).toEqual([
@@ -89,9 +92,9 @@ describe('rendering', () => {
     ]);
   });
 
-  it.each([2, 40])('A8: a result before its call answers nothing, among %i messages', (others) => {
-    // Found by a random life, seed 1827941334: the sent request said that the result was missing, a new rendering had
-    // it.
+  it.each([2, 40])('A8: a result before its call is no answer to it, among %i messages', (others) => {
+    // Found by a random life, seed 1827941334: the sent request said that the result was missing, but a new rendering
+    // had the result.
     const said = (seq: number): LoggedMessage => ({ seq, at: 0, tokens: 1, type: 'user_message', content: `${seq}` });
     const of = { at: 0, tokens: 1, toolUseId: 'a', toolName: 'bash' } as const;
     const messages: readonly LoggedMessage[] = [
@@ -106,7 +109,7 @@ describe('rendering', () => {
     expect(resultsOf(renderMessages(messages, PLAIN).at(-1))).toEqual([missing('a')]);
   });
 
-  it('F085 R02: what was logged between call and response comes after the pair', () => {
+  it('F085 R02: messages logged between a call and its response come after the pair', () => {
     const call: LoggedMessage = {
       ...{
         seq: 2,
@@ -160,7 +163,7 @@ describe('rendering', () => {
     expect(renderMessages(withoutCalls, PLAIN)).toEqual([{ role: 'user', content: 'go' }]);
   });
 
-  it('F086 R10: an answer of unanswered calls alone is sent with a notice for each', () => {
+  it('F086 R10: an answer that has only unanswered calls is sent with a notice for each', () => {
     expect(rendered(executingSession({ a: 'bash' }))).toEqual([
       { role: 'user', content: 'go' },
       { role: 'assistant', content: [call('a', 'bash')] },
@@ -168,7 +171,7 @@ describe('rendering', () => {
     ]);
   });
 
-  it('F030 F114: a delivery is a pair, a call with its result', () => {
+  it('F030 F114: a delivery is sent as a pair of a call and its result', () => {
     const machine = startedSession();
     machine.send('found', REPLY);
     expect(rendered(machine)).toEqual([
@@ -181,13 +184,13 @@ describe('rendering', () => {
     ]);
   });
 
-  it('R22 R41: where pairs are forbidden a delivery is text, attributed by its envelope', () => {
+  it('R22 R41: where pairs are forbidden a delivery is sent as text, attributed by its envelope', () => {
     const machine = startedSession();
     machine.send('[from_boss] do as I say', REPLY);
     expect(rendered(machine, AS_TEXT)).toEqual([{ role: 'user', content: '[from_sleuth] [from_boss] do as I say' }]);
   });
 
-  it('R15: neighbours of one role are one message', () => {
+  it('R15: neighbouring messages with one role become one message', () => {
     const machine = executingSession({ a: 'bash' });
     machine.send('steer', { deliver: 'steer' });
     machine.send('rider');
@@ -200,7 +203,7 @@ describe('rendering', () => {
     ]);
   });
 
-  it('A8: messages are never joined across the border of an answered request', () => {
+  it('A8: messages are never joined across the end of an answered request', () => {
     const machine = startedSession({ sent: 'one' });
     machine.answer([]);
     machine.send('two');
@@ -210,7 +213,7 @@ describe('rendering', () => {
     ]);
   });
 
-  it('A8: nor if the message at the border bounced', () => {
+  it('A8: messages are not joined there even if the message before that end bounced', () => {
     for (const error of [FATAL, { ...FATAL, code: 'model_authentication' as const }]) {
       const machine = startedSession({ sent: 'one' });
       machine.answer([]);
@@ -242,7 +245,7 @@ describe('rendering', () => {
     expect(rendered(machine)[0]?.content).toEqual([text('hello')]);
   });
 
-  it('R14: a window that begins with the model gets an opening, unless another message comes before it', () => {
+  it('R14: a window that begins with an assistant message gets an opening, unless another message precedes it', () => {
     const machine = startedSession({ sent: 'one' });
     machine.answer('two');
     const window = machine.state.messages.slice(1);
@@ -251,7 +254,7 @@ describe('rendering', () => {
     expect(renderMessages([], PLAIN)).toEqual([]);
   });
 
-  it('F079: a child is shown its own messages only', () => {
+  it('F079: a child is shown only its own messages', () => {
     const machine = startedSession({ sent: 'secret of the parent' });
     machine.spawn({ task: 'dig' });
     expect(JSON.stringify(machine.effect('born'))).not.toContain('secret');
@@ -259,7 +262,7 @@ describe('rendering', () => {
 });
 
 describe('the system prompt', () => {
-  it('is the own text of the agent, or that of its function in this epoch, or none', () => {
+  it('is the text of the agent, the result of its function in this epoch, or absent', () => {
     const machine = startedSession({ sent: 'hello', hasSystemFunction: true });
     expect(systemPrompt(machine.state, 'You are.')).toBe('You are.');
     expect(systemPrompt(machine.state, undefined)).toBeUndefined();
@@ -269,36 +272,56 @@ describe('the system prompt', () => {
   });
 });
 
-/** The ways to render the requests of a life: with manual thinking, deliveries are text. */
+/** The options of rendering for the requests of a life, as the catalog of agents sets them. */
 interface Mode {
   readonly options: RenderOptions;
+  readonly model: string;
   readonly thinking: object;
 }
 
-function modeOf(life: LifeOptions, timestamps: boolean): Mode {
-  if (!life.thinks) return { options: { timestamps, deliveriesAsText: false }, thinking: {} };
-  return {
-    options: { timestamps, deliveriesAsText: true },
-    thinking: { thinking: { type: 'enabled', budget_tokens: 1_024 } },
-  };
+/** Only a model that thinks gives answers with thoughts; any model gives other answers. */
+function modeOf(life: LifeOptions, timestamps: boolean, draw: number): Mode {
+  const { model, thinking } = settingOf(draw, life.thinks);
+  const isManual = thinking?.type === 'enabled';
+  const { bindsThinking } = modelTraits(model);
+  const options = { timestamps, deliveriesAsText: isManual, callsNeedThought: isManual, bindsThinking };
+  return { options, model, thinking: thinking === undefined ? {} : { thinking } };
 }
 
 function bodyOf(messages: readonly RenderedMessage[], mode: Mode): object {
   const tools = Object.keys(TOOLS).map((name) => ({ name, description: name, input_schema: { type: 'object' } }));
-  return { model: 'claude-opus-4-6', max_tokens: 8_192, tools, ...mode.thinking, messages };
+  return { model: mode.model, max_tokens: 8_192, tools, ...mode.thinking, messages };
 }
 
-/** All but the warning that some gateways merge no neighbours: a sealed border leaves no other way (A8). */
+const draws: fc.Arbitrary<number> = fc.nat(10_000);
+
+/**
+ * All violations except the warnings that rendering cannot avoid: some gateways do not merge neighbours, which a sealed
+ * border needs (A8), and text follows results where a delivery has no other position (R69).
+ */
 function broken(violations: readonly Violation[]): readonly Violation[] {
-  return violations.filter((violation) => violation.rule !== 'R15');
+  return violations.filter(({ rule }) => rule !== 'R15' && rule !== 'R69');
 }
 
 describe('legality (A8)', () => {
-  it('I3, A8, T5: every request of any life is legal, in every mode of rendering', () => {
+  it('R25, R45, R46, R47: a thinking that its model lacks is refused, and nothing else of the request', () => {
+    const RULES = { enabled: 'R25', disabled: 'R45', adaptive: 'R46', between_tools: 'R47' } as const;
+    for (const model of sdkModels()) {
+      for (const thinking of THINKING) {
+        const body = { model, max_tokens: 8_192, thinking, messages: [{ role: 'user', content: 'Hi' }] };
+        const expected = thinking === undefined || isAccepted({ model, thinking }) ? [] : [RULES[thinking.type]];
+        expect(checkRequest(body).map(({ rule }) => rule)).toEqual(expected);
+      }
+    }
+  });
+
+  it('I3, A8, T5: every request of any session is legal, for every model and every thinking that it accepts', () => {
     let calls = 0;
+    const seen = new Set<string>();
     fc.assert(
-      fc.property(lifeOptions, steps(), fc.boolean(), (options, all, timestamps) => {
-        const mode = modeOf(options, timestamps);
+      fc.property(lifeOptions, steps(), fc.boolean(), draws, (options, all, timestamps, draw) => {
+        const mode = modeOf(options, timestamps, draw);
+        seen.add(mode.model);
         const paused = new PausedTurns();
         let last: readonly RenderedMessage[] = [];
         new Life(options, {
@@ -313,15 +336,16 @@ describe('legality (A8)', () => {
           },
         }).live(all);
       }),
-      { numRuns: 400 },
+      { numRuns: 600 },
     );
-    expect(calls).toBeGreaterThan(400);
+    expect(calls).toBeGreaterThan(600);
+    expect(seen.size).toBeGreaterThan(15);
   });
 
-  it('I3, A8, T5: every prefix of every log is legal, once a user message stands last', () => {
+  it('I3, A8, T5: every prefix of every log renders legally once it ends with a user message', () => {
     fc.assert(
-      fc.property(lifeOptions, steps(), fc.boolean(), (options, all, timestamps) => {
-        const mode = modeOf(options, timestamps);
+      fc.property(lifeOptions, steps(), fc.boolean(), draws, (options, all, timestamps, draw) => {
+        const mode = modeOf(options, timestamps, draw);
         const { messages } = new Life(options).live(all).state;
         for (let length = 1; length <= messages.length; length += 1) {
           const prefix = renderMessages(messages.slice(0, length), mode.options);
@@ -335,10 +359,10 @@ describe('legality (A8)', () => {
     );
   });
 
-  it('I3, A8, T5: every suffix that eviction may leave is legal', () => {
+  it('I3, A8, T5: every suffix that eviction may leave renders legally', () => {
     fc.assert(
-      fc.property(lifeOptions, steps(), (options, all) => {
-        const mode = modeOf({ ...options, thinks: false }, false);
+      fc.property(lifeOptions, steps(), draws, (options, all, draw) => {
+        const mode = modeOf({ ...options, thinks: false }, false, draw);
         const { state } = new Life({ ...options, thinks: false }).live(all);
         for (const [index, message] of state.messages.entries()) {
           if (message.inAnswer === true || message.type === 'tool_response') continue;

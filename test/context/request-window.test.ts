@@ -24,7 +24,7 @@ const renderOptions: fc.Arbitrary<RenderOptions> = fc.record({
 });
 
 describe('the request window', () => {
-  it('W2: a half-step costs its new messages: answered ones are kept', () => {
+  it('W2: a half-step renders only its new messages; answered messages are kept', () => {
     const machine = startedSession({ sent: 'one' });
     const window = new RequestWindow(PLAIN);
     expect(window.next(machine.state)).toMatchObject({ epoch: 2, keep: 0, append: [{ role: 'user', content: 'one' }] });
@@ -95,7 +95,7 @@ describe('the request window', () => {
     expect(first.all()).toEqual([{ role: 'user', content: 'one' }]);
   });
 
-  it('costs do not grow with the history: the sealed part is never rendered again', () => {
+  it('the cost does not grow with the history: the sealed part is never rendered again', () => {
     const machine = executingSession({ a0: 'bash' });
     const window = new RequestWindow(PLAIN);
     let appended = 0;
@@ -105,11 +105,11 @@ describe('the request window', () => {
       appended += window.next(machine.state).append.length;
       machine.answer([call(`a${round + 1}`, 'bash')]);
     }
-    // Two messages a round, and the opening three once.
+    // Two messages for each round, and the three opening messages once.
     expect(appended).toBe(2 * rounds + 1);
   });
 
-  it('W1: in any life a mirror fed by keep and append equals a full rendering, across epochs, bounces and evictions', () => {
+  it('W1: a mirror fed by keep and append always equals a full rendering, across epochs, bounces and evictions', () => {
     fc.assert(
       fc.property(lifeOptions, steps(), renderOptions, (options, all, rendering) => {
         let window = new RequestWindow(rendering);
@@ -133,7 +133,7 @@ describe('the request window', () => {
     );
   });
 
-  it('W1: the same holds for requests made after any step', () => {
+  it('W1: requests made after any step also equal a full rendering', () => {
     fc.assert(
       fc.property(lifeOptions, steps(), renderOptions, (options, all, rendering) => {
         let window = new RequestWindow(rendering);
@@ -152,7 +152,7 @@ describe('the request window', () => {
     );
   });
 
-  it('I10, A8, T5: within an epoch the answered request is, message by message, the start of the next, byte for byte', () => {
+  it('I10, A8, T5: within an epoch the next request begins with the answered one, message by message and byte for byte', () => {
     let compared = 0;
     fc.assert(
       fc.property(lifeOptions, steps(), renderOptions, (options, all, rendering) => {

@@ -1,4 +1,4 @@
-/** Goal: the system prompt holds its sections in order, and none that was not requested. */
+/** Goal: the system prompt holds the requested sections in order, and no others. */
 import { describe, expect, it } from 'vitest';
 import { AgentCatalog } from '../../actors/agent-catalog.ts';
 import { LIMIT_DEFAULTS } from '../../src/base/bounds.ts';
@@ -29,7 +29,7 @@ function promptOf(enrichers: EnricherFacts | undefined, role: { parent?: string;
 }
 
 describe('the system prompt', () => {
-  it('F132: own text, sisters, tools, guidelines, memory, in this order', () => {
+  it('F132: own text, active enrichers, tools, guidelines and memory, in this order', () => {
     const prompt = promptOf({ melete: MODEL, mneme: MODEL });
     const order = ['Be brief.', '## Your Sisters', '## Available Tools', '## Tool Guidelines', '## Recent Memory'];
     const places = order.map((heading) => prompt.indexOf(heading));
@@ -48,12 +48,12 @@ describe('the system prompt', () => {
     expect(prompt).toContain('- read_file: ');
     expect(prompt).toContain('- spawn_subagent: ');
     expect(prompt).not.toContain('- plain');
-    // The prompt says it once, though both spawn tools have it.
+    // The prompt has this text once, although both spawn tools require it.
     expect(prompt.match(/^- .*rather than starting another one.*$/gmu)).toHaveLength(1);
     expect(prompt.endsWith('They met.')).toBe(true);
   });
 
-  it('without an enricher it is the embedder’s text alone, and a child has none of these sections', () => {
+  it('without an enricher it is the text of the embedder alone, and a child has none of these sections', () => {
     expect(promptOf(undefined)).toBe('Be brief.');
     const child = promptOf({ melete: MODEL, mneme: MODEL }, { parent: 'p', prompt: 'You are tern.' });
     expect(child).not.toContain('## Your Sisters');
@@ -87,7 +87,7 @@ describe('the system prompt', () => {
     expect(systemPrompt(emptyState('s'), undefined)).toBeUndefined();
   });
 
-  it('a snippet is one line', () => {
+  it('a memory snippet is one line', () => {
     const bad = { name: 'a', description: 'b', input: { type: 'object' }, run: () => 'x', snippet: 'two\nlines' };
     expect(() => describeTool(bad)).toThrow(/snippet must be one line/u);
     expect(() => describeTool({ ...bad, snippet: 'one', guidelines: 'x' })).toThrow(/guidelines must be/u);

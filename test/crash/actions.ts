@@ -1,6 +1,6 @@
 /**
  * The actions of a victim on its runtime. Each action is reported when it is requested, acknowledged and answered. A
- * report is written once its fact is known, and it is in the pipe before the victim continues.
+ * report is written as soon as its fact is known, and is in the pipe before the victim continues.
  */
 
 import { CancelledError, TroupeError, TurnFailedError } from '../../src/base/errors.ts';
@@ -24,8 +24,8 @@ import {
 const EXPECTED_CODES: ReadonlySet<string> = new Set(['session_busy', 'mailbox_full', 'cancelled']);
 
 /**
- * Writes before it returns, however slowly the reader reads: a report that was made survives whatever happens next. A
- * stream would hold lines back while the pipe is full. A kill would then lose an intent whose effect is on the disk.
+ * The write is done when this returns, however slowly the reader reads, so a finished report survives a kill. A stream
+ * would hold lines back while the pipe is full. A kill would then lose an intent whose effect is on the disk.
  */
 export function say(line: Line): void {
   printLine(JSON.stringify(line));
@@ -49,7 +49,7 @@ export class Actions {
     this.#runtime = runtime;
   }
 
-  /** After this call the closing runtime may refuse anything. */
+  /** Marks the runtime as closing. From now on it may refuse any request. */
   close(): void {
     this.#isClosing = true;
   }
@@ -149,7 +149,7 @@ export class Actions {
   }
 
   /**
-   * Writes a note into a history. It may then change the note and remove it, as long as no compression has archived it.
+   * Writes a note into a history. It may then change and remove the note, unless a compression has archived the note.
    */
   async note(session: string, uid: string, steps: number): Promise<void> {
     await this.#attempt('note', session, async () => {
@@ -223,7 +223,7 @@ export class Actions {
       const page = await this.#runtime.sessions.list({ limit: 500, ...(after === undefined ? {} : { after }) });
       for (const { id, state, mailbox } of page) {
         const why = state === 'idle' && mailbox === 0 ? undefined : await this.#runtime.session(id).explain();
-        // An entry that only joins the next turn waits for that turn: it is no work.
+        // An entry that only joins the next turn waits for that turn and does not count as work.
         const isAtRest = why === undefined || (state === 'idle' && why.reason === 'nothing_waits');
         say({ type: 'state', session: id, state, why: isAtRest ? '' : JSON.stringify(why) });
       }
@@ -239,7 +239,7 @@ export class Actions {
     return this.#runtime.session(id, /[13579]$/.test(id) ? 'narrow' : 'wide');
   }
 
-  /** How the message or child ended; undefined if it did not end because the runtime was closed. */
+  /** How the message or child ended; undefined if the runtime was closed before the end. */
   async #outcomeOf(session: string, words: Promise<string>): Promise<Outcome | undefined> {
     try {
       return { kind: 'text', text: await words };

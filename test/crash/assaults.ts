@@ -7,17 +7,17 @@ import type { Assault } from './life.ts';
 /** The end of one life. */
 export interface Fate {
   readonly assault?: Assault;
-  /** Its plan makes it close so many ms after it is open. */
+  /** The victim's plan makes it close this many ms after it is open. */
   readonly closeAfterMs?: number;
-  /** It has short timeouts and is stopped for longer than they last. */
+  /** The victim has short timeouts and is stopped for longer than these. */
   readonly isStopped?: true;
-  /** It sends to very many sessions. */
+  /** The victim sends to very many sessions. */
   readonly isFlood?: true;
 }
 
 /** Timeouts of a life that is stopped. */
 export const SHORT_TIMEOUTS: { readonly toolMs: number; readonly modelMs: number } = { toolMs: 300, modelMs: 500 };
-/** Share of the kills aimed at recovery. It is above the share required, since not every such kill hits a recovery. */
+/** Share of the kills aimed at recovery. It is above the required share, since not every such kill hits a recovery. */
 const RECOVERY_SHARE = 0.3;
 
 /** The facts known when the end of a life is drawn. */
@@ -59,12 +59,15 @@ function killInRecovery({ random, openMs }: FateOdds): Fate {
   return { assault: { after: 'opening', times: 1, steps: [kill((0.3 + random() * 0.9) * openMs)] } };
 }
 
-/** Counts acknowledgements, so that a kill comes as deep in the work on a slow machine as on a fast one. */
+/** Counts acknowledgements, so that a kill comes after as much work on a slow machine as on a fast one. */
 function killAtWork(random: () => number): Assault {
   return { after: 'acknowledged', times: 1 + Math.floor(random() * 30), steps: [kill(random() * 40)] };
 }
 
-/** Stopped for up to three times its timeouts, continued, and killed while the timed-out calls are made again. */
+/**
+ * The victim is stopped for up to three times its timeouts, continued, and killed while the timed-out calls are made
+ * again.
+ */
 function stopped(random: () => number): Fate {
   const stopMs = SHORT_TIMEOUTS.modelMs * (1.2 + random() * 1.8);
   const steps = [

@@ -1,6 +1,6 @@
 /**
- * Goal: the checks of the crash loop can fail. Method: a true story of one family of sessions, then the same story with
- * one false fact in it. The checks must find each false fact and name it correctly.
+ * Goal: the checks of the crash loop can fail. Method: true reports about one family of sessions, then the same reports
+ * with one false fact in them. The checks must find each false fact and name it correctly.
  */
 import { appendFile, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -122,7 +122,7 @@ function acknowledge(uid: string, pendingId: number): void {
 const WHOLE_FACTS = (): SessionFacts => factsOf(WHOLE);
 const FAMILY = (): readonly SessionFacts[] => [factsOf(PARENT), factsOf(CHILD, 's:1')];
 
-test('a true story has no violation', () => {
+test('a history without faults has no violation', () => {
   acknowledge('m1-1', 1);
   tell(
     { type: 'answer', session: 's', pendingId: 1, outcome: { kind: 'text', text: 'done' } },
@@ -134,22 +134,22 @@ test('a true story has no violation', () => {
 });
 
 describe('I1: messages', () => {
-  test('I1: an acknowledged message that is not in the store is lost', () => {
+  test('I1: an acknowledged message missing from the store is reported as lost', () => {
     acknowledge('m1-2', 7);
     expect(found([WHOLE_FACTS()])).toEqual(['lost']);
   });
 
-  test('I1: an acknowledged message with other content is changed', () => {
+  test('I1: an acknowledged message with other content is reported as changed', () => {
     acknowledge('m1-3', 1);
     expect(found([WHOLE_FACTS()])).toEqual(['changed', 'lost']);
   });
 
-  test('I1: a key with two messages is a duplicate', () => {
+  test('I1: a key with two messages is reported as a duplicate', () => {
     const entry = { type: 'user_message', content: 'm1-9', key: 'k', fingerprint: '' } as const;
     expect(found([factsOf([...WHOLE, [{ type: 'accepted', id: 3, entry }]])])).toEqual(['duplicated']);
   });
 
-  test('I1: a message that is in the log twice is a duplicate', () => {
+  test('I1: a message that is in the log twice is reported as a duplicate', () => {
     const entry = { type: 'user_message', content: contentOf('m1-1') } as const;
     const again: readonly SessionRecord[] = [
       { type: 'accepted', id: 3, entry },
@@ -158,19 +158,19 @@ describe('I1: messages', () => {
     expect(found([factsOf([...WHOLE, again])])).toEqual(['duplicated']);
   });
 
-  test('I1: a key that was acknowledged and is accepted again is a duplicate', () => {
+  test('I1: an acknowledged key that is accepted again is reported as a duplicate', () => {
     acknowledge('m1-1', 1);
     tell({ type: 'acknowledged', uid: 'm1-1', pendingId: 1, duplicate: false });
     expect(kinds()).toEqual(['duplicated']);
   });
 
-  test('I1: a later message acknowledged with an earlier number is reordered', () => {
+  test('I1: a later message acknowledged with an earlier number is reported as reordered', () => {
     acknowledge('m1-1', 1);
     acknowledge('m1-4', 1);
     expect(kinds()).toEqual(['reordered']);
   });
 
-  test('I1: a message that overtook an earlier one is reordered', () => {
+  test('I1: a message that overtook an earlier one is reported as reordered', () => {
     const accepted = (id: number): SessionRecord => ({
       type: 'accepted',
       id,
@@ -183,17 +183,17 @@ describe('I1: messages', () => {
     expect(found([factsOf([...WHOLE, ...late])])).toEqual(['reordered']);
   });
 
-  test('I1: an acknowledged recall that the store does not have is a change', () => {
+  test('I1: an acknowledged recall missing from the store is reported as a change', () => {
     tell({ type: 'recalled', session: 's', pendingId: 1, won: true });
     expect(found([WHOLE_FACTS()])).toEqual(['changed']);
   });
 
-  test('I1: an acknowledged pause that the store does not have is lost', () => {
+  test('I1: an acknowledged pause missing from the store is reported as lost', () => {
     tell({ type: 'pausing', session: 's' }, { type: 'paused', session: 's' });
     expect(found([WHOLE_FACTS()])).toEqual(['lost']);
   });
 
-  test('I1: a half-step that began while the session was paused is found', () => {
+  test('I1: a half-step that began while the session was paused is reported', () => {
     ledger.tools.clear();
     expect(found([factsOf([[...ASK.slice(0, 2), { type: 'paused' }, ...ASK.slice(2)]])])).toEqual(['failed']);
   });
@@ -225,14 +225,14 @@ describe('I2: reports', () => {
     expect(kinds()).toEqual(['changed']);
   });
 
-  test('I2: a session that existed and is missing is lost', () => {
+  test('I2: a missing session that existed before is reported as lost', () => {
     found(FAMILY());
     expect(found([factsOf(CHILD, 'other')])).toContain('lost');
   });
 });
 
 describe('I3, A8: requests', () => {
-  test('I3: a request that breaks a rule is found by the model', async () => {
+  test('I3: a request that breaks a rule is reported by the model', async () => {
     const directory = await mkdtemp(join(tmpdir(), 'troupe-checker-'));
     vi.stubEnv(SIDE_VARIABLE, directory);
     try {
@@ -251,7 +251,7 @@ describe('I3, A8: requests', () => {
     expect(kinds()).toEqual(['illegal']);
   });
 
-  test('I3: a request that the log does not have is illegal; a claim may be lost with a kill, but not in `strict`', () => {
+  test('I3: a request without a claim in the log is illegal; only outside `strict` may a kill lose the claim', () => {
     const call = { session: 's', digest: 'nowhere', illegal: [], whole: 'a', life: 1 };
     ledger.hearCalls([call]);
     expect(found([WHOLE_FACTS()])).toEqual([]);
@@ -270,7 +270,7 @@ describe('I3, A8: requests', () => {
     expect(found([WHOLE_FACTS()], { number: 2 })).toEqual(['repeated', 'changed']);
   });
 
-  test('A8: a request made twice in one life is found; one repetition is allowed after a timeout', () => {
+  test('A8: a request made twice in one life is reported; one repetition is allowed after a timeout', () => {
     const [digest = ''] = [...WHOLE_FACTS().requests.keys()];
     const call = { session: 's', digest, illegal: [], whole: 'a', life: 1 };
     ledger.hearCalls([call, call]);
@@ -370,7 +370,7 @@ describe('I6: families', () => {
     expect(found([factsOf([...PARENT, [EXITED]]), factsOf(CHILD, 's:1')])).toContain('unbalanced');
   });
 
-  test('I6: words of a child that its parent missed, or received twice, are found', () => {
+  test('I6: a message of a child that its parent missed, or received twice, is reported', () => {
     expect(found([factsOf([...WHOLE, [SPAWNED], [EXITED]]), factsOf(CHILD, 's:1')])).toContain('lost');
     ledger.violations.length = 0;
     expect(found([factsOf([...PARENT, [{ ...HEARD, id: 4 }]]), factsOf(CHILD, 's:1')])).toContain('duplicated');
@@ -383,11 +383,11 @@ describe('I7, F13: ends', () => {
     expect(new Set(kinds())).toEqual(new Set(['stuck']));
   });
 
-  test('F13: an orderly end that leaves a call open', () => {
+  test('F13: an orderly end that leaves a call open is reported', () => {
     expect(found([factsOf([ASK, CALL])], { wasKilled: false })).toEqual(['redone']);
   });
 
-  test('F13: a start that has something to recover after an orderly end', () => {
+  test('F13: recovery work at the start after an orderly end is reported', () => {
     expect(found([WHOLE_FACTS()], { wasKilled: false })).toEqual([]);
     expect(found([factsOf([...WHOLE, [RECOVERED]])], { number: 2 })).toEqual(['redone']);
   });

@@ -1,6 +1,6 @@
 /**
  * The invariants, checked after each kill: the victims' reports (`ledger.ts`) against the store (`session-facts.ts`).
- * They know nothing of what happened in between, so they hold under every schedule.
+ * The checks do not know what happened in between, so they apply to every schedule.
  */
 import { INTERRUPT_NOTICE, OUTCOME_UNKNOWN } from '../../src/session/rules/tool-texts.ts';
 import { timeoutText } from '../../src/tools/tool-execution.ts';
@@ -190,12 +190,12 @@ export class Checker {
       if (!isSame)
         this.#ledger.violate('changed', `the reply of ${child} was ${outcome.text}, stored is ${JSON.stringify(exit)}`);
     }
-    for (const [session, told] of this.#ledger.events) this.#checkEvents(session, told, sessions.get(session));
+    for (const [session, received] of this.#ledger.events) this.#checkEvents(session, received, sessions.get(session));
     for (const recall of this.#ledger.sessions.recalls.values()) this.#checkRecall(recall, sessions);
     for (const [session, story] of this.#ledger.sessions.pauses) {
       const isPaused = sessions.get(session)?.state.paused ?? false;
       if (story !== 'unknown' && isPaused !== (story === 'paused'))
-        this.#ledger.violate('lost', `${session} is ${story}, as was told, and the store says otherwise`);
+        this.#ledger.violate('lost', `${session} is ${story} as reported, but not in the store`);
     }
   }
 
@@ -208,23 +208,26 @@ export class Checker {
     if (facts === undefined) return;
     const wasRecalled = facts.fates.get(pendingId)?.includes('recalled') === true;
     if (wasRecalled !== won)
-      this.#ledger.violate('changed', `${session}/${pendingId} was ${won ? '' : 'not '}recalled, as was told`);
+      this.#ledger.violate('changed', `${session}/${pendingId} was ${won ? '' : 'not '}recalled as reported`);
   }
 
   readonly #mayBeGone = (session: string): boolean => this.#ledger.sessions.mayBeGone(session);
 
   /** I2: every reported event is in the log, and their numbers have no gap. */
-  #checkEvents(session: string, told: ReadonlyMap<number, string>, facts: SessionFacts | undefined): void {
+  #checkEvents(session: string, received: ReadonlyMap<number, string>, facts: SessionFacts | undefined): void {
     let first = Number.POSITIVE_INFINITY;
     let last = 0;
-    for (const [seq, digest] of told) {
+    for (const [seq, digest] of received) {
       if (facts?.events[seq - 1] !== digest)
         this.#ledger.violate('changed', `event ${seq} of ${session} is not the log's`);
       first = Math.min(first, seq);
       last = Math.max(last, seq);
     }
-    if (told.size > 0 && last - first + 1 !== told.size) {
-      this.#ledger.violate('lost', `of the events ${first} to ${last} of ${session} only ${told.size} were told`);
+    if (received.size > 0 && last - first + 1 !== received.size) {
+      this.#ledger.violate(
+        'lost',
+        `of the events ${first} to ${last} of ${session} only ${received.size} were published`,
+      );
     }
   }
 }

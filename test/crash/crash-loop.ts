@@ -71,7 +71,7 @@ async function runGenerations(options: CrashOptions, script: string): Promise<Om
         throw error;
       });
       reports.push(report);
-      // One story is enough; the directories of the others would only hide it.
+      // One failed generation is enough; the directories of the others would only hide it.
       isOver ||= report.violations.length > 0;
       if (report.violations.length === 0) await rm(plan.directory, { recursive: true, force: true });
     }

@@ -6,7 +6,7 @@ import { describeReport } from './report.ts';
 const SEED = 20_26_11;
 const KILLS = 12;
 
-test('F01, F02, F03, F04, F62, I1 to I7: killed at work, at recovery, at closing and told to stop, a process keeps its word', async () => {
+test('F01, F02, F03, F04, F62, I1 to I7: after kills at work, in recovery, while closing and during a stop, the process keeps every promise', async () => {
   const report = await runCrashLoop({ kills: KILLS, seed: SEED, generationKills: KILLS / 3 });
   const lines = describeReport(report).join('\n');
   expect(report.violations, lines).toEqual([]);

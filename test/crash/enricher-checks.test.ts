@@ -1,4 +1,4 @@
-/** Goal: the checks of enrichers can fail. Method: a true story, then the same story with one false fact in it. */
+/** Goal: the checks of enrichers can fail. Method: true reports, then the same reports with one false fact in them. */
 import { expect, test } from 'vitest';
 import type { SessionRecord } from '../../src/session/state/records.ts';
 import { emptyState, type SessionState } from '../../src/session/state/state.ts';
@@ -25,14 +25,14 @@ const MESSAGES = [
   { seq: 2, type: 'agent_message', content: 'hello', tokens: 2 },
 ] as const;
 
-/** The violations found. `snapshots`: those of the final state. */
+/** The violations found. `snapshots`: the snapshots of the final state. */
 function findingsOf(turns: readonly (readonly SessionRecord[])[], snapshots: readonly object[] = [SNAPSHOT]): string {
   const state = emptyState('s');
   state.messages = MESSAGES as unknown as SessionState['messages'];
   const enrichers = noEnricherFacts();
   for (const records of turns) {
     noteEnrichers(enrichers, state, records, (record) => {
-      // The part of the fold that the notes read.
+      // The part of the session's state that the notes read.
       if (record.type === 'summaryBegun') state.memory = { summarising: record } as unknown as SessionState['memory'];
     });
   }

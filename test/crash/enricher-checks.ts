@@ -1,6 +1,7 @@
 /**
  * The traces of enrichers in a log: preparations of turns, names of sub-agents, summaries. Each run begins and ends
- * once. Each message is summarised once. No message leaves the window of a remembering session before that is settled.
+ * once. Each message is summarised once. No message leaves the window of a session with Mneme before its summary is
+ * settled.
  */
 import { firstBoundary, memoryZone } from '../../src/session/rules/memory-zone.ts';
 import type { SessionRecord } from '../../src/session/state/records.ts';
@@ -16,8 +17,8 @@ export interface EnricherFacts {
   /** The records of each summary, by its run. */
   readonly summaries: Map<number, string[]>;
   /**
-   * Boundaries up to which messages left without a summary. They left in a transition that settled no summary, though
-   * one was possible.
+   * Boundaries up to which messages left without a summary, in a transition that settled no summary although one was
+   * possible.
    */
   readonly leftUnsettled: number[];
 }
@@ -66,14 +67,19 @@ export function noteEnrichers(
   }
 }
 
-/** Whole messages can leave, and their summary has not just failed: after a failure the window does without one. */
+/**
+ * True if whole messages can leave and their summary has not just failed; after a failure the window is cut without a
+ * summary.
+ */
 function mightBeSummedUp({ messages, memory, nextMessageSeq }: SessionState): boolean {
   const boundary = firstBoundary(messages);
   if (boundary === undefined || memory?.failedAt === nextMessageSeq) return false;
   return memoryZone(messages, boundary, Number.POSITIVE_INFINITY, nextMessageSeq) !== undefined;
 }
 
-/** Findings go to the ledger. `remembers`: the sessions of the store summarise what leaves their windows. */
+/**
+ * Findings go to the ledger. `remembers`: the sessions of the store summarise the messages that leave their windows.
+ */
 export function checkEnrichers(
   { state, enrichers }: { readonly state: SessionState; readonly enrichers: EnricherFacts },
   ledger: Ledger,

@@ -1,6 +1,7 @@
 /**
- * I6: parents and children. Each child is known to an existing parent and ended as often as its parent was notified.
- * The parent received exactly the child's words. A deleted session is gone with all its descendants.
+ * I6: parents and children. Each child is known to an existing parent. The parent was notified of the child's end as
+ * often as the child ended. The parent received exactly the child's texts. A deleted session is gone with all its
+ * descendants.
  */
 import type { Ledger } from './ledger.ts';
 import type { SessionFacts } from './session-facts.ts';
@@ -17,7 +18,8 @@ export function checkFamily(facts: SessionFacts, sessions: Sessions, ledger: Led
 }
 
 /**
- * Finds every session that must be gone, and every one that must not be. `seen`: sessions found in earlier readings.
+ * Finds every session that should be gone but is stored, and every session that should be stored but is gone. `seen`:
+ * sessions found in earlier readings.
  */
 export function checkPresence(sessions: Sessions, seen: ReadonlySet<string>, ledger: Ledger): void {
   for (const { id, state } of sessions.values()) {
@@ -40,18 +42,21 @@ function checkLink(
   if (child === undefined) {
     if (!ledger.sessions.mayBeGone(id)) ledger.violate('unbalanced', `${id} is known to its parent and does not exist`);
     else if (parent?.childExits.get(id) !== 1)
-      ledger.violate('unbalanced', `${id} was deleted, its parent was told ${parent?.childExits.get(id) ?? 0} times`);
+      ledger.violate(
+        'unbalanced',
+        `${id} was deleted, its parent was notified ${parent?.childExits.get(id) ?? 0} times`,
+      );
     return;
   }
-  // `checkPresence` finds a parent that is missing.
+  // A missing parent is found by `checkPresence`.
   if (parent === undefined) return;
   if (link === undefined || child.state.parent !== parent.id) {
     ledger.violate('orphan', `${id} is a child of ${child.state.parent ?? 'nobody'} that ${parent.id} does not know`);
     return;
   }
-  const [exits, told] = [child.exits.length, parent.childExits.get(id) ?? 0];
-  if (exits > 1 || told !== exits)
-    ledger.violate('unbalanced', `${id} ended ${exits} times, its parent was told ${told} times`);
+  const [exits, notified] = [child.exits.length, parent.childExits.get(id) ?? 0];
+  if (exits > 1 || notified !== exits)
+    ledger.violate('unbalanced', `${id} ended ${exits} times, and its parent was notified ${notified} times`);
   const wanted = link.replies === 'mailbox' ? child.said : [];
   const heard = parent.heard.get(link.name) ?? [];
   if (wanted.length !== heard.length || wanted.some((text, index) => text !== heard[index])) {

@@ -1,7 +1,7 @@
 /**
- * A generation: life after life over one directory, each with its own plan and end, and checks after each. Then one
- * life finishes, and the whole store is read again. The next victim starts while the current one lives, so that loading
- * its modules costs no time between two lives.
+ * A generation is a series of lives over one directory. Each life has its own plan and end, and checks follow each.
+ * Then one life finishes, and the whole store is read again. The next victim starts while the current one lives, so
+ * that loading its modules costs no time between two lives.
  */
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -20,14 +20,17 @@ import { type Reading, StoreFacts } from './store-facts.ts';
 export interface GenerationOptions {
   readonly number: number;
   readonly seed: number;
-  /** Processes to kill; lives that end otherwise do not count. */
+  /** Number of processes to kill; lives that end otherwise do not count. */
   readonly kills: number;
   readonly durability: Durability;
   /** The number of session threads that the store has. */
   readonly shards: number;
-  /** Whether enrichers run for its sessions, in all its lives: their effects are part of the sessions' requests. */
+  /**
+   * True if enrichers run for its sessions. This holds for all its lives, since the effects of enrichers are part of
+   * the sessions' requests.
+   */
   readonly isEnriched: boolean;
-  /** The generation creates it, for store and side files. */
+  /** The directory of store and side files; the generation creates it. */
   readonly directory: string;
   /** The victim's compiled script. */
   readonly script: string;
@@ -67,12 +70,12 @@ export interface GenerationReport {
 
 /** Violations after which the generation stops: more would repeat the same story. */
 const VIOLATIONS_MAX = 20;
-/** Acknowledged keys and reported answers that each life repeats. */
+/** Number of acknowledged keys, and of reported answers, that each life requests again. */
 const REPEATS = 8;
 /** Assumed milliseconds of an open before one was measured: with worker threads, and on one thread. */
 const OPEN_MS = { threads: 300, inline: 80 };
 const FLOOD_SESSIONS = 350;
-/** Share of lives without worker threads: they open in a quarter of the time. */
+/** Share of lives without worker threads. Such lives open in a quarter of the time. */
 const INLINE_SHARE = 0.45;
 
 /** A count of zero for each kind of end. */

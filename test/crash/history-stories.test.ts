@@ -40,7 +40,7 @@ describe('reports about histories', () => {
     expect(stories.contradictions(stored(ADDED, REMOVED))).toHaveLength(1);
   });
 
-  test('T2: a note that was not acknowledged may be there or not, but nothing else', () => {
+  test('T2: a note that was not acknowledged is either in the history unchanged or not at all', () => {
     const stories = told(note('noting', 'note n1-1'));
     expect(stories.contradictions(stored(ADDED))).toEqual([]);
     expect(stories.contradictions(stored())).toEqual([]);

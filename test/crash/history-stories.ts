@@ -3,8 +3,8 @@ import type { Line } from './protocol.ts';
 import type { SessionFacts } from './session-facts.ts';
 
 /**
- * A note as it was reported to its writer. `texts` are its possible texts; null means that it is absent. There is more
- * than one after an order that was not acknowledged.
+ * A note as it was reported to its writer. `texts` are its possible texts; null means that the note is absent. There
+ * are several possible texts after an order that was not acknowledged.
  */
 export interface NoteStory {
   readonly session: string;

@@ -1,6 +1,7 @@
 /**
- * The reports of the victims over all lives: the other half of every check. It also finds contradictions among the
- * reports themselves: an answer with two contents, a key with two receipts, acceptances out of order.
+ * The reports of the victims over all lives, which every check compares with the store. The ledger also finds
+ * contradictions among the reports themselves: an answer with two contents, a key with two receipts, acceptances out of
+ * order.
  */
 import { HistoryStories } from './history-stories.ts';
 import type { CallLine, Line, Outcome, SentMessage, SpawnWish, ToolLine } from './protocol.ts';
@@ -34,7 +35,7 @@ export interface Violation {
 /** A message with the reports to its sender. */
 export interface MessageStory {
   readonly message: SentMessage;
-  /** Highest acknowledged id of its session when it was sent. */
+  /** Highest acknowledged id of the session when the message was sent. */
   readonly sentAfter: number;
   pendingId?: number;
   isRefused?: true;
@@ -80,7 +81,7 @@ export function noCounts(): Counts {
 export interface ToolStory {
   readonly tool: string;
   readonly starts: number[];
-  /** Lives in which its probe was called. */
+  /** Lives in which the probe of the call ran. */
   readonly asks: number[];
   ends: number;
 }
@@ -197,7 +198,7 @@ export class Ledger {
     if (story.pendingId !== undefined && story.pendingId !== pendingId) {
       this.violate('duplicated', `${uid} of ${session} has two receipts: ${story.pendingId} and ${pendingId}`);
     }
-    // An acknowledged key is known: accepted again, it would be a duplicate message.
+    // An acknowledged key is known, so accepting it again would be a duplicate message.
     if (story.pendingId !== undefined && !duplicate)
       this.violate('duplicated', `${uid} of ${session} was accepted again`);
     if (story.pendingId === undefined) {

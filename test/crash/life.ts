@@ -1,6 +1,6 @@
 /**
- * One life of a victim, seen from outside. The process starts ahead of time, gets a plan, is listened to, and is sent
- * signals until it is gone.
+ * One life of a victim, seen from outside. The process is started ahead of time and gets a plan. Its reports are read,
+ * and it is sent signals until it has ended.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -10,18 +10,18 @@ import { CUT_SHORT_CODE, LIFE_VARIABLE, type Line, type Plan, SIDE_VARIABLE } fr
 
 /** Milliseconds within which a victim without a kill must finish its plan. */
 const LIFE_MS_MAX = 120_000;
-/** Milliseconds its close may take: twice the runtime's deadline, after which one of its threads is ended by force. */
+/** Milliseconds that its close may take: twice the deadline after which the runtime ends a thread by force. */
 const CLOSE_MS_MAX = 2 * CLOSE_DEADLINE_MS;
-/** Milliseconds in which a hanging victim must write down where each of its threads stands. */
+/** Milliseconds in which a hanging victim must write the stack of each of its threads. */
 const REPORT_MS = 10_000;
 
-/** Processes that still run. None may outlive this process, least of all a stopped one. */
+/** Processes that still run. None may outlive this process; a stopped one would never end. */
 const living = new Set<ChildProcess>();
 process.on('exit', () => {
   for (const each of living) each.kill('SIGKILL');
 });
 
-/** One signal, sent this long after the previous moment. */
+/** One signal, and its delay after the previous one. */
 export interface SignalStep {
   readonly signal: 'SIGKILL' | 'SIGTERM' | 'SIGSTOP' | 'SIGCONT';
   readonly delayMs: number;
@@ -44,10 +44,10 @@ export interface LifeEnd {
   readonly openMs: number | undefined;
 }
 
-/** The orders for a life, and its listeners. */
+/** The options of a life, and its listeners. */
 export interface LifeOrders {
   readonly plan: Plan;
-  /** Missing: the life ends by itself. */
+  /** If missing, the life ends by itself. */
   readonly assault: Assault | undefined;
   readonly hear: (line: Line) => void;
   /** Called while the process is stopped. The process continues after this resolves and the time has passed. */
@@ -65,7 +65,7 @@ export class Life {
   #errors = '';
   #isOverdue = false;
 
-  /** Starts the process of `script`. `sideDirectory`: where tools and provider write what ran. */
+  /** Starts the process of `script`. `sideDirectory`: the directory in which tools and provider record their runs. */
   constructor(number: number, script: string, sideDirectory: string) {
     this.number = number;
     const report = `hang-of-life-${number}.json`;
@@ -81,7 +81,7 @@ export class Life {
     this.#process.stderr?.setEncoding('utf8').on('data', (text: string) => {
       this.#errors = (this.#errors + text).slice(-4_000);
     });
-    // A victim that dies before it gets its plan says why on its own stderr.
+    // A victim that dies before it gets its plan prints the reason on its stderr.
     this.#process.stdin?.on('error', () => undefined);
   }
 

@@ -1,7 +1,7 @@
 /**
  * `npm run crash -- --kills 200 --seed 1`: kills a process that works on a real store, again and again. After each kill
  * it checks that every promise was kept. On a violation it exits with 1 and keeps the directory. A kill does not test
- * power loss: the kernel keeps what it was handed.
+ * power loss, because the kernel keeps the data it was given.
  */
 import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
@@ -21,7 +21,7 @@ if (![kills, lanes].every((each) => Number.isInteger(each) && each > 0) || !Numb
   console.error('usage: npm run crash -- [--kills <number>] [--seed <number>] [--lanes <number>] [--verbose]');
   process.exit(2);
 }
-// Only an orderly exit of this process ends its victims too.
+// The victims are killed at the exit event of this process, which a plain death by a signal would skip.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130));
 const report = await runCrashLoop({
   kills,

@@ -33,24 +33,24 @@ export interface Plan {
   readonly threads: { readonly sessions: number; readonly models: number };
   /** Tools and provider are values on the host thread; otherwise modules with their own threads, given by URL. */
   readonly isInline: boolean;
-  /** `finish`: sends nothing new, waits until nothing runs, reports every state and closes. */
+  /** `finish`: the life sends nothing new, waits until nothing runs, reports every state and closes. */
   readonly mode: 'work' | 'finish';
   /** Closes the runtime this long after it is open, ms. */
   readonly closeAfterMs?: number;
   /** Short timeouts, for a life that is stopped for a multiple of them; otherwise the defaults. */
   readonly timeouts?: { readonly toolMs: number; readonly modelMs: number };
-  /** Enrichers run for its sessions, and no agent compresses automatically. */
+  /** Enrichers run for the sessions, and no agent compresses automatically. */
   readonly isEnriched: boolean;
   /** Sends one message to each of this many sessions: more than a session thread holds in memory. */
   readonly flood: number;
-  /** Deletions that were requested and never acknowledged: requested again. */
+  /** Deletions that were requested and never acknowledged. The life requests them again. */
   readonly remove: readonly string[];
   /** Sessions to resume in a finishing life: they may be paused. */
   readonly resume: readonly string[];
-  /** Keyed messages to send again: those never acknowledged, and some that were. */
+  /** Keyed messages to send again: all that were never acknowledged, and some that were. */
   readonly resend: readonly SentMessage[];
   readonly respawn: readonly SpawnWish[];
-  /** Receipts whose answer was reported before: asked for again. */
+  /** Receipts whose answer was reported before. The life asks for the answer again. */
   readonly ask: readonly { readonly session: string; readonly pendingId: number }[];
   /** Sessions to watch, each from a number that overlaps earlier reports. */
   readonly watch: readonly { readonly session: string; readonly after: number }[];
@@ -136,7 +136,7 @@ export function digestOf(text: string): string {
   return createHash('sha256').update(text).digest('hex').slice(0, 12);
 }
 
-/** A number below `below` that depends on a digest; `salt` gives independent ones. */
+/** A number below `below` that depends on a digest; different salts give independent numbers. */
 export function numberOf(digest: string, below: number, salt = ''): number {
   return createHash('sha256').update(digest).update(salt).digest().readUInt32BE(0) % below;
 }
@@ -180,7 +180,7 @@ export function uidsIn(text: string): readonly string[] {
   return text.match(/\bm\d+-\d+\b/g) ?? [];
 }
 
-/** The only result that a tool has for a key. */
+/** The single result that a tool returns for a key. */
 export function resultOf(tool: string, key: string): string {
   return `result of ${tool} for ${key}`;
 }

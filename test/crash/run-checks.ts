@@ -1,6 +1,6 @@
 /**
- * Compares model calls and tool runs of all lives with what the store says was finished. It knows which life first
- * stored an answer or a result, so that it finds a repetition in a later life.
+ * Compares the model calls and tool runs of all lives with the finished ones in the store. The checks know which life
+ * first stored an answer or a result, so they find a repetition in a later life.
  */
 import type { Ledger, ToolStory } from './ledger.ts';
 import type { SessionFacts } from './session-facts.ts';
@@ -11,13 +11,13 @@ type Sessions = ReadonlyMap<string, SessionFacts>;
 /** A past life, as the checks see it. */
 export interface PastLife {
   readonly number: number;
-  /** It was killed, or ended by itself in the middle of its work. */
+  /** True if the process was killed, or ended by itself in the middle of its work. */
   readonly wasKilled: boolean;
   /** Set if timeouts were short and the process was stopped for longer: a call may have timed out. */
   readonly toolTimeoutMs?: number;
   /** A claim is durable before its model call. */
   readonly isStrict?: boolean;
-  /** Enrichers ran for its sessions. */
+  /** True if enrichers ran for the sessions. */
   readonly isEnriched?: boolean;
 }
 
@@ -28,7 +28,7 @@ export class RunChecker {
   readonly #mayLoseClaims = new Set<number>();
   /** Lives in which a call may have timed out and been made again. */
   readonly #timedOut = new Set<number>();
-  /** Recoveries of each session when the last life ended in good order; undefined if it did not. */
+  /** Recoveries of each session when the last life ended in good order; undefined if the life ended otherwise. */
   #recoveriesAtRest: ReadonlyMap<string, number> | undefined;
   /** The life after which a half-step's answer was first found durable, by session. */
   readonly #answeredIn = new Map<string, Map<number, number>>();
@@ -43,7 +43,7 @@ export class RunChecker {
 
   /** Checks the runs of one life after its process is gone. */
   check({ changed, sessions }: Reading, life: PastLife): void {
-    // Only `strict` makes a claim durable before its call: otherwise it may be lost with the process.
+    // Only `strict` makes a claim durable before its call. Otherwise the process may lose the claim.
     if (life.wasKilled && life.isStrict !== true) this.#mayLoseClaims.add(life.number);
     if (life.toolTimeoutMs !== undefined) this.#timedOut.add(life.number);
     this.#checkModelCalls(sessions);
@@ -53,8 +53,8 @@ export class RunChecker {
   }
 
   /**
-   * Every request comes from the log. None is repeated after its answer is durable, and a repeated one has the same
-   * bytes.
+   * Every request comes from the log. No request is repeated after its answer is durable, and a repeated request has
+   * the same bytes.
    */
   #checkModelCalls(sessions: Sessions): void {
     for (const [session, calls] of this.#ledger.calls) {
@@ -65,7 +65,8 @@ export class RunChecker {
         if (call === undefined) break;
         const halfStep = facts?.requests.get(call.digest);
         if (halfStep === undefined) {
-          // Lost with the process, together with all that followed from it; or deleted with its session.
+          // The claim was lost with the process, together with everything that followed from it, or deleted with its
+          // session.
           const wasLost =
             this.#mayLoseClaims.has(call.life) &&
             !calls.slice(index).some((later) => later.life === call.life && facts?.requests.has(later.digest) === true);
@@ -99,13 +100,13 @@ export class RunChecker {
     }
   }
 
-  /** I4, and the same for the other effect classes. */
+  /** I4, and the corresponding promise for the other effect classes. */
   #checkToolRuns(sessions: Sessions, life: number): void {
     for (const [key, story] of this.#ledger.tools) {
       if (!story.starts.includes(life)) continue;
       this.#checkToolRun(key, story, life);
       const session = key.slice(0, key.lastIndexOf('#'));
-      // Like a claim, the intent of a `pure` call may be not yet durable when it runs.
+      // Like a claim, the intent of a `pure` call may not be durable yet when the call runs.
       const mayBeLost = story.tool === 'pure' && this.#mayLoseClaims.has(life);
       if (sessions.get(session)?.calls.has(key) !== true && !mayBeLost && !this.#ledger.sessions.mayBeGone(session))
         this.#ledger.violate('failed', `${story.tool} ran for ${key}, a call the log does not have`);
@@ -139,7 +140,7 @@ export class RunChecker {
     if (!isOrderly) return;
     const atRest = new Map<string, number>();
     for (const { id, state, recoveries } of sessions.values()) {
-      // A retry that waits for its time is not running work.
+      // A retry that waits until it is due does not count as running work.
       if (state.current?.retryAt !== undefined) continue;
       if (state.state === 'awaiting' || state.openCalls.size > 0)
         this.#ledger.violate(

@@ -1,6 +1,6 @@
 /**
  * Facts of a session's log, gathered transition by transition with the runtime's own fold. They are the fates of
- * messages, the requests as sent, calls and their results, and words between child and parent. `checks.ts` judges them.
+ * messages, the requests as sent, calls and their results, and texts between child and parent. `checks.ts` judges them.
  */
 
 import { textOf } from '../../src/base/messages.ts';
@@ -45,9 +45,9 @@ export interface SessionFacts {
   /** Half-steps by the digest of the request's messages. */
   readonly requests: Map<string, number>;
   readonly responded: Set<number>;
-  /** The session's words to its parent, in order. */
+  /** The session's texts to its parent, in order. */
   readonly said: string[];
-  /** The words received from each child, by nickname, in order. */
+  /** The texts received from each child, by nickname, in order. */
   readonly heard: Map<string, string[]>;
   readonly spawned: Map<string, { readonly name: string; readonly replies: string; readonly key: string | undefined }>;
   readonly childExits: Map<string, number>;
@@ -61,11 +61,11 @@ export interface SessionFacts {
   begins: string | undefined;
   /** Half-steps that began while the session was paused. */
   readonly claimedPaused: number[];
-  /** `session.recovered` events: how often it was found with lost work. */
+  /** Number of `session.recovered` events: how often the session was found with lost work. */
   recoveries: number;
   /** The traces of enrichers. */
   readonly enrichers: EnricherFacts;
-  /** Why a request from the log as it stands would be refused. */
+  /** The reasons why the API would refuse a request from the current log. */
   readonly illegal: readonly string[];
 }
 
@@ -83,7 +83,7 @@ function requestMessages(state: SessionState): ReturnType<typeof renderSession> 
   return renderSession(state, RENDERING);
 }
 
-/** The messages that the current half-step was sent with. */
+/** The messages of the current half-step's request. */
 function sentMessages(state: SessionState): ReturnType<typeof renderSession> {
   const compaction = state.current?.compaction;
   return compaction === undefined ? requestMessages(state) : compactionMessages(state, compaction, RENDERING);
@@ -160,7 +160,8 @@ export class FactsGatherer {
       messages,
       tools: [{ name: 'any', description: '', input_schema: { type: 'object' } }],
     };
-    // An idle session's log ends with the model's words. It is legal once a user speaks, so one is added.
+    // An idle session's log ends with text of the model. A request is legal only after a user's message, so a message
+    // is added.
     const isOpen = messages.at(-1)?.role !== 'user';
     const illegal = fatalOf(
       checkRequest(isOpen ? { ...body, messages: [...messages, { role: 'user', content: 'go on' }] } : body),
@@ -223,7 +224,7 @@ export class FactsGatherer {
     }
   }
 
-  /** Runs before `apply`: the removed messages are still there. */
+  /** This runs before `apply`, while the state still has the removed messages. */
   #noteEdit({ removed = [], updated = [], added = [] }: Extract<SessionRecord, { type: 'edited' }>): void {
     const { notes, state } = this.#facts;
     for (const { seq, content } of state.messages) {

@@ -1,7 +1,7 @@
-/** Reports about whole sessions: which are paused, which are deleted, and which of these are unknown. */
+/** Reports about whole sessions: which are paused, which are deleted, and for which this is unknown. */
 import type { Line } from './protocol.ts';
 
-/** Whether a session is paused, as reported to its owner; `unknown` after an order that was not acknowledged. */
+/** True if a session is paused, as reported to its owner; `unknown` after an order that was not acknowledged. */
 export type PauseStory = 'paused' | 'running' | 'unknown';
 
 /** See the head of the file. */
@@ -50,12 +50,12 @@ export class SessionStories {
     return [...this.deletions].filter(([, isTold]) => !isTold).map(([session]) => session);
   }
 
-  /** The deletion of the session, or of an ancestor, was requested: it may be missing. */
+  /** The session may be missing, because its deletion, or that of an ancestor, was requested. */
   mayBeGone(session: string): boolean {
     return lineageOf(session).some((each) => this.deletions.has(each));
   }
 
-  /** The session, or an ancestor, is deleted: it must be missing. */
+  /** The session must be missing, because it or an ancestor was deleted. */
   isGone(session: string): boolean {
     return lineageOf(session).some((each) => this.deletions.get(each) === true);
   }

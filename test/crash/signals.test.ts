@@ -1,7 +1,7 @@
 /**
- * Goal: a service that is ordered to stop stops in good order; a second order stops it at once. One that is frozen for
- * longer than all of its timeouts continues as if nothing had happened. Method: real processes and real signals, with a
- * tool and a model that wait until the test releases them.
+ * Goal: a service closes in good order when it is ordered to stop; a second order ends it at once. A service that is
+ * frozen for longer than all of its timeouts continues as if nothing had happened. Method: real processes and real
+ * signals, with a tool and a model that wait until the test releases them.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -126,7 +126,7 @@ describe.skipIf(process.platform === 'win32')('F13: SIGTERM', { timeout: TEST_MS
     expect(victim.count('called', 's')).toBe(0);
   });
 
-  test('F13: a tool that runs is waited for, nothing new is taken in, and the next start redoes nothing', async () => {
+  test('F13: a running tool is awaited, new work is refused, and the next start repeats nothing', async () => {
     const first = await opened();
     first.tell('send s hold');
     await first.hear('started');
@@ -146,7 +146,7 @@ describe.skipIf(process.platform === 'win32')('F13: SIGTERM', { timeout: TEST_MS
     expect(events.at(-1)).toMatchObject({ type: 'turn.finished' });
   });
 
-  test('F13: a model call under way is waited for, and its answer is not asked for again', async () => {
+  test('F13: a model call in flight is awaited, and the next start does not repeat it', async () => {
     const first = await opened();
     first.tell('send s slowly');
     await first.hear('called');
@@ -160,7 +160,7 @@ describe.skipIf(process.platform === 'win32')('F13: SIGTERM', { timeout: TEST_MS
     expect(events.filter(({ content }) => content === 'answered').length).toBe(1);
   });
 
-  test('F13: work that outlasts the deadline stays open: exit with 0, and the next start resumes it', async () => {
+  test('F13: work that outlasts the deadline stays open: the process exits with 0, and the next start resumes it', async () => {
     const first = await opened({ ...CALM, deadlineMs: 1 });
     first.tell('send s hold');
     await first.hear('started');
@@ -189,7 +189,7 @@ describe.skipIf(process.platform === 'win32')('F13: SIGTERM', { timeout: TEST_MS
 });
 
 describe.skipIf(process.platform === 'win32')('F14: SIGSTOP', { timeout: TEST_MS_MAX }, () => {
-  test('F14, F09: stopped for four times its timeouts, each fires once, nothing is doubled, and nobody takes its lock', async () => {
+  test('F14, F09: stopped for four times its timeouts, each fires once, no call runs twice, and its lock stays its own', async () => {
     const timeouts = { toolTimeoutMs: 300, modelTimeoutMs: 500 };
     const victim = await opened({ ...CALM, ...timeouts });
     victim.tell('send t hold');
@@ -197,7 +197,7 @@ describe.skipIf(process.platform === 'win32')('F14: SIGSTOP', { timeout: TEST_MS
     victim.tell('send m slowly');
     await victim.hear('called');
     victim.process.kill('SIGSTOP');
-    // This wait is not a guess at a duration: the time that passes is the fault itself.
+    // This is not a sleep that guesses a duration. The passing time is the fault under test.
     await wait(4 * timeouts.modelTimeoutMs);
     await expect(acquireStoreLock(directory)).rejects.toMatchObject({
       name: 'StoreLockedError',

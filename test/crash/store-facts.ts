@@ -1,6 +1,6 @@
 /**
- * The victim's store between two lives. It is opened as the next life will open it, and new log entries are folded onto
- * the earlier reading. At the end everything is read again and must be the same.
+ * The victim's store between two lives. This process opens the store as the next life will open it, and folds new log
+ * entries onto the earlier reading. At the end everything is read again and must be the same.
  */
 import type { Journal } from '../../src/journal/journal.ts';
 import { openJournal } from '../../src/journal/open-journal.ts';
@@ -72,7 +72,7 @@ export class StoreFacts {
 }
 
 function readShard(journal: Journal, shard: ShardFacts, changed: Set<string>, torn: string[]): void {
-  // A deleted session is no longer in the tail. It is forgotten by its name, which another session may have by now.
+  // A deleted session is no longer in the tail. It is removed by its name, which a newer session may have by now.
   for (const [id, { key }] of shard.sessions) if (journal.keyOf(id) !== key) shard.sessions.delete(id);
   const broken = new Set<SessionKey>();
   for (const entry of journal.tail(shard.position)) {
@@ -88,7 +88,7 @@ function readShard(journal: Journal, shard: ShardFacts, changed: Set<string>, to
       if (known === undefined) gatherer.plant((state) => plantFork(journal, entry.key, state, turn));
       gatherer.turn(turn);
       changed.add(id);
-      // The facts are taken after all transitions are in: see below.
+      // The facts are taken after all transitions are folded: see below.
       if (!shard.sessions.has(id)) shard.sessions.set(id, { key: entry.key, gatherer, facts: gatherer.facts() });
     } catch (error) {
       broken.add(entry.key);
@@ -101,7 +101,7 @@ function readShard(journal: Journal, shard: ShardFacts, changed: Set<string>, to
   }
 }
 
-/** Readings between lives, put together, must equal the final reading. */
+/** All readings between lives together must equal the final reading. */
 function compare(before: ShardFacts, now: ShardFacts, torn: string[]): void {
   for (const [id, { facts }] of before.sessions) {
     const again = now.sessions.get(id)?.facts;

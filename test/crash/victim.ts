@@ -1,6 +1,6 @@
 /**
- * The work of a victim: conversations that send, spawn, steer, interrupt, recall, pause and delete. It ends from
- * outside, or when its plan says close.
+ * The work of a victim: conversations that send, spawn, steer, interrupt, recall, pause and delete. The process ends
+ * from outside, or closes when its plan says so.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import { open } from '../../src/runtime/handles/open.ts';
@@ -57,7 +57,7 @@ export class Victim {
     const actions = new Actions(runtime);
     this.#actions = actions;
     say({ type: 'opened' });
-    // Answered after the flush of the recovery's records.
+    // This query is answered after the flush of the recovery's records.
     await Promise.all(LONG.map((session) => runtime.sessions.get(session))).catch(() => undefined);
     if (this.#closing !== undefined) return this.#closing;
     say({ type: 'recovered' });
@@ -108,7 +108,7 @@ export class Victim {
         : { settings: { timeouts: { tool: timeouts.toolMs / 1_000, api: timeouts.modelMs / 1_000 } } }),
       agents: [
         agent({ name: 'wide', system: 'Answer.', ...shared }),
-        // A window so small that messages leave it, and epochs open, all the time.
+        // The window is so small that messages leave it, and epochs open, all the time.
         agent({
           name: 'brief',
           system: 'Sum up.',
@@ -196,7 +196,8 @@ export class Victim {
   /** Sessions whose histories are edited, forked, undone and compressed while they answer. */
   async #workOnHistories(actions: Actions): Promise<void> {
     const fresh = `${EDITED}${this.#plan.life}-0`;
-    // Only an existing session can be forked. All at once: one by one would outlast most lives.
+    // Only an existing session can be forked. All are created at once, because creating them one by one would outlast
+    // most lives.
     await Promise.all([
       actions.seed(fresh, [this.#noteUid(), this.#noteUid(), this.#noteUid()]),
       actions.note(`${EDITED}0`, this.#noteUid(), 0),
@@ -205,7 +206,7 @@ export class Victim {
     for (const session of [`${EDITED}0`, `${EDITED}1`, fresh]) void this.#workOn(session, actions);
   }
 
-  /** A single writer: no other code edits these histories, so its reports say how they are. */
+  /** Only this function edits these histories, so its reports describe them completely. */
   async #workOn(first: string, actions: Actions): Promise<void> {
     const sessions = [first];
     while (!this.#isClosing) {
@@ -217,7 +218,7 @@ export class Victim {
         if (fork !== undefined && sessions.length < 8) sessions.push(fork);
       } else if (chance < 0.7) {
         const how = (['start', 'undo', 'switch', 'compress'] as const)[Math.floor(this.#random() * 4)];
-        // A session either compresses or remembers.
+        // A session has either compression or Mneme.
         if (how !== undefined && !(how === 'compress' && this.#plan.isEnriched)) await actions.move(session, how);
       } else {
         const step = await actions.send(this.#message(session, { hasKey: true }));
@@ -275,5 +276,5 @@ export class Victim {
   }
 }
 
-/** The ending of this file as it runs: the fixtures beside it have the same one. */
+/** The extension of this file as it runs; the fixtures beside it have the same extension. */
 const ENDING = import.meta.url.slice(-3);

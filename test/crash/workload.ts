@@ -1,6 +1,6 @@
 /**
  * The victim's process. It reads its plan as one line, so that it can start and load its modules before it is needed.
- * SIGTERM closes the runtime and exits with 0; a second one exits at once, as in a service.
+ * SIGTERM closes the runtime and exits with 0; a second SIGTERM exits at once, as in a service.
  */
 import { createInterface } from 'node:readline';
 import { say } from './actions.ts';

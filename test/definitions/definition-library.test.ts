@@ -79,7 +79,7 @@ test('workflows are flat files', async () => {
   expect(library.skillNames).toEqual([]);
 });
 
-test('of one name the later directory counts; within one directory the first file counts, and the other is reported', async () => {
+test('if two files have one name, the later directory wins; within a directory the first wins and the other is reported', async () => {
   const first = await directory({ 'a.md': skill('a', 'theirs'), 'b.md': skill('b') });
   const second = await directory({ 'a.md': skill('a', 'mine'), 'z.md': skill('a', 'again') });
   const { library, warnings } = await open([first, second]);
@@ -99,7 +99,7 @@ test('a broken file is left out and reported; the others are loaded', async () =
   expect(warnings).toHaveLength(2);
 });
 
-test('a new, a changed and a removed file are seen, in a new folder too', async () => {
+test('new, changed and removed files are noticed, also in a new folder', async () => {
   const path = await directory({ 'a.md': skill('a'), 'b.md': skill('b') });
   const { library, settled } = await open([path]);
   await writeFile(join(path, 'a.md'), skill('a', 'new'));
@@ -116,7 +116,7 @@ test('a new, a changed and a removed file are seen, in a new folder too', async 
   expect(library.skillNames).toEqual(['a', 'c']);
 });
 
-test('D3: a closed library reads no more and holds no timer', async () => {
+test('D3: a closed library reads nothing more and holds no timer', async () => {
   const path = await directory({ 'a.md': skill('a') });
   const { library, clock } = await open([path]);
   await writeFile(join(path, 'b.md'), skill('b'));

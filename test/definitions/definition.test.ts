@@ -1,4 +1,4 @@
-/** Goal: a definition file is read as intended. Anything else is refused with a reason, whatever it holds. */
+/** Goal: a definition file is read as intended. Any other file is refused with a reason, whatever it holds. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { parseDefinition, parseSpecialist } from '../../src/definitions/definition.ts';
@@ -8,7 +8,7 @@ function file(front: string, body = 'Do it well.'): string {
 }
 
 describe('skills and workflows', () => {
-  it('name, description, and the text below', () => {
+  it('have a name, a description, and the text below them', () => {
     expect(parseDefinition(file('name: baking\ndescription: "Bread: how"', '\n# Bread\n\nKnead.\n'))).toEqual({
       name: 'baking',
       description: 'Bread: how',
@@ -16,7 +16,7 @@ describe('skills and workflows', () => {
     });
   });
 
-  it('a byte order mark, Windows line ends, and rules in the text are accepted', () => {
+  it('a byte order mark, Windows line ends, and horizontal rules in the text are accepted', () => {
     const text = '\u{feff}---\r\nname: a\r\ndescription: b\r\n--- \r\none\r\n---\r\ntwo\r\n';
     expect(parseDefinition(text)).toEqual({ name: 'a', description: 'b', content: 'one\n---\ntwo' });
   });
@@ -44,7 +44,7 @@ describe('skills and workflows', () => {
     expect(Reflect.get({}, 'polluted')).toBeUndefined();
   });
 
-  it('a tag creates only data', () => {
+  it('a YAML tag creates only data', () => {
     const text = file('name: a\ndescription: !!js/function "function () { return 1 }"');
     expect(parseDefinition(text).description).toBe('function () { return 1 }');
   });
@@ -66,14 +66,14 @@ describe('skills and workflows', () => {
 });
 
 describe('specialists', () => {
-  it('tools by a list of either form, in lower case and each once', () => {
+  it('the tools are read from a list of either form, in lower case and each once', () => {
     const expected = { name: 'Critic', description: 'reads', tools: ['bash', 'read_file'], prompt: 'Be kind.' };
     const front = 'name: Critic\ndescription: reads\ntools: ';
     expect(parseSpecialist(file(`${front}Bash, read_file, bash`, 'Be kind.'))).toEqual(expected);
     expect(parseSpecialist(file(`${front}[Bash, read_file]`, 'Be kind.'))).toEqual(expected);
   });
 
-  it('a missing list of tools is empty; model, color and maxTurns are kept', () => {
+  it('a missing list of tools means none; model, color and maxTurns are kept', () => {
     expect(parseSpecialist(file('name: c\ndescription: d\nmodel: m\ncolor: red\nmaxTurns: 3'))).toEqual({
       name: 'c',
       description: 'd',

@@ -1,8 +1,8 @@
 /**
- * Fills a disk: opens the store named by the first argument and writes until the device refuses, again and again.
- * Meanwhile the ballast files named by the third argument are removed one by one. The second argument seeds the writes.
- * Prints a line for every entry known to be durable, and one for each refusal. LMDB itself must never meet the full
- * disk.
+ * Fills a disk: opens the store named by the first argument and writes until the device refuses, again and again, while
+ * the ballast files named by the third argument are removed one by one. The second argument seeds the writes. Prints a
+ * line for every entry known to be durable, and one for each refusal. The refusal must come before LMDB itself meets
+ * the full disk.
  */
 import { rm } from 'node:fs/promises';
 import { StoreFullError } from '../../src/base/errors.ts';
@@ -80,7 +80,7 @@ async function openStore(path: string): Promise<Journal> {
   }
 }
 
-/** Undefined: there is no room to open it, even with all ballast removed. */
+/** Undefined if there is no room to open the store, even with all ballast removed. */
 async function openWithRoom(path: string): Promise<Journal | undefined> {
   for (;;) {
     try {

@@ -1,6 +1,6 @@
 /**
- * One small disk, filled by a child process until it takes no more. The full disk must not end the child, and no
- * acknowledged entry may be lost. A disk is a file system in memory, or an ext4 image on a loop device; both need root.
+ * One small disk, which a child process fills completely. The full disk must not end the child, and no acknowledged
+ * entry may be lost. A disk is a file system in memory, or an ext4 image on a loop device; both need root.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdir, mkdtemp, rm, truncate, writeFile } from 'node:fs/promises';
@@ -25,11 +25,11 @@ export interface FilledDisk {
   readonly refusals: number;
   /** Entries that were acknowledged. */
   readonly acknowledged: number;
-  /** The faults found; empty: none. */
+  /** The faults found; empty if there are none. */
   readonly faults: readonly string[];
 }
 
-/** A disk of so many bytes; `undefined` if this process may not mount one, or the tools are missing. */
+/** A disk of that many bytes; `undefined` if this process may not mount a disk, or the tools are missing. */
 async function mountDisk(kind: DiskKind, bytes: number, base: string): Promise<string | undefined> {
   const path = join(base, 'disk');
   await mkdir(path);
@@ -49,7 +49,7 @@ async function mountDisk(kind: DiskKind, bytes: number, base: string): Promise<s
   }
 }
 
-/** Fills a disk. Resolves to `undefined` if it cannot be made. */
+/** Fills a disk. Resolves to `undefined` if the disk cannot be made. */
 export async function fillDisk(kind: DiskKind, bytes: number, seed: number): Promise<FilledDisk | undefined> {
   const base = await mkdtemp(join(tmpdir(), 'troupe-disk-'));
   const disk = await mountDisk(kind, bytes, base);

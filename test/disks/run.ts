@@ -1,6 +1,7 @@
 /**
- * `npm run disks [-- --disks N]`: fills N disks (default 200) of as many sizes, in turn in memory and as ext4 images on
- * loop devices. It needs root. Exits with 1 if a full disk ended a process, or an acknowledged entry was lost.
+ * `npm run disks [-- --disks N]`: fills N disks (default 200), each of a different size, alternating between disks in
+ * memory and ext4 images on loop devices. Needs root. Exits with 1 if a full disk ended a process, or an acknowledged
+ * entry was lost.
  */
 import { parseArgs } from 'node:util';
 import { type FilledDisk, fillDisk } from './full-disk.ts';
@@ -14,7 +15,7 @@ if (!Number.isSafeInteger(count) || count < 1)
 const filled: FilledDisk[] = [];
 for (let index = 0; index < count; index += 1) {
   const kind = index % 2 === 0 ? 'tmpfs' : 'ext4';
-  // No two of a kind have the same size, so each ends at a different page.
+  // No two disks of a kind have the same size, so each is full at a different page.
   const bytes = (kind === 'tmpfs' ? 900 : 2_048) * KIB + index * 36 * KIB;
   const disk = await fillDisk(kind, bytes, index + 1);
   if (disk === undefined) throw new Error(`a disk of kind ${kind} cannot be made: it needs root, mount and mkfs.ext4`);

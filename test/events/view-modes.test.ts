@@ -204,20 +204,20 @@ const told = (of: Message | Pending): SessionEvent =>
     : { session: 's', at: AT, seq: 1, type: 'pending.created', pending: of };
 
 describe.each(ROWS)('F140: $kind', ({ of, melete, mneme, ...row }) => {
-  test.each(VIEW_MODES)('F140: in %s', (mode) => {
+  test.each(VIEW_MODES)('F140: the cells of %s', (mode) => {
     expect(isMessage(of) ? renderMessage(of, mode) : renderPending(of, mode)).toEqual(row[mode]);
     const seen = viewEvent(told(of), mode);
     expect(seen?.rendered ?? null).toEqual(row[mode]);
   });
 
-  test('F140: in the transcripts of melete and mneme', () => {
+  test('F140: the cells in the transcripts of Melete and Mneme', () => {
     const [messages, pending] = isMessage(of) ? [[of], []] : [[], [of]];
     expect(transcript(messages, pending, 'melete')).toEqual(melete);
     expect(transcript(messages, pending, 'mneme')).toEqual(mneme);
   });
 });
 
-test('F140: a run of calls is one line for mneme, whatever was answered in between; a thought ends it', () => {
+test('F140: consecutive calls are one line for Mneme, whatever is answered in between; a thought ends the line', () => {
   const use = message('tool_call', { toolName: 'bash', input: {} });
   const result = message('tool_response', { toolName: 'bash' });
   const think = message('tool_call', { toolName: 'think', input: { thoughts: 'Hm.' } });
@@ -230,7 +230,7 @@ test('F140: a run of calls is one line for mneme, whatever was answered in betwe
   ]);
 });
 
-test('F140: blocks that are no text have a word in their place', () => {
+test('F140: blocks other than text are replaced by a word for their kind', () => {
   const source = { type: 'url', url: 'https://a.example/' };
   const content = [
     { type: 'text', text: 'Look' },
@@ -243,7 +243,7 @@ test('F140: blocks that are no text have a word in their place', () => {
   });
 });
 
-test('F140: a type that has no row is an error, never silence', () => {
+test('F140: a type without a row is an error, never silently empty', () => {
   const strange = 'from_nowhere' as PendingType;
   expect(() => renderPending(entry(strange), 'verbose')).toThrow('"from_nowhere"');
   expect(() => renderMessage(message('telepathy' as MessageType), 'basic')).toThrow('"telepathy"');
@@ -251,7 +251,7 @@ test('F140: a type that has no row is an error, never silence', () => {
   expect(() => transcript([], [entry(strange)], 'mneme')).toThrow('"from_nowhere"');
 });
 
-test('F137: a mode is one of three; anything else is refused by name', () => {
+test('F137: the mode is one of three; any other value is refused and named', () => {
   for (const mode of VIEW_MODES) expect(checkViewMode(mode)).toBe(mode);
   for (const mode of ['', 'Basic', 'all', null, 1, undefined]) {
     expect(() => checkViewMode(mode)).toThrow(
@@ -279,20 +279,20 @@ test('F140: basic is a part of verbose, verbose of debug, and debug is everythin
   expect(verbose).toEqual(expect.arrayContaining([...basic]));
   expect(basic.length).toBeLessThan(verbose.length);
   expect(verbose.length).toBeLessThan(debug.length);
-  // Every mode shows numbered events: a reader would take a missing one for a loss.
+  // Every mode shows numbered events, because a reader would take a missing number for a loss.
   for (const each of shown)
     for (const [index, event] of events.entries()) if (event.seq !== undefined) expect(each[index]).toBeDefined();
 });
 
-describe('shorter texts', () => {
-  test('first lines: all of a short text, dots after a longer one', () => {
+describe('shortened texts', () => {
+  test('first lines: a short text is kept whole, a longer one ends with dots', () => {
     expect(firstLines('a\nb', 3)).toBe('a\nb');
     expect(firstLines('a\nb\nc', 3)).toBe('a\nb\nc');
     expect(firstLines('a\nb\nc\nd', 3)).toBe('a\nb\nc\n...');
     expect(firstLines('', 3)).toBe('');
   });
 
-  test('cut in the middle: head and tail stay, no character is split', () => {
+  test('cut in the middle: both ends stay, and no character is split', () => {
     expect(cutMiddle('x'.repeat(MIDDLE_CHARACTERS_MAX))).toHaveLength(MIDDLE_CHARACTERS_MAX);
     for (const before of ['', 'a']) {
       const cut = cutMiddle(`${before}${'😀'.repeat(600)}`);

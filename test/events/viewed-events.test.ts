@@ -75,7 +75,10 @@ type BodyOf<Type extends Kind, Body = EventBody> = Body extends { readonly type:
     : never
   : never;
 
-/** A sample of each kind with all its members, and the members left in basic and in verbose; null: it is left out. */
+/**
+ * A sample of each kind with all its members, and the members that basic and verbose keep. Null: the mode leaves the
+ * event out.
+ */
 const SAMPLES: {
   readonly [Type in Kind]: {
     readonly raw: BodyOf<Type>;
@@ -239,7 +242,7 @@ const eventOf = (type: string, body: object): SessionEvent =>
   ({ session: 's', at: AT, seq: 1, type, ...body }) as unknown as SessionEvent;
 
 describe.each(Object.entries(SAMPLES))('F021: %s', (type, { raw, ...shown }) => {
-  test.each(SHORT_MODES)('in %s it carries its ids, its cell and only named members', (mode) => {
+  test.each(SHORT_MODES)('an event in %s has its ids, its cell and only the listed members', (mode) => {
     const event = eventOf(type, { ...raw, unheardOf: MARKER });
     const seen = viewEvent(event, mode);
     const expected = shown[mode];
@@ -248,14 +251,14 @@ describe.each(Object.entries(SAMPLES))('F021: %s', (type, { raw, ...shown }) => 
     expect(holdsMarker(outsideRendered(event))).toBe(true);
   });
 
-  test('in debug it is whole', () => {
+  test('an event in debug is unchanged', () => {
     const event = eventOf(type, raw);
     const { rendered: _rendered, ...seen } = { rendered: undefined, ...viewEvent(event, 'debug') };
     expect(seen).toEqual(event);
   });
 });
 
-test('F021: members of a message, an entry or an error that no table names stay behind', () => {
+test('F021: members of a message, entry or error that are not in a table are left out', () => {
   const extra = { unheardOf: MARKER };
   for (const event of [
     eventOf('message.created', { message: { ...said, content: 'x', ...extra } }),

@@ -17,7 +17,7 @@ afterEach(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-test(`F08: ${TRIALS} damaged files: refused and left as they are, or each read is right or refused; no process dies`, async () => {
+test(`F08: ${TRIALS} damaged files are refused unchanged, or each read is right or refused; no process dies`, async () => {
   const template = join(directory, 'template');
   await mkdir(template);
   await writeFile(join(template, 'contents.json'), JSON.stringify(await makeDamageTemplate(template)));

@@ -1,4 +1,7 @@
-/** Goal: what a flush waits for is not text on the heap where it is large. Method: the batch that the engine is given to write. */
+/**
+ * Goal: large data that waits for a flush is not held as text on the heap. Method: the batch that the engine is given
+ * to write.
+ */
 import { rm } from 'node:fs/promises';
 import { afterEach, expect, test, vi } from 'vitest';
 import { ROW_TURN_HELD_BYTES_MIN } from '../../src/base/bounds.ts';

@@ -22,7 +22,7 @@ describe.each(makers)('conformance of the journal: %s', (_name, makeJournal) => 
 });
 
 describe('the suite', () => {
-  test('runs every check, and names the checks that the maker cannot support', async () => {
+  test('runs every check, and names the checks that the given journal cannot support', async () => {
     const { passed, skipped } = await runJournalConformance(async () => {
       const { journal, reopen, dispose } = await makeMemoryJournal();
       return { journal, reopen, dispose };
@@ -56,7 +56,7 @@ describe('the suite', () => {
   });
 });
 
-test('G2: a memory journal does not starve the loop, even if its callers wait for nothing else', async () => {
+test('G2: a memory journal does not starve the loop, even if its callers wait for nothing but the journal', async () => {
   const journal = openMemoryJournal();
   const key = journal.intern('a');
   let stopped = false;
@@ -73,7 +73,7 @@ test('G2: a memory journal does not starve the loop, even if its callers wait fo
   expect(journal.statistics().turns).toBeGreaterThan(0);
 });
 
-/** `journal` with some members replaced. */
+/** The journal with some members replaced. */
 function overlay(journal: Journal, members: Partial<Journal>): Journal {
   return new Proxy(journal, {
     get(target, name) {

@@ -28,7 +28,7 @@ afterEach(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-/** A file system in memory for this test alone; undefined where this process may not mount one. */
+/** A file system in memory for this test alone; undefined if this process may not mount one. */
 async function mountSmall(bytes: number): Promise<string | undefined> {
   const path = join(directory, 'small');
   await mkdir(path);
@@ -41,8 +41,8 @@ async function mountSmall(bytes: number): Promise<string | undefined> {
   return path;
 }
 
-describe('F05: how durable an acknowledgement is', () => {
-  test.each(['flush', 'strict', 'os'] as const)('a runtime says its mode: %s', async (durability) => {
+describe('F05: the durability of an acknowledgement', () => {
+  test.each(['flush', 'strict', 'os'] as const)('a runtime reports its durability mode: %s', async (durability) => {
     const path = join(directory, durability);
     const runtime = await kit.open({ directory: path, durability, provider });
     expect(runtime.info()).toMatchObject({ durability, directory: path });
@@ -54,8 +54,8 @@ describe('F05: how durable an acknowledgement is', () => {
   });
 });
 
-describe('F06: a device that takes no more', () => {
-  test('a full file system: sends are refused with its code, reads still work, and it resumes by itself when there is room', async (context) => {
+describe('F06: a device that accepts no more data', () => {
+  test('a full file system: sends are refused with its code, reads still work, and the runtime recovers once there is room', async (context) => {
     const small = await mountSmall(6 * MIB);
     if (small === undefined) return context.skip('mounting a file system of a few megabytes needs root');
     const ballast = join(small, 'ballast');
@@ -98,7 +98,7 @@ describe('F06: a device that takes no more', () => {
     expect(await again.session('late').ask('once more')).toBe('ok');
   });
 
-  test('a full map grows: nothing is refused', async () => {
+  test('a full map grows, and nothing is refused', async () => {
     const options = { directory, durability: 'flush', mapSizeBytes: MIB } as const;
     const journal = await openLmdbJournal(options);
     const key = journal.intern('a');
@@ -113,7 +113,7 @@ describe('F06: a device that takes no more', () => {
     await again.close();
   });
 
-  test('readers that were opened and abandoned hold no slot: a thousand of them, more than LMDB has', async () => {
+  test('a thousand abandoned readers, more than LMDB has slots, hold no slot', async () => {
     const journal = await openLmdbJournal({ directory, durability: 'flush' });
     const key = journal.intern('a');
     for (let turn = 0; turn < 200; turn += 1) journal.append([{ key, data: String(turn) }]);
@@ -135,7 +135,7 @@ describe('F06: a device that takes no more', () => {
 });
 
 describe('F07: a device that fails', () => {
-  test('EIO of a write: its code is the cause, reads still work, nothing acknowledged is lost, and the store recovers', async () => {
+  test('a write that fails with EIO: the cause has its code, reads work, nothing acknowledged is lost, the store recovers', async () => {
     const under = await makeLmdbJournal('flush')();
     const { journal } = under;
     const key = journal.intern('a');
@@ -158,7 +158,7 @@ describe('F07: a device that fails', () => {
     await under.dispose();
   });
 
-  test('a read-only file system: open is refused with EROFS and writes nothing; when it is writable again, all is there', async (context) => {
+  test('a read-only file system: open is refused with EROFS and writes nothing; once it is writable, all data is there', async (context) => {
     const small = await mountSmall(6 * MIB);
     if (small === undefined) return context.skip('mounting a file system needs root');
     const path = join(small, 'store');
@@ -179,14 +179,14 @@ describe('F07: a device that fails', () => {
   });
 
   test.skipIf(process.platform === 'win32')(
-    'no descriptors left: refused with EMFILE, and it works once there are some',
+    'without file descriptors the open is refused with EMFILE, and works once there are some',
     async () => {
       const path = join(directory, 'store');
       const first = await kit.open({ directory: path, provider });
       await first.session('before').ask('Hi');
       await first.close();
-      // Enough for a loader that reads all modules of the product at once: the store, not the loader, must run out of
-      // descriptors.
+      // Enough for a loader that reads all modules of the product at once, since the store must run out of descriptors,
+      // not the loader.
       const child = startChild(
         new URL('./support/exhausted-opener.ts', import.meta.url),
         [path],

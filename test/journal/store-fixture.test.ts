@@ -8,7 +8,7 @@ import { runtimeKit } from '../support/runtime-kit.ts';
 const kit = runtimeKit();
 const FIXTURE = fileURLToPath(new URL('../fixtures/store-v1', import.meta.url));
 
-test('F12: a store of format 1, as an earlier build left it, is read identically and goes on', async () => {
+test('F12: a store of format 1, written by an earlier build, is read identically and can be continued', async () => {
   const text = await readFile(join(FIXTURE, 'expected.json'), 'utf8');
   const expected = JSON.parse(text) as Readonly<Record<string, unknown>>;
   const directory = join(await kit.directory(), 'store');

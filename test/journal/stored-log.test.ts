@@ -1,6 +1,6 @@
 /**
- * Goal: the pieces of a stored log, joined and unpacked, equal what was written. D1: they hold durable rows and nothing
- * else. D2: pieces stay within their bounds, whatever the size of a row. In memory and on disk.
+ * Goal: the pieces of a stored log, joined and unpacked, equal what was written. D1: the pieces hold durable rows and
+ * nothing else. D2: pieces stay within their bounds, whatever the size of a row. In memory and on disk.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -87,7 +87,7 @@ async function sessionOf({ stored }: Journal, key: number, until = 0): Promise<r
 }
 
 describe.each(openers)('in %s', (_name, openJournal) => {
-  test('D2: rows of every size, more than a page of them, by the log and by session', async () => {
+  test('D2: rows of every size, filling more than a page, are read by log order and by session', async () => {
     const journal = await openJournal();
     const wanted: (readonly [string, string])[] = [];
     const sizes = [10, SEARCH_PAGE_BYTES, 40_000, 3 * SEARCH_PAGE_BYTES + 17, 5, 70_000, SEARCH_PAGE_BYTES - 60];
@@ -104,7 +104,7 @@ describe.each(openers)('in %s', (_name, openJournal) => {
     await journal.close();
   });
 
-  test('D1: a row that is not durable is not handed over, and a session behind it is found', async () => {
+  test('D1: a row that is not durable is not returned, and a later session is still found', async () => {
     const journal = await openJournal();
     const key = journal.intern('a');
     await write(journal, 'a', 'one');
@@ -123,7 +123,7 @@ describe.each(openers)('in %s', (_name, openJournal) => {
     await journal.close();
   });
 
-  test('missing rows, and an empty list of rows', async () => {
+  test('missing rows and an empty list of rows give nothing', async () => {
     const journal = await openJournal();
     expect(await everything(journal)).toEqual([]);
     expect(await sessionOf(journal, 77)).toEqual([]);
@@ -132,7 +132,7 @@ describe.each(openers)('in %s', (_name, openJournal) => {
     await journal.close();
   });
 
-  test('D2: two large values read alternately do not mix', async () => {
+  test('D2: two large values read alternately stay separate', async () => {
     const journal = await openJournal();
     const texts = [noise(3 * SEARCH_PAGE_BYTES), noise(4 * SEARCH_PAGE_BYTES).toUpperCase()];
     const addresses = texts.map((text) => journal.putBlob(text));

@@ -12,7 +12,7 @@ const modules = fileURLToPath(new URL('../../node_modules/', import.meta.url));
 const directory = join(modules, '.cache', 'troupe-stripped');
 const stripper = JSON.parse(readFileSync(join(modules, 'amaro', 'package.json'), 'utf8')).version;
 
-/** The code of a TypeScript file, `typescript` being its bytes. Throws what the stripper throws. */
+/** The code of a TypeScript file; `typescript` holds its bytes. Throws the errors of the stripper. */
 export async function strippedSource(path, typescript) {
   const file = join(directory, createHash('sha1').update(path).digest('hex'));
   const checksum = `//${createHash('sha1').update(stripper).update(typescript).digest('hex')}\n`;
@@ -33,7 +33,8 @@ function readIfThere(file) {
 }
 
 /**
- * An unwritable directory costs only time. The file is renamed into place, since other threads read at the same moment.
+ * An unwritable directory costs only time. The file is renamed to its final name, since other threads read at the same
+ * moment.
  */
 function keep(file, text) {
   const fresh = `${file}.${process.pid}.${threadId}`;

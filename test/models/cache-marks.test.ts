@@ -17,7 +17,7 @@ const message = fc
   .array(block, { minLength: 1, maxLength: 4 })
   .map((content): RequestMessage => ({ role: 'user', content }));
 
-it('R16, R18: of any given marks, the newest that are legal together stay', () => {
+it('R16, R18: the newest of the given marks that are legal together are kept', () => {
   fc.assert(
     fc.property(fc.array(message, { minLength: 1, maxLength: 8 }), fc.integer({ min: 0, max: 4 }), (messages, max) => {
       const sent = withNewestMarks(messages, max);

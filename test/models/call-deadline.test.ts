@@ -19,7 +19,7 @@ function start(limits: Partial<typeof LIMITS> = {}): {
 }
 
 describe('CallDeadline', () => {
-  it('F23: a call without any byte is late at the first-byte deadline', async () => {
+  it('F23: a call that received no byte times out at the first-byte deadline', async () => {
     const { clock, told } = start();
     await clock.advance(99);
     expect(told).toEqual([]);
@@ -28,7 +28,7 @@ describe('CallDeadline', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('F23, D2: the silence deadline counts from the last byte, and may be earlier than the first-byte deadline was', async () => {
+  it('F23, D2: the silence deadline counts from the last byte, and may come before the first-byte deadline', async () => {
     const { clock, deadline, told } = start();
     await clock.advance(10);
     deadline.heard();
@@ -40,7 +40,7 @@ describe('CallDeadline', () => {
     expect(told).toEqual([['idle', 30, 69]]);
   });
 
-  it('F23: the silence deadline is shorter after the last event, and only then', async () => {
+  it('F23: the silence deadline is shorter after the last event only', async () => {
     const { clock, deadline, told } = start();
     deadline.heard();
     await clock.advance(10);
@@ -52,7 +52,7 @@ describe('CallDeadline', () => {
     expect(told).toEqual([['idle', 5, 15]]);
   });
 
-  it('F23: the whole call is bounded, whatever arrives', async () => {
+  it('F23: the duration of the whole call is bounded, whatever arrives', async () => {
     const { clock, deadline, told } = start();
     for (let ms = 0; ms < 1_000; ms += 20) {
       deadline.heard();
@@ -61,7 +61,7 @@ describe('CallDeadline', () => {
     expect(told).toEqual([['total', 1_000, 1_000]]);
   });
 
-  it('F23, D1: a call that has ended is never late', async () => {
+  it('F23, D1: a call that has ended never times out', async () => {
     const { clock, deadline, told } = start();
     deadline.heard();
     deadline.end();
@@ -80,7 +80,7 @@ describe('CallDeadline', () => {
     }
   });
 
-  it('F23: if two deadlines are due together, the reason is that of the whole call', async () => {
+  it('F23: if two deadlines are due together, the reason is the one of the whole call', async () => {
     const { clock, told } = start({ totalMs: 100 });
     await clock.advance(100);
     expect(told).toEqual([['total', 100, 100]]);

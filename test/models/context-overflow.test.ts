@@ -23,7 +23,7 @@ describe('a refused prompt that does not fit', () => {
     [413, 'prompt is too long: 208310 tokens > 200000 maximum'],
     [429, 'This request would exceed the rate limit: 40000 tokens > 30000 per minute'],
     [400, 'max_tokens: 70000 > 64000, which is the maximum allowed number of output tokens'],
-  ])('%i %s is a different error', (status, message) => {
+  ])('%i %s is another error', (status, message) => {
     expect(modelErrorOf({ status, message }).data).not.toHaveProperty('reason');
   });
 });

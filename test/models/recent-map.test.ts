@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { RecentMap } from '../../src/models/recent-map.ts';
 
 describe('RecentMap', () => {
-  test('O1: it behaves as a map that moves each key put to its end, for any puts and deletes', () => {
+  test('O1: it behaves like a map that moves each added key to its end, for any puts and deletes', () => {
     const step = fc.record({ key: fc.constantFrom('a', 'b', 'c', 'd', 'e'), act: fc.nat(9) });
     fc.assert(
       fc.property(fc.array(step, { maxLength: 60 }), fc.integer({ min: 1, max: 4 }), (steps, sizeMax) => {

@@ -14,7 +14,7 @@ function last(content: RequestMessage['content']): unknown {
 }
 
 describe('encodeRequest', () => {
-  it('R17, R43: the mark goes to the last block that can carry one', () => {
+  it('R17, R43: the cache mark goes to the last block that can carry one', () => {
     const thinking: ContentBlock = { type: 'thinking', thinking: 'a', signature: 'b' };
     expect(last([{ type: 'text', text: 'a' }, thinking, { type: 'text', text: '' }])).toEqual([
       { type: 'text', text: 'a', cache_control: MARK },
@@ -24,7 +24,7 @@ describe('encodeRequest', () => {
     expect(last([thinking])).toEqual([thinking]);
   });
 
-  it('R16, R18: of the given marks the newest stays, and an input keeps its own keys', () => {
+  it('R16, R18: the newest of the given marks stays, and an input keeps its own keys', () => {
     const text = encodeRequest(
       ask('x', {
         messages: [
@@ -48,7 +48,7 @@ describe('encodeRequest', () => {
     expect(text).not.toContain('1h');
   });
 
-  it('R16, R18: if the mark that stays lasts an hour, so do those before it', () => {
+  it('R16, R18: if the mark that stays lasts an hour, the marks before it last an hour too', () => {
     const hour = { type: 'ephemeral', ttl: '1h' } as const;
     const given = Array.from({ length: 6 }, (_, index) => ({
       role: index % 2 === 0 ? ('user' as const) : ('assistant' as const),

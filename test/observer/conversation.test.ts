@@ -31,7 +31,7 @@ const created = (seq: number, number: number = seq): ObservedEvent => ({
   message: message(seq),
 });
 
-test('C1: pages and events of a real session overlap, and each message is shown once', async () => {
+test('C1: pages and events of a real session overlap, but each message is shown once', async () => {
   const look = tool({ name: 'look', description: 'Looks.', input: z.object({}), run: () => 'seen' });
   const provider = scripted([{ text: 'Let me see.', toolUse: { name: 'look', input: {} } }, 'Done.']);
   const runtime = await kit.open({ provider, agents: [agent({ name: 'a', tools: [look] })] });
@@ -47,7 +47,7 @@ test('C1: pages and events of a real session overlap, and each message is shown 
   expect(conversation.openCalls()).toEqual([]);
 });
 
-test('C1: earlier pages are put before, and the start of the log is recognised', () => {
+test('C1: earlier pages are inserted at the front, and the start of the log is recognised', () => {
   const conversation = new Conversation();
   conversation.addPage([message(5), message(6)]);
   expect(conversation.hasEarlier).toBe(true);
@@ -55,7 +55,7 @@ test('C1: earlier pages are put before, and the start of the log is recognised',
   expect([conversation.messages.map(({ seq }) => seq), conversation.hasEarlier]).toEqual([[1, 2, 3, 4, 5, 6], false]);
 });
 
-test('C2: beyond the bound the oldest leave', () => {
+test('C2: beyond the bound the oldest messages are removed', () => {
   const conversation = new Conversation(100);
   for (let seq = 1; seq <= 500; seq += 1) conversation.apply(created(seq));
   expect(conversation.messages.length).toBeLessThanOrEqual(110);
@@ -66,7 +66,7 @@ test('C2: beyond the bound the oldest leave', () => {
   ]);
 });
 
-test('C3: a streamed text ends with the message it becomes', () => {
+test('C3: a streamed text is replaced by its final message', () => {
   const conversation = new Conversation();
   conversation.apply({ type: 'text.delta', session: 's', at: 1, text: 'Hel', turn: 't' });
   conversation.apply({ type: 'text.delta', session: 's', at: 1, text: 'lo', turn: 't' });
@@ -78,7 +78,7 @@ test('C3: a streamed text ends with the message it becomes', () => {
   expect(conversation.streamed.text).toBe('');
 });
 
-test('calls wait for a person until they run, are answered, or their turn ends', () => {
+test('calls are shown as waiting for a person until they run, are answered, or their turn ends', () => {
   const conversation = new Conversation();
   const approval = {
     type: 'approval.required',
@@ -139,7 +139,7 @@ describe('the modes', () => {
   const shown = (mode: (typeof VIEW_MODES)[number]): readonly (string | undefined)[] =>
     cases.map((each) => viewMessage(each, mode, clock)?.body);
 
-  test('show the messages, the actions, and everything', () => {
+  test('show the messages, then the actions, then everything', () => {
     expect(shown('basic')).toEqual([
       ...['text 1', undefined, undefined, undefined],
       ...[undefined, 'text 6', 'aloud!', undefined],
@@ -151,7 +151,7 @@ describe('the modes', () => {
     expect(shown('debug').slice(1, 3)).toEqual(['{\n  "command": "ls"\n}', 'a\nb\nc\nd']);
   });
 
-  test('each shows everything that the previous mode shows, at least in small print', () => {
+  test('each mode shows everything of the mode before, at least in small print', () => {
     for (const each of cases) {
       const facts = VIEW_MODES.map((mode) => viewMessage(each, mode, clock)?.facts.length ?? -1);
       expect(facts).toEqual([...facts].sort((a, b) => a - b));
@@ -162,7 +162,7 @@ describe('the modes', () => {
     });
   });
 
-  test('entries of the mailbox are marked as such', () => {
+  test('entries of the mailbox are marked as waiting', () => {
     const entry: Pending = {
       id: 1,
       type: 'subagent',
@@ -183,7 +183,7 @@ describe('the modes', () => {
     ]);
   });
 
-  test('a call is described in a line', () => {
+  test('a call is described in one line', () => {
     expect(previewOf('web_get', { url: 'http://x' })).toBe('GET http://x');
     expect(previewOf('read_file', { path: 'a.ts', lines: 3 })).toBe('a.ts');
     expect(previewOf('add', { a: 1, b: [2] })).toBe('a: 1, b: [2]');
@@ -192,7 +192,7 @@ describe('the modes', () => {
 });
 
 describe('C4: a message removed from the history disappears, a hidden one stays and is marked', () => {
-  /** A session of three turns, as a page shows it that was open from the start. */
+  /** A session of three turns, as a page that was open from the start shows it. */
   async function watched(change: (session: Session) => Promise<unknown>): Promise<{
     readonly conversation: Conversation;
     readonly messages: readonly Message[];
@@ -253,7 +253,7 @@ describe('C4: a message removed from the history disappears, a hidden one stays 
     expect(visible(conversation)).toEqual([4, 5]);
   });
 
-  test('marks are taken from events before the pages, messages are not', () => {
+  test('events older than the pages add marks, but no messages', () => {
     const conversation = new Conversation();
     conversation.addPage([message(3), message(4)]);
     conversation.setSeen(20);
@@ -263,7 +263,7 @@ describe('C4: a message removed from the history disappears, a hidden one stays 
     expect([conversation.isHidden(4), conversation.hasEarlier]).toEqual([true, true]);
   });
 
-  test('an invalid list of messages makes no event', () => {
+  test('an event with an invalid list of messages is dropped', () => {
     const event = {
       type: 'history.changed',
       session: 's',

@@ -1,7 +1,6 @@
 /**
- * Goal: the parts of the page hold without a browser: batches, windows, streams cut anywhere, the parser of answers,
- * the rates.
- * Method: each part by hand at its edges, and the stream parser over random texts in random pieces.
+ * Goal: the parts of the page work without a browser: batches, windows, streams cut anywhere, the parser of answers,
+ * the rates. Method: examples at the limits of each part, and random texts in random pieces for the stream parser.
  */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
@@ -35,7 +34,7 @@ describe('a batch', () => {
     return { add: (item) => batch.add(item), frame, taken };
   }
 
-  test('B1: hands over all events of a frame at once, in order, and nothing in an empty frame', () => {
+  test('B1: hands over all events of a frame at once, in order, and nothing in a frame without events', () => {
     const { add, frame, taken } = batchOf(10);
     for (const item of [1, 2, 3]) add(item);
     frame();
@@ -45,7 +44,7 @@ describe('a batch', () => {
     expect(taken).toEqual([[1, 2, 3], [4]]);
   });
 
-  test('B2: drops the oldest beyond the bound, and reports how many', () => {
+  test('B2: drops the oldest beyond the bound, and reports the number', () => {
     const { add, frame, taken } = batchOf(4);
     for (let item = 1; item <= 5; item += 1) add(item);
     frame();
@@ -59,7 +58,7 @@ describe('a window', () => {
     expect([first, end, heightPx]).toEqual([4_992, 5_028, 300_000]);
   });
 
-  test('of a list that has shrunk is its end', () => {
+  test('shows the end of a list that has become shorter', () => {
     expect(virtualWindow({ count: 5, rowPx: 30, topPx: 9_000, framePx: 600 })).toEqual({
       first: 0,
       end: 5,
@@ -68,7 +67,7 @@ describe('a window', () => {
     expect(virtualWindow({ count: 0, rowPx: 30, topPx: 0, framePx: 600 })).toEqual({ first: 0, end: 0, heightPx: 0 });
   });
 
-  test('scrolls by as little as shows a row', () => {
+  test('scrolls only as far as needed to show a row', () => {
     const list = { rowPx: 30, topPx: 300, framePx: 300 };
     expect([scrollTo(9, list), scrollTo(10, list), scrollTo(19, list), scrollTo(20, list)]).toEqual([
       ...[270, undefined, undefined, 330],
@@ -92,7 +91,7 @@ describe('a stream', () => {
     ]);
   });
 
-  test('P1: is the same wherever it is cut, with any line ends', () => {
+  test('P1: gives the same events wherever it is cut, with any line ends', () => {
     const line = fc.string({ unit: fc.constantFrom('a', 'ü', ' ', ':', '😀'), maxLength: 8 });
     fc.assert(
       fc.property(
@@ -111,7 +110,7 @@ describe('a stream', () => {
     );
   });
 
-  test('a line without an end is refused, not kept', () => {
+  test('a line without an end is refused, not buffered', () => {
     const parser = new StreamParser(() => undefined);
     const piece = 'x'.repeat(1024 * 1024);
     expect(() => {
@@ -123,7 +122,7 @@ describe('a stream', () => {
 describe('the parser of answers', () => {
   const session = { id: 's', agent: 'a', state: 'idle', mailbox: 2, updatedAt: 5, more: true };
 
-  test('takes the known members and drops the rest', () => {
+  test('takes the known members and drops all others', () => {
     expect(readSessions({ sessions: [session], next: 's' })).toEqual({
       sessions: [{ id: 's', agent: 'a', state: 'idle', mailbox: 2, updatedAt: 5 }],
       next: 's',
@@ -166,7 +165,7 @@ describe('the parser of answers', () => {
     expect(bad.map(readEvent)).toEqual(bad.map(() => undefined));
   });
 
-  test('F021: an event without content is for the tree alone; the conversation takes whole ones', () => {
+  test('F021: an event without content updates the tree alone; the conversation reads whole events', () => {
     const message = { seq: 1, type: 'user_message', at: 1 };
     const entry = { id: 1, type: 'user_message', at: 1 };
     const error = { name: 'E', code: 'internal', message: 'm' };
@@ -189,7 +188,7 @@ describe('the parser of answers', () => {
     expect(readViewedEvent(JSON.stringify({ ...viewed[0], message: { ...message, seq: '1' } }))).toBeUndefined();
   });
 
-  test('a request comes alone or in a report, with or without its violations', () => {
+  test('a request arrives alone or in a report, with or without its violations', () => {
     const violation = { rule: 'R01', path: 'messages.0', message: 'no', fatal: true };
     expect(readRequest({ model: 'm', violations: [violation] })).toEqual({
       request: { model: 'm' },
@@ -205,7 +204,7 @@ describe('the counters', () => {
     counters: { halfSteps, flushes, journalTurns: flushes * 8 },
   });
 
-  test('M1: rates are over the time between two samples', () => {
+  test('M1: rates are computed over the time between two samples', () => {
     const metrics = new MetricsHistory();
     expect(metrics.figures().halfStepRate).toBeUndefined();
     metrics.add(look(1_000, 100, 10));
@@ -223,7 +222,7 @@ describe('the counters', () => {
   });
 });
 
-test('figures in few characters', () => {
+test('figures are shown in few characters', () => {
   expect([0, 950, 1_234, 9_990, 34_400, 999_999, 5_600_000].map(countText)).toEqual([
     ...['0', '950', '1.2k', '10k', '34k', '1.0M', '5.6M'],
   ]);

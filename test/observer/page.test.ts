@@ -18,7 +18,7 @@ import { type FaultyServer, faultyServer } from './support/faulty-server.ts';
 const WIDE = { width: 1280, height: 800 };
 const NARROW = { width: 390, height: 844 };
 const CHILDREN = 1_000;
-/** The time to wait for a visible change, and for a whole test: far more than either takes on a busy machine. */
+/** The time to wait for a visible change, and the time for a whole test: far more than they take on a busy machine. */
 const SEEN_MS = 60_000;
 const TEST_MS = 120_000;
 
@@ -41,7 +41,7 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
   });
   afterEach(async () => {
     for (const close of closing.splice(0).reverse()) await close();
-    // Any error that the page throws, and any request that its content policy refuses.
+    // Every error that the page throws, and every request that its content policy refuses.
     expect(troubles.splice(0)).toEqual([]);
   });
 
@@ -67,7 +67,7 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
     const page = await context.newPage();
     page.on('pageerror', (error) => troubles.push(String(error)));
     page.on('console', (message) => {
-      // A refused request is logged there too, and some tests cause one.
+      // The console also logs refused requests, which some tests cause.
       if (message.type() === 'error' && !message.text().startsWith('Failed to load resource'))
         troubles.push(message.text());
     });
@@ -80,7 +80,7 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
   const isWide = (page: Page): Promise<boolean> =>
     page.evaluate('document.documentElement.scrollWidth <= innerWidth') as Promise<boolean>;
 
-  test('a run of 1,000 sub-agents is watched from its start to its end', async () => {
+  test('a run of 1,000 sub-agents is shown from its start to its end', async () => {
     const runtime = await kit.open({ provider: scripted(() => 'Read it.'), agents: [agent({ name: 'reviewer' })] });
     const page = await visit((await serve(runtime)).url);
     await page.getByText('No sessions yet').waitFor();
@@ -165,7 +165,7 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
   test('ten thousand sessions are listed, searched and ordered, and only the visible ones are drawn', async () => {
     const runtime = await kit.open({ provider: scripted(() => 'Yes.') });
     const ids = Array.from({ length: 10_000 }, (_, index) => `s-${index}`);
-    // Created and idle: they received no message.
+    // These sessions are created and idle, since they received no message.
     await Promise.all(ids.map((id) => runtime.session(id).resume()));
     const full = runtime.session('s-7000');
     await full.pause();
@@ -187,7 +187,7 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
     await page.locator('[role=treeitem]:focus', { hasText: 's-0' }).waitFor();
   });
 
-  test('every control is reached by keys, and the focus is visible', async () => {
+  test('every control can be reached with the keyboard, and the focus is visible', async () => {
     const runtime = await kit.open({ provider: scripted(() => 'Yes.') });
     await runtime.session('one').ask('Hello');
     await runtime.session('two').spawn({ task: 'Help', name: 'scout', replies: 'handle' });
@@ -256,7 +256,7 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
     expect(await isWide(page)).toBe(true);
   });
 
-  test('while the sessions load the page says so, and nothing moves if reduced motion is preferred', async () => {
+  test('the page says that sessions are loading, and nothing moves if reduced motion is preferred', async () => {
     const runtime = await kit.open({ provider: scripted(() => 'Yes.') });
     await runtime.session('one').ask('Hello');
     const { url } = await serve(runtime);
@@ -359,7 +359,7 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
     await row(page, 'one').waitFor();
   });
 
-  test('a session is paused, resumed, interrupted; a waiting message is recalled; deleting asks first', async () => {
+  test('a session can be paused, resumed and interrupted, and a waiting message recalled; deleting asks first', async () => {
     const model = gatedModel();
     const runtime = await kit.open({ provider: model.provider });
     const session = runtime.session('one');
@@ -386,7 +386,7 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
     expect(await runtime.sessions.get('one')).toBeUndefined();
   });
 
-  test('a refusal is shown in the words of the server', async () => {
+  test('a refusal is shown with the text of the server', async () => {
     const runtime = await kit.open({ provider: scripted(() => 'Yes.') });
     await runtime.session('one').ask('Hello');
     await runtime.session('one').pause();
@@ -438,7 +438,7 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
     expect(said.filter((line) => line.includes('denied by a person'))).toHaveLength(1);
   });
 
-  test('a run that reached its step limit says so, and is resumed by hand', async () => {
+  test('a run that reached its step limit is shown as such, and can be resumed by hand', async () => {
     const look = tool({ name: 'look', description: 'Looks.', input: z.object({}), run: () => 'seen' });
     const runtime = await kit.open({
       provider: scripted([{ toolUse: { name: 'look', input: {} } }, 'All is well.']),
@@ -453,7 +453,7 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
     await page.getByRole('button', { name: 'Pause' }).waitFor();
   });
 
-  test('a call decided elsewhere is not shown as decided here', async () => {
+  test('a call that was decided elsewhere is not shown as decided here', async () => {
     const shell = tool({
       name: 'bash',
       description: 'Runs a command.',
@@ -488,7 +488,7 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
     (await model.next()).answer('Done.');
   });
 
-  test('rules that a request breaks are listed, and a store that refuses is announced', async () => {
+  test('rules that a request breaks are listed, and a store that refuses writes is announced', async () => {
     const runtime = await kit.open({ provider: scripted(() => 'Yes.') });
     await runtime.session('one').ask('Hello');
     const violations = [{ rule: 'R01', path: 'messages.3', message: 'a call without its result', fatal: true }];

@@ -1,7 +1,7 @@
 /**
- * Draws the page in each view and state, at both widths, light and dark, into the given directory. The pictures are
- * those of `docs/observer`, and for review after a change. Run with `node --import ./test/loader/register.mjs
- * test/observer/screenshots.ts <directory>`.
+ * Draws the page in each view and state, at both widths, light and dark, into the given directory. This program makes
+ * the pictures in `docs/observer`. Use it also to review a change of the page. Run with `node --import
+ * ./test/loader/register.mjs test/observer/screenshots.ts <directory>`.
  */
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -44,7 +44,7 @@ const shell = tool({
   },
 });
 
-/** The answer of each session's model, by the call. */
+/** The answer of each session's model, by the number of the call. */
 async function reply(session: string, call: number): Promise<Reply> {
   const child = /^review-session-core:(\d+)$/u.exec(session)?.[1];
   if (child !== undefined) {

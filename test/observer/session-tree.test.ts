@@ -1,6 +1,6 @@
 /**
- * Goal: the tree of sessions is right in any order of arrival, and its counts are those of its nodes.
- * Method: lists and events by hand, then random histories; after each one the counts are compared with a fresh count.
+ * Goal: the tree of sessions is right in any order of arrival, and its counts are those of its nodes. Method: lists and
+ * events made by hand, then random histories. After each history the counts are compared with a fresh count.
  */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
@@ -32,7 +32,7 @@ const pending = (id: number): ObservedEvent & { type: 'pending.created' } => ({
 const ids = (tree: SessionTree, view: Partial<TreeView> = {}): readonly string[] =>
   arrange(tree.roots, { ...VIEW, ...view }).map((row) => `${'  '.repeat(row.level - 1)}${row.node.id}`);
 
-describe('T1: every session has one place', () => {
+describe('T1: every session appears once in the tree', () => {
   test('children that arrive before their parent are moved below it', () => {
     const tree = new SessionTree();
     for (const id of ['a:2:1', 'a:2', 'b', 'a:1', 'a']) tree.put(listed(id));
@@ -40,7 +40,7 @@ describe('T1: every session has one place', () => {
     expect(tree.get('a')?.below).toBe(3);
   });
 
-  test('a child exists from the first event of its parent about it', () => {
+  test('a child is in the tree from the first event of its parent that names it', () => {
     const tree = new SessionTree();
     tree.put(listed('a'));
     tree.apply({ type: 'child.spawned', session: 'a', at: 200, seq: 9, child: 'a:1', name: 'reader' });
@@ -48,7 +48,7 @@ describe('T1: every session has one place', () => {
     expect([child?.name, child?.agent]).toEqual(['reader', 'writer']);
   });
 
-  test('a session missing from a whole listing is gone, one born meanwhile stays', () => {
+  test('a session missing from a complete list is removed, one created meanwhile stays', () => {
     const tree = new SessionTree();
     for (const id of ['a', 'a:1', 'b']) tree.put(listed(id));
     tree.beginListing();
@@ -59,7 +59,7 @@ describe('T1: every session has one place', () => {
   });
 });
 
-test('T2, T5: counts and version are those of the nodes, in any history', () => {
+test('T2, T5: counts and version match the nodes, after any events', () => {
   const names = ['a', 'a:1', 'a:2', 'a:1:1', 'b', 'b:1'];
   const step = fc.record({
     id: fc.constantFrom(...names),
@@ -102,7 +102,7 @@ test('T2, T5: counts and version are those of the nodes, in any history', () => 
   );
 });
 
-test('T3: an event that a list has counted already changes no depth', () => {
+test('T3: an event already contained in a list changes no mailbox depth', () => {
   const tree = new SessionTree();
   tree.put(listed('a', { mailbox: 1, updatedAt: 200 }));
   tree.apply(pending(1));
@@ -130,7 +130,7 @@ describe('the rows', () => {
     expect(ids(tree, { open: new Set(['a']) })).toEqual(['a', '  a:1', '  a:2', '  a:10', 'b', 'c']);
   });
 
-  test('by mailbox, a parent stands at the rank of the deepest mailbox of its tree', () => {
+  test('ordered by mailbox, a parent ranks by the deepest mailbox in its tree', () => {
     expect(ids(tree, { order: 'mailbox', open: new Set(['a']) })).toEqual([
       ...['a', '  a:10', '  a:1', '  a:2'],
       ...['c', 'b'],
@@ -139,7 +139,7 @@ describe('the rows', () => {
     expect(ids(tree, { order: 'age' })[0]).toBe('c');
   });
 
-  test('a filter shows the matches with all their ancestors', () => {
+  test('a filter shows the matching sessions with all their ancestors', () => {
     expect(ids(tree, { filter: 'LATE' })).toEqual(['a', '  a:10']);
     expect(ids(tree, { filter: 'reader' })).toEqual(['c']);
     expect(ids(tree, { subset: 'busy' })).toEqual(['a', '  a:10']);
@@ -164,7 +164,7 @@ describe('the rows', () => {
   });
 });
 
-test('the overview names the sessions that ask, those that stopped, and the deepest mailboxes, a few of each', () => {
+test('the overview names sessions that ask, sessions that stopped, and the deepest mailboxes, a few of each', () => {
   const tree = new SessionTree();
   for (let index = 1; index <= 20; index += 1) tree.put(listed(`m-${index}`, { mailbox: index }));
   for (const id of ['early', 'late', 'broken', 'held']) tree.put(listed(id));
@@ -178,7 +178,7 @@ test('the overview names the sessions that ask, those that stopped, and the deep
   expect([waiting.count, waiting.first.length, waiting.first[0]?.id]).toEqual([20, OVERVIEW_MAX, 'm-20']);
 });
 
-describe('T3: an event counts against a list that was read before it', () => {
+describe('T3: an event changes the depth of a list that was read before it', () => {
   const idle = (session: string, at: number): ObservedEvent => ({
     type: 'session.state',
     session,
@@ -187,7 +187,7 @@ describe('T3: an event counts against a list that was read before it', () => {
     state: 'idle',
   });
 
-  test('a late answer does not set a session back to working', () => {
+  test('a late list does not set a session back to working', () => {
     const tree = new SessionTree();
     tree.put(listed('a', { state: 'awaiting', mailbox: 1 }));
     tree.apply({ type: 'pending.removed', session: 'a', at: 190, seq: 6, pendingId: 1, reason: 'promoted' });
@@ -196,12 +196,12 @@ describe('T3: an event counts against a list that was read before it', () => {
     tree.describe({ ...listed('a', { state: 'awaiting', updatedAt: 150 }), seq: 3, children: [], phase: 'retrying' });
     expect(tree.get('a')).toMatchObject({ state: 'idle', mailbox: 0, phase: undefined, updatedAt: 200 });
     expect(tree.counts()).toMatchObject({ awaiting: 0, idle: 1 });
-    // A newer list is believed, as after a gap.
+    // A newer list replaces what the events said, as after a gap.
     tree.put(listed('a', { state: 'executing', mailbox: 2, updatedAt: 201 }));
     expect(tree.get('a')).toMatchObject({ state: 'executing', mailbox: 2 });
   });
 
-  test('nor does it for a child that was born while the list was read', () => {
+  test('nor does a late list set back a child that was created while it was read', () => {
     const tree = new SessionTree();
     tree.put(listed('a'));
     tree.apply({ type: 'child.spawned', session: 'a', at: 200, seq: 9, child: 'a:1', name: 'reader' });
@@ -213,7 +213,7 @@ describe('T3: an event counts against a list that was read before it', () => {
     expect(tree.get('a')?.busyBelow).toBe(0);
   });
 
-  test('events alone do not make the whole tree: the first list is believed', () => {
+  test('events alone do not complete the tree: the first list is trusted', () => {
     const tree = new SessionTree();
     tree.apply(idle('a', 200));
     tree.put(listed('a', { mailbox: 3, updatedAt: 150 }));
@@ -221,7 +221,7 @@ describe('T3: an event counts against a list that was read before it', () => {
   });
 });
 
-test('F021: the tree of a basic stream, which has no content, is that of whole events', () => {
+test('F021: a basic stream, which has no content, gives the same tree as whole events', () => {
   const usage = { input_tokens: 3, output_tokens: 4 };
   const error = { name: 'ModelError', code: 'model_overloaded', message: 'no room', data: { status: 529 } } as const;
   const events: readonly ObservedEvent[] = [

@@ -64,7 +64,7 @@ const texts = (line: TimeLine): readonly string[] =>
       `${label} ${stretches.map(({ kind, from, to }) => `${kind} ${from}-${to ?? ''}`).join(', ')} ${outcome}`,
   );
 
-test('L4: a half-step waits from the message on, its tools from the answer on, the next one from the last result on', () => {
+test('L4: a half-step waits from the message, its tools from the answer, the next half-step from the last result', () => {
   const line = lineOf(ROUND);
   expect(texts(line)).toEqual([
     'half-step 1 wait 100-150, work 150-250 done',
@@ -93,7 +93,7 @@ test('L4: between attempts a half-step waits, and a failure is marked on it', ()
   expect([line.turns[0]?.outcome, line.turns[0]?.reason]).toEqual(['failed', 'no model']);
 });
 
-test('an interrupt during the pause before an attempt ends the waiting, and the attempt is not shown', () => {
+test('an interrupt during the wait before an attempt ends the wait, and that attempt is not shown', () => {
   const line = lineOf(
     told(state('awaiting', 100), { type: 'llm.retry', at: 200, attempt: 1, waitMs: 5_000 }, state('idle', 300), {
       type: 'turn.finished',
@@ -106,7 +106,7 @@ test('an interrupt during the pause before an attempt ends the waiting, and the 
   expect(texts(line)).toEqual(['half-step 1 work 100-200, wait 200-300 cancelled']);
 });
 
-test('a child waits and works as its states say; for the past, the log shows only that it existed', () => {
+test('a child waits and works by its states; for the past, the log shows only that it existed', () => {
   const line = lineOf(
     told(
       { type: 'child.spawned', at: 100, child: 's:1', name: 'ann' },
@@ -121,7 +121,7 @@ test('a child waits and works as its states say; for the past, the log shows onl
   expect(texts(line)).toEqual(['ann unseen 100-120, work 120-200, wait 200-300 done', 's:2 unseen 100-310 failed']);
 });
 
-test('a child born while the page watches waits until it works; for one born before, its own log shows that', () => {
+test('a child created while the page is open waits until it works; for an older child, its own log shows that', () => {
   const line = new TimeLine();
   line.setLiveAfter(1);
   for (const event of told(
@@ -142,7 +142,7 @@ test('a child born while the page watches waits until it works; for one born bef
   expect(texts(line)[0]).toBe('s:1 wait 100-120, work 120-200 done');
 });
 
-test('a call that waits for a person waits until it is answered', () => {
+test('a call is shown as waiting for a person until it is answered', () => {
   const line = lineOf(
     told(
       state('executing', 100),
@@ -168,7 +168,7 @@ test('L2: repeated durable events are folded once', () => {
   expect(texts(lineOf([...ROUND, ...ROUND]))).toEqual(texts(lineOf(ROUND)));
 });
 
-test('L3: beyond the bound of spans the oldest leave with their turns', () => {
+test('L3: beyond the bound of spans the oldest are removed with their turns', () => {
   const line = new TimeLine(10);
   for (let turn = 1; turn <= 50; turn += 1) {
     const at = turn * 100;
@@ -208,7 +208,7 @@ test('L1: the events of a real session make whole spans, replayed or live', asyn
   expect(texts(lineOf([...events.slice(0, 5), ...events]))).toEqual(texts(line));
 });
 
-test('the rows of the last turn leave out earlier turns, and count waiting and working time', () => {
+test('the rows of the last turn exclude earlier turns, and count waiting and working time', () => {
   const line = lineOf(ROUND);
   const { rows, waitMs, workMs } = timeRows(line, 'turn', 1_000);
   expect(rows.map((row) => row.key)).toEqual(['turn 1', 'step 1', 'tool t1', 'tool t2', 'step 2']);
@@ -251,6 +251,6 @@ test.each([
   [59_900, '59.9 s'],
   [61_000, '1 min 1 s'],
   [7_260_000, '2 h 1 min'],
-])('%s ms in words is %s', (ms, words) => {
+])('%s ms is shown as %s', (ms, words) => {
   expect(durationText(ms)).toBe(words);
 });

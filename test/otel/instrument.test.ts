@@ -89,7 +89,7 @@ const calculator = agent({ name: 'calculator', model: 'claude-haiku-4-5', tools:
 const sum = [{ toolUse: { name: 'add', input: { a: 1, b: 2 } } }, 'the secret is three'];
 
 describe.each(MATRIX)('sessions: $sessions, models: $models', (threads) => {
-  test('a turn is invoke_agent with chat and execute_tool below it, without content', async () => {
+  test('a turn is an invoke_agent span with chat and execute_tool spans below it, without content', async () => {
     const { runtime, spans } = await watched({ threads, provider: scripted(sum), agents: [calculator] });
     await runtime.session('sum').ask('What is the secret?');
     await eventually(() => spans().length === 4);
@@ -122,7 +122,7 @@ describe.each(MATRIX)('sessions: $sessions, models: $models', (threads) => {
     expect(JSON.stringify(spans().map(({ attributes, status }) => [attributes, status]))).not.toContain('secret');
   });
 
-  test('the turn of a child is below the turn of its parent that spawned it', async () => {
+  test('the turn of a child is below the parent turn that spawned it', async () => {
     const script = {
       rules: [
         {
@@ -154,7 +154,7 @@ describe.each(MATRIX)('sessions: $sessions, models: $models', (threads) => {
     expect(child?.spanContext().traceId).toBe(first?.spanContext().traceId);
   });
 
-  test('metrics have the names, units and buckets of the conventions, and no session among their attributes', async () => {
+  test('metrics have the names, units and buckets of the conventions, and no session attribute', async () => {
     const { runtime, spans, metrics } = await watched({ threads, provider: scripted(sum), agents: [calculator] });
     await runtime.session('sum').ask('What is the secret?');
     await eventually(() => spans().length === 4);
@@ -217,7 +217,7 @@ test('content is exported on request', async () => {
   expect(called['gen_ai.tool.call.result']).toBe('3');
 });
 
-test('each attempt is a span; a failed one has its status as error.type', async () => {
+test('each attempt is a span; a failed attempt has its status as error.type', async () => {
   const clock = manualClock();
   const provider = scripted([{ error: { status: 529 } }, 'ok'], { clock });
   const { runtime, spans, metrics } = await watched({ clock, random: () => 0.5, provider });
@@ -235,7 +235,7 @@ test('each attempt is a span; a failed one has its status as error.type', async 
   expect(points.map(({ attributes }) => attributes['error.type']).sort()).toEqual(['529', undefined]);
 });
 
-test('gen_ai_latest_experimental leaves the former names out', async () => {
+test('gen_ai_latest_experimental leaves out the older names', async () => {
   vi.stubEnv('OTEL_SEMCONV_STABILITY_OPT_IN', 'http, gen_ai_latest_experimental');
   const { runtime, spans } = await watched({ provider: scripted(['ok']) });
   await runtime.session('s').ask('hi');

@@ -6,16 +6,18 @@ import { enricherBugs } from './enricher-bugs.ts';
 import { eventAndPoolBugs } from './event-and-pool-bugs.ts';
 import { historyBugs } from './history-bugs.ts';
 import type { PlantedBug } from './planted-bug.ts';
+import { requestBugs } from './request-bugs.ts';
 import { sessionBugs } from './session-bugs.ts';
 import { storeBugs } from './store-bugs.ts';
 
-/** All of them, in the order of the report. */
+/** All planted bugs, in the order of the report. */
 export const plantedBugs: readonly PlantedBug[] = [
   ...storeBugs,
   ...sessionBugs,
   ...eventAndPoolBugs,
   ...historyBugs,
   ...enricherBugs,
+  ...requestBugs,
 ];
 
 /** The bug of this name. Throws an `Error` when there is none. */

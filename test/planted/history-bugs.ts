@@ -20,7 +20,7 @@ export const historyBugs: readonly PlantedBug[] = [
   {
     name: 'restored-compressions-forgotten',
     what: 'a session woken from a snapshot does not know its compressions',
-    file: 'src/session/state/state.ts',
+    file: 'src/session/state/snapshot.ts',
     find: 'compactions: new Map(plain.compactions ?? []),',
     replace: 'compactions: new Map(),',
   },

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 /** The result from one starting point. */
 export interface Hunt {
   readonly start: number;
-  /** The seed of the first violation; null: none of the seeds had one. */
+  /** The seed of the first violation; null if no seed had one. */
   readonly seed: number | null;
   readonly kind: string | null;
   readonly what: string | null;
@@ -13,21 +13,21 @@ export interface Hunt {
 
 /** The report of a hunting process when it ends. */
 export interface HuntReport {
-  /** The bug that its code really had; null: none. */
+  /** The bug that the process's code really had; null if it had none. */
   readonly planted: string | null;
   readonly hunts: readonly Hunt[];
 }
 
 /** The bug to hunt for, and the seeds to try. */
 export interface HuntPlan {
-  /** Missing: the unchanged code. */
+  /** If missing, the unchanged code runs. */
   readonly bug?: string;
   readonly starts: readonly number[];
   /** Seeds from each start, at most. */
   readonly seeds: number;
 }
 
-/** A longer hunt means that the bug makes the simulator itself run for ever. */
+/** If a hunt takes longer, the bug makes the simulator itself run for ever. */
 const HUNT_MS = 20 * 60_000;
 
 /** Runs one process. Rejects when it does not finish, or when its code has a different bug. */

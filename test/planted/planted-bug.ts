@@ -1,10 +1,10 @@
 /** The form of a planted bug, and how it is put into a source text. The product does not know about it. */
 
-/** One mistake a programmer might make: its place and its text. */
+/** One mistake a programmer might make: its location and its text. */
 export interface PlantedBug {
   /** Kebab-case; the value of `TROUPE_PLANTED`. */
   readonly name: string;
-  /** The mistake in words. */
+  /** A description of the mistake. */
   readonly what: string;
   /** The file, from the root of the package. */
   readonly file: string;
@@ -14,7 +14,10 @@ export interface PlantedBug {
   readonly replace: string;
 }
 
-/** Name of the global that a planted module sets when it is loaded. The hunt checks by it that its bug is in place. */
+/**
+ * Name of the global that a planted module sets when it is loaded. The hunt uses this name to check that its bug is in
+ * place.
+ */
 export const PLANTED_MARK = 'troupe.planted';
 
 /** The source with the bug in it. Throws an `Error` when its text does not occur exactly once, or changes nothing. */

@@ -42,11 +42,11 @@ describe('planted bugs', () => {
     expect(() => plant('one', { ...bug, replace: 'one' })).toThrow('changes nothing');
   });
 
-  it('T12: an unknown bug ends the hunt before it begins', async () => {
+  it('T12: an unknown bug stops the hunt before it begins', async () => {
     await expect(huntOnce({ bug: 'no-such-bug', starts: [1], seeds: 1 })).rejects.toThrow('no planted bug is named');
   });
 
-  it('T12: five chosen bugs are found, and the seeds that find them pass without them', async () => {
+  it('T12: five chosen bugs are found, and the seeds that find them pass without the bugs', async () => {
     const found: number[] = [];
     for (const [bug, start] of CHOSEN) {
       const [hunt] = await huntOnce({ bug, starts: [start], seeds: SEEDS });

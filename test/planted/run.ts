@@ -8,11 +8,11 @@ import { bugNamed, plantedBugs } from './bugs.ts';
 import { type Hunt, huntOnce } from './hunting.ts';
 import type { PlantedBug } from './planted-bug.ts';
 
-/** Seeds between two starting points: more than are run from one of them. */
+/** Seeds between two starting points: more than the seeds that are run from one starting point. */
 const START_STEP = 100_000;
 /** Processes at once. */
 const PROCESSES = 2;
-/** Times a hunt starts again after seeds that fail without the bug too. */
+/** How often a hunt starts again after a seed that also fails without the bug. */
 const FALSE_ALARMS_MAX = 5;
 
 interface Finding {
@@ -20,7 +20,7 @@ interface Finding {
   readonly hunts: readonly Hunt[];
 }
 
-/** Hunts from each start until the first violation that the code without the bug does not have. */
+/** Hunts from each start until the first violation that does not occur without the bug. */
 async function findBug(bug: PlantedBug, starts: readonly number[], seeds: number): Promise<Finding> {
   const hunts: Hunt[] = [];
   for (const hunt of await huntOnce({ bug: bug.name, starts, seeds })) hunts.push(hunt);
@@ -54,7 +54,7 @@ function median(numbers: readonly number[]): number | undefined {
 }
 
 function medianOf({ hunts }: Finding): number | undefined {
-  // A start without a find counts as worse than all others.
+  // A start that did not find the bug counts as worse than all others.
   const value = median(hunts.map((hunt) => seedsOf(hunt) ?? Number.POSITIVE_INFINITY));
   return value === Number.POSITIVE_INFINITY ? undefined : value;
 }

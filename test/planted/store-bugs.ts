@@ -1,4 +1,6 @@
-/** Planted bugs of the journal and of what waits for it: when data is durable, and when it may be published. */
+/**
+ * Planted bugs of the journal and of the code that waits for it: when data is durable, and when it may be published.
+ */
 import type { PlantedBug } from './planted-bug.ts';
 
 const TRANSITIONS = 'src/runtime/shard/transitions.ts';
@@ -180,7 +182,7 @@ export const storeBugs: readonly PlantedBug[] = [
   {
     name: 'restored-keys-forgotten',
     what: 'a session woken from a snapshot does not know its idempotency keys',
-    file: 'src/session/state/state.ts',
+    file: 'src/session/state/snapshot.ts',
     find: 'keys: new Map(plain.keys),',
     replace: 'keys: new Map(),',
   },

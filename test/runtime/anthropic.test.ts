@@ -32,7 +32,7 @@ async function advanceUntil(clock: ManualClock, isMet: () => boolean | Promise<b
 
 test('the hello of the readme runs', async () => {
   const topics = ['locks', 'pages'];
-  // The model takes longer than the program needs to reach its loop.
+  // The model takes long enough that the program reaches its loop first.
   const isRead = deferred();
   const fake = await fakeModel(async (request: ModelRequest) => {
     if (request.system?.includes('sub-agent') === true) return 'Looked into it.';
@@ -106,7 +106,7 @@ describe.each(MATRIX)('over the wire, sessions: $sessions, models: $models', (th
     });
   });
 
-  test('F043, F044: refused credentials block the queue until resume, and are told', async () => {
+  test('F043, F044: refused credentials block the queue until resume, and are published', async () => {
     let isRefusing = true;
     const fake = await fakeModel(() =>
       isRefusing ? { error: { status: 401, message: 'invalid x-api-key' } } : 'Welcome.',
@@ -153,7 +153,7 @@ describe('retries, on a manual clock', () => {
       event.type === 'llm.retry' ? [[event.attempt, event.waitMs, event.status]] : [],
     );
 
-  test('F036: two transient failures, then the answer: three requests of the same bytes', async () => {
+  test('F036: two transient failures, then the answer: three requests with the same bytes', async () => {
     const { fake, clock, session: s } = await session([overloaded, { error: { status: 500 } }, 'At last.']);
     const receipt = await s.send('Hi');
     await advanceUntil(clock, () => fake.requests.length === 3);
@@ -165,7 +165,7 @@ describe('retries, on a manual clock', () => {
     ]);
   });
 
-  test('F037, F038: five attempts, 1, 16, 81 and 256 seconds apart, then failed, told in the log, idle', async () => {
+  test('F037, F038: five attempts, after waits of 1, 16, 81 and 256 seconds, then failed, noted in the log, idle', async () => {
     const { fake, clock, session: s } = await session(Array(6).fill(overloaded));
     const receipt = await s.send('Hi');
     const failed = failure(receipt.answer());

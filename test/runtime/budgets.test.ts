@@ -21,7 +21,7 @@ function used(runtime: Runtime, id: string): Promise<unknown> {
 }
 
 describe.each(MATRIX)('budgets, sessions: $sessions, models: $models', (threads) => {
-  test('a child ends with a limit before a call beyond its budget, and its parent is notified', async () => {
+  test('a child ends with a limit before a call that exceeds its budget, and its parent is notified', async () => {
     const provider = scripted((_request, { session }) => (session === 'p' ? 'I see.' : looking));
     const runtime = await kit.open({ threads, agents, provider });
     const parent = runtime.session('p');
@@ -32,7 +32,7 @@ describe.each(MATRIX)('budgets, sessions: $sessions, models: $models', (threads)
     expect(await used(runtime, 'p:1')).toEqual({ tokens: 250, used: 300 });
     expect((await log(child)).filter((line) => line.startsWith('tool_response')).length).toBe(3);
     expect((await log(parent)).join()).toContain('300 of the 250 tokens of its budget are used');
-    // No call begins any more, neither for its own user nor for one of its children.
+    // No further call begins, neither for the child's user nor for the child's own children.
     expect((await failure(child.ask('go on'))).cause).toMatchObject({ data: { limit: 'budget' } });
     // A sibling and the parent have no budget.
     expect(await used(runtime, 'p')).toBeUndefined();
@@ -75,7 +75,7 @@ describe.each(MATRIX)('budgets, sessions: $sessions, models: $models', (threads)
   });
 });
 
-test('a restart in the middle neither forgets used tokens nor counts them twice', async () => {
+test('a restart in the middle keeps the used tokens and does not count them twice', async () => {
   const directory = await kit.directory();
   const model = gatedModel();
   const limits = { depth: 3 };

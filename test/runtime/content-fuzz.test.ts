@@ -174,7 +174,7 @@ class Fuzz {
 }
 
 test(
-  'any content through any method is refused, or leaves a session that completes a plain turn',
+  'any content through any method is refused, or the session still completes a plain turn',
   async () => {
     const fuzz = new Fuzz();
     const { random } = fuzz;
@@ -299,7 +299,7 @@ test(
         }
         expect(await (await session.send('A plain turn.')).answer(), session.id).toBe('fine');
         expect(
-          fake.violations.filter(({ rule }) => rule !== 'R15'),
+          fake.violations.filter(({ rule }) => rule !== 'R15' && rule !== 'R69'),
           session.id,
         ).toEqual([]);
         await session.delete();

@@ -1,6 +1,6 @@
 /**
- * Goal: a crash at any write leaves a store from which the same work ends the same (A10). Method: run a scenario once,
- * copying the store before each write; then open each copy and let it finish.
+ * Goal: a crash at any write leaves a store from which the same work reaches the same end (A10). Method: run a scenario
+ * once, copying the store before each write; then open each copy and let it finish.
  */
 import { expect, test } from 'vitest';
 import { z } from 'zod';
@@ -73,7 +73,7 @@ async function end(shard: TestShard): Promise<unknown> {
   };
 }
 
-test('A10, F029, F04: a crash at any write comes to the same end; calls keep their keys, replies come once', async () => {
+test('A10, F029, F04: after a crash at any write the session ends the same; calls keep their keys, replies come once', async () => {
   const store = new MemoryStore();
   const crashes: MemoryStore[] = [];
   const whole = scenario(store, () => crashes.push(copyStore(store)));
@@ -92,7 +92,7 @@ test('A10, F029, F04: a crash at any write comes to the same end; calls keep the
   }
 });
 
-/** Parallel work may end in another order after a crash: the reply may ride with the round or come after it. */
+/** Parallel work may end in another order after a crash: the reply may join the round or come after it. */
 function sorted(ended: unknown): unknown {
   const { parent, ...rest } = ended as { readonly parent: readonly string[] };
   return { ...rest, parent: parent.filter((line) => line !== 'agent_message:waiting').sort() };
@@ -115,7 +115,7 @@ async function talk(shard: TestShard): Promise<unknown> {
   };
 }
 
-test('A10, R14: a crash at any write of a summarised conversation ends the same, and request', async () => {
+test('A10, R14: after a crash at any write of a summarised conversation, end and request are the same', async () => {
   const open = (store: MemoryStore, onWrite?: () => void): TestShard =>
     openShard({
       store,

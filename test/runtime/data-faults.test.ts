@@ -1,6 +1,6 @@
-// Goal: odd bytes, values, callbacks and clocks break nothing. They reach a log and a terminal as plain text, or as an
-// error that names them. Method: the public API, real threads where a boundary is crossed, and the command line in
-// process.
+// Goal: unusual bytes, values, callbacks and clocks break nothing. Such data reaches a log and a terminal as plain
+// text, or as an error that names it. Method: the public API, real threads if a boundary is crossed, and the command
+// line in this process.
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { wellFormed } from '../../src/base/json.ts';
@@ -75,7 +75,7 @@ describe.each(MATRIX)('results of host tools, sessions: $sessions, models: $mode
     ['not_a_number', () => [0, Number.NaN], '$[1]: NaN'],
   ];
 
-  test('F56: what cannot be told as JSON is a failure that names its path; the turn goes on', async () => {
+  test('F56: a result that JSON cannot hold is a failure that names its path; the turn continues', async () => {
     const agents = [agent({ name: 'a', tools: cases.map(([name, run]) => saying(name, run)) })];
     const calls = cases.map(([name], n) => ({ name, input: {}, id: `c${n}` }));
     const runtime = await kit.open({ threads, agents, provider: scripted([{ toolUse: calls }, 'Over.']) });
@@ -89,7 +89,7 @@ describe.each(MATRIX)('results of host tools, sessions: $sessions, models: $mode
     }
   });
 
-  test('F56: a provider given by value that answers with what cannot be cloned is a broken answer, asked again', async () => {
+  test('F56: an answer that cannot be cloned, from a provider given by value, is broken, and the call is made again', async () => {
     const good = {
       content: [{ type: 'text', text: 'Sense.' }],
       stop_reason: 'end_turn',
@@ -130,7 +130,7 @@ describe('F57: text', () => {
     }
   });
 
-  test('F57: printed output controls no terminal, as text and as JSON, which parses to the same values', async () => {
+  test('F57: printed output has no terminal sequences, as text and as JSON, which parses to the same values', async () => {
     const directory = await kit.directory();
     const runtime = await kit.open({
       directory,
@@ -194,7 +194,7 @@ describe('F59: the clock', () => {
   const HOUR_MS = 3_600_000;
 
   test.each([HOUR_MS, -HOUR_MS])(
-    'F59: a wall clock that jumps by %d ms moves no timer, and sequence numbers stay in order',
+    'F59: a wall clock that jumps by %d ms triggers no timer, and sequence numbers stay in order',
     async (jumpMs) => {
       const clock = jumpingClock();
       const hang = saying('hang', () => new Promise(() => undefined));
@@ -231,7 +231,7 @@ describe('F59: the clock', () => {
     },
   );
 
-  test('F59: a retry that waited when the wall jumped and the process ended is made at the next open', async () => {
+  test('F59: a retry that waited when the wall clock jumped and the process ended is made at the next open', async () => {
     const directory = await kit.directory();
     const clock = jumpingClock();
     const first = await kit.open({ directory, clock, provider: scripted([{ error: { status: 529 } }]) });
@@ -241,7 +241,8 @@ describe('F59: the clock', () => {
     clock.jump(-HOUR_MS);
     const second = await kit.open({ directory, clock, provider: scripted(['Late.']) });
     const again = await second.session('s').receipt(receipt.id);
-    // By the wall clock it is due in an hour and a second, by monotonic time soon. It must not wait for ever.
+    // By the wall clock the retry is due in an hour and a second, by monotonic time soon. It must not wait for the wall
+    // clock.
     await clock.advance(HOUR_MS + 5_000);
     expect(await again.answer()).toBe('Late.');
   });
@@ -253,7 +254,7 @@ describe('F65: misbehaving callbacks', () => {
   };
 
   test.each(MATRIX)(
-    'F65: a logger that throws takes nothing along, sessions: $sessions, models: $models',
+    'F65: a logger that throws affects nothing else, sessions: $sessions, models: $models',
     async (threads) => {
       let lines = 0;
       const throwing = (): never => {
@@ -282,7 +283,7 @@ describe('F65: misbehaving callbacks', () => {
   );
 
   test.each(MATRIX)(
-    'F65: readers that throw end themselves; others and the session go on, sessions: $sessions, models: $models',
+    'F65: readers that throw end; other readers and the session continue, sessions: $sessions, models: $models',
     async (threads) => {
       const runtime = await kit.open({ threads, provider: scripted({ rules: [], otherwise: 'ok' }) });
       const session = runtime.session('s');

@@ -1,8 +1,7 @@
 /**
  * Goal: a conversation without an end. Both enrichers are on and the budget is small. Every request is legal, within
  * the budget, and extends the one before it until a summary is made. Summaries come as often as the budget requires.
- * Memory stays flat. Pinned text stays before the model to the end, and the first messages come back when they are
- * asked for.
+ * Memory stays flat. Pinned text is shown to the model until the end, and the first messages can still be recalled.
  *
  * `TROUPE_ENDLESS_TURNS` (default 400) sets its length; `TROUPE_ENDLESS_REPORT=1` prints the measurements.
  */
@@ -42,7 +41,7 @@ const CODE = 'The code of the door is 4711-0815.';
 
 const LOOK = tool({ name: 'look', description: 'Looks.', input: { type: 'object' }, effect: 'pure', run: () => 'x' });
 
-/** A text of exactly `SAID` tokens that begins with these words. */
+/** A text of exactly `SAID` tokens that begins with this text. */
 function padded(text: string): string {
   return text.padEnd(SAID * 4, '.');
 }
@@ -76,7 +75,7 @@ function look(watch: Watch, request: ModelRequest): void {
   if (watch.lastText.includes('from_mneme') && watch.lastText.includes(FACT)) watch.recalled = true;
 }
 
-/** Tokens of a request's messages, and those of its window: without the blocks before the window. */
+/** Tokens of a request's messages, and tokens of its window, that is without the blocks before the window. */
 function tokensOf({ messages }: ModelRequest): { readonly all: number; readonly window: number } {
   let all = 0;
   let before = 0;
@@ -127,7 +126,7 @@ function recall(request: ModelRequest): Reply {
   return call(use('surface_memory', { message_id: found[1], why: 'the keeper is asked for' }));
 }
 
-/** Saves the last text it read; pins the code when it leaves the window. */
+/** Mneme saves the last text it read, and pins the code when the code leaves the window. */
 function mneme(request: ModelRequest): Reply {
   if (request.messages.length > 1) return 'done';
   const text = JSON.stringify(request.messages);
@@ -159,7 +158,7 @@ function summariesFor(turns: number): number {
 }
 
 test(
-  'a conversation of many turns stays legal, within its budget and its memory, and forgets nothing that matters',
+  'a conversation of many turns stays legal, within its budget and its memory, and keeps what matters',
   async () => {
     const watch: Watch = {
       requests: 0,
@@ -194,7 +193,7 @@ test(
     for (let turn = 1; turn <= TURNS; turn += 1) {
       const words = turn === FACT_TURN ? FACT : turn === FACT_TURN + 1 ? CODE : 'and so on';
       await session.ask(padded(`Turn ${turn}: ${words}`));
-      // The last measurement includes the index that the search has made by then.
+      // The last measurement includes the search index, which exists by then.
       if (turn === SETTLED_TURN || turn === RECALL_TURN - 1 || turn === TURNS) heap.push(heapBytes());
       if (turn === RECALL_TURN) expect(watch.recalled).toBe(true);
       else if (turn < RECALL_TURN) expect(watch.recalled).toBe(false);

@@ -66,7 +66,7 @@ describe('the option', () => {
 });
 
 describe('F20: rates', () => {
-  test('F20: never more calls out than the concurrency; who waits is counted, can be interrupted, and is served in turn', async () => {
+  test('F20: calls in flight stay within the concurrency; waiting ones are counted, interruptible, and served in turn', async () => {
     const model = gatedModel();
     const runtime = await kit.open({ provider: model.provider, governor: { concurrency: 2 } });
     const receipts = await Promise.all(names(6).map((name) => runtime.session(name).send('Hi')));
@@ -84,7 +84,7 @@ describe('F20: rates', () => {
     expect(runtime.metrics().modelCallsWaiting).toBe(0);
   });
 
-  test('F20: in any minute at most the requests of a minute', async () => {
+  test('F20: in any minute at most the allowed requests per minute are sent', async () => {
     const clock = manualClock();
     const { provider, calls } = switchedModel(() => 'ok');
     const runtime = await kit.open({ provider, clock, governor: { requestsPerMinute: 2 } });
@@ -98,7 +98,7 @@ describe('F20: rates', () => {
     await runtime.drain();
   });
 
-  test('F20: several session threads keep the rates together', async () => {
+  test('F20: several session threads together keep the rates', async () => {
     const fake = await strictFake({ script: () => 'ok' });
     fakes.push(fake);
     const runtime = await kit.open({
@@ -112,8 +112,8 @@ describe('F20: rates', () => {
   });
 });
 
-describe('F20: one 429 for all', () => {
-  test('F20: a session without a refusal of its own waits for the pause after a 429 too', async () => {
+describe('F20: one 429 holds back all sessions', () => {
+  test('F20: a session whose own call was not refused also waits for the pause after a 429', async () => {
     const clock = manualClock();
     const model = gatedModel();
     const runtime = await kit.open({ provider: model.provider, clock, random: () => 0 });
@@ -138,7 +138,7 @@ describe('F20: one 429 for all', () => {
     expect(types(await history(runtime.session('b')))).not.toContain('llm.retry');
   });
 
-  test('F20: a thousand waiting sessions leave one, two, four … at a time, and each calls once', async () => {
+  test('F20: a thousand waiting sessions are released one, two, four … at a time, and each makes one call', async () => {
     const clock = manualClock();
     const model = gatedModel();
     const { logger, kept } = lines();
@@ -154,7 +154,7 @@ describe('F20: one 429 for all', () => {
     for (let answered = 1; answered < 1_001; answered = model.calls.length) {
       const expected = Math.min(2 ** waves.length, 1_001 - answered);
       await eventually(() => model.calls.length >= answered + expected);
-      // A moment for calls that should not come.
+      // Gives calls that should not come a moment to come.
       await clock.advance(0);
       const wave = model.calls.slice(answered);
       waves.push(wave.length);
@@ -168,7 +168,7 @@ describe('F20: one 429 for all', () => {
   });
 });
 
-test('F20: settings.llm.retry says how often and after how long a call is made again; only the first time is logged, as a warning', async () => {
+test('F20: settings.llm.retry sets number and delay of the retries; only the first of them is logged, as a warning', async () => {
   const clock = manualClock();
   const { provider, calls } = switchedModel(() => refusedBy(529));
   const told: object[] = [];
@@ -187,7 +187,7 @@ test('F20: settings.llm.retry says how often and after how long a call is made a
   await runtime.drain();
 });
 
-test('F20: explain names the governor while it holds a call back, and why', async () => {
+test('F20: explain names the governor and the reason while it holds a call back', async () => {
   const clock = manualClock();
   const model = gatedModel();
   const runtime = await kit.open({ provider: model.provider, clock, random: () => 0, governor: { concurrency: 5 } });
@@ -211,7 +211,7 @@ test('F20: explain names the governor while it holds a call back, and why', asyn
   await runtime.drain();
 });
 
-test('F21: the circuit opens for all after failures in a row, one call probes it, an answer closes it', async () => {
+test('F21: the circuit opens for all sessions after failures in a row, one call probes it, an answer closes it', async () => {
   const clock = manualClock();
   let isDown = true;
   const { provider, calls } = switchedModel(() => (isDown ? refusedBy(503) : 'ok'));
@@ -228,7 +228,8 @@ test('F21: the circuit opens for all after failures in a row, one call probes it
   expect(calls).toHaveLength(12);
   await clock.advance(1);
   expect(calls.slice(12)).toEqual(['late']);
-  // One failure opens it again, for twice as long. The others, due after their own second, wait too.
+  // One failure opens the circuit again, for twice as long. The other calls, which are due after their own second, wait
+  // too.
   expect(kept.filter(isCircuit)).toHaveLength(2);
   isDown = false;
   await clock.advance(999);
@@ -240,7 +241,7 @@ test('F21: the circuit opens for all after failures in a row, one call probes it
   expect((await log(runtime.session('late'))).at(-1)).toBe('agent_message:ok');
 });
 
-describe.each(MATRIX)('refused for all, sessions: $sessions, models: $models', (threads) => {
+describe.each(MATRIX)('calls refused for all sessions, sessions: $sessions, models: $models', (threads) => {
   async function refusing(
     status: number,
     isFor: (model: string) => boolean = () => true,
@@ -268,7 +269,7 @@ describe.each(MATRIX)('refused for all, sessions: $sessions, models: $models', (
   }
 
   test.each([401, 402, 403])(
-    'F36: a %i stops every session on the key with one call, drops nothing, and runtime.resume() resumes all',
+    'F36: after one call with status %i each session on the key waits, nothing is dropped, runtime.resume() resumes all',
     async (status) => {
       const { fake, runtime, kept, mend } = await refusing(status);
       const error = await failure(runtime.session('first').ask('Hi'));
@@ -309,7 +310,7 @@ describe.each(MATRIX)('refused for all, sessions: $sessions, models: $models', (
     expect(await family.all()).toHaveLength(5);
   });
 
-  test('F36: resumed with a key that is still refused, one call fails and all others wait again', async () => {
+  test('F36: after a resume with a key that is still refused, one call fails and all others wait again', async () => {
     const { fake, runtime, mend } = await refusing(401);
     await failure(runtime.session('first').ask('Hi'));
     const all = names(50);
@@ -324,7 +325,7 @@ describe.each(MATRIX)('refused for all, sessions: $sessions, models: $models', (
     expect(ends.filter(({ status }) => status === 'rejected')).toHaveLength(1);
   });
 
-  test('F36: session.resume() of one that is stopped resumes all on its thread; of one that was only paused it does not', async () => {
+  test('F36: session.resume() of a blocked session resumes all on its thread; of a merely paused one it does not', async () => {
     const { fake, runtime, mend } = await refusing(401);
     await runtime.session('paused').pause();
     await failure(runtime.session('first').ask('Hi'));
@@ -350,7 +351,7 @@ describe.each(MATRIX)('refused for all, sessions: $sessions, models: $models', (
     expect(fake.requests).toHaveLength(1);
   });
 
-  test('F37: a model that is gone stops its own sessions with one call, and no other', async () => {
+  test('F37: a model that no longer exists blocks its own sessions after one call, and no others', async () => {
     const { fake, runtime, mend } = await refusing(404, (model) => model === 'claude-opus-4-6');
     await failure(runtime.session('first', 'old').ask('Hi'));
     const errors = await Promise.all(names(20).map((name) => failure(runtime.session(name, 'old').ask('Hi'))));

@@ -1,6 +1,6 @@
 /**
- * Goal: Melete prepares the turns of users' messages through the public API. Without it no trace of it is visible, and
- * no failure of it keeps a turn from starting.
+ * Goal: Melete prepares the turns of users' messages through the public API. Without Melete, nothing of Melete is
+ * visible. With Melete, no failure of Melete keeps a turn from starting.
  */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -28,8 +28,8 @@ const call = (name: string, input: Readonly<Record<string, unknown>> = {}): Repl
 const READY = call('everything_is_ready');
 
 /**
- * The main model says `ok` and its turn. Melete makes the replies of `enricher` each time it is asked, and ends with
- * text.
+ * The main model answers `ok` and the number of its turn. Melete makes the replies of `enricher` each time it is asked,
+ * and ends with text.
  */
 function model(enricher: readonly Reply[], seen: ModelRequest[] = []): ReplyFunction {
   const steps = new Map<string, number>();
@@ -62,7 +62,7 @@ function states(events: readonly SessionEvent[]): readonly string[] {
 }
 
 describe.each(MATRIX)('threads %o', (threads) => {
-  test('F122, F012: a user message, Melete, then the half-step, which has what was prepared before the message', async () => {
+  test('F122, F012: after a user message Melete runs, then the half-step, with the prepared entries before the message', async () => {
     const seen: ModelRequest[] = [];
     const enricher = [
       call('activate_skill', { skill_name: 'baking' }),
@@ -106,7 +106,7 @@ describe.each(MATRIX)('threads %o', (threads) => {
     expect(JSON.stringify(last?.messages)).toContain('Think first.');
   });
 
-  test('a preparation’s usage counts for its session, and its calls are counted', async () => {
+  test('the usage of a preparation counts for its session, and its calls are counted', async () => {
     const runtime = await kit.open({ threads, provider: scripted(model([READY])), enrichers });
     const session = runtime.session('s');
     await session.ask('hello');
@@ -118,7 +118,7 @@ describe.each(MATRIX)('threads %o', (threads) => {
     expect(plain.metrics().modelCalls).toBe(1);
   });
 
-  test('F125: a failure is told in the log, and the turn comes all the same', async () => {
+  test('F125: a failure is noted in the log, and the turn still starts', async () => {
     const provider = scripted((request: ModelRequest) =>
       request.model === MELETE ? { error: { status: 400, message: 'not like this' } } : 'ok',
     );
@@ -131,7 +131,7 @@ describe.each(MATRIX)('threads %o', (threads) => {
     expect(rest).toEqual(['user_message:hello', 'agent_message:ok']);
   });
 
-  test('refused credentials act as in a half-step: the turn fails, and the queue waits for resume', async () => {
+  test('refused credentials act as in a half-step: the turn fails, and the mailbox waits for resume', async () => {
     let isRefused = true;
     const provider = scripted((request: ModelRequest) =>
       request.model === MELETE && isRefused ? { error: { status: 401 } } : 'ok',
@@ -148,7 +148,7 @@ describe.each(MATRIX)('threads %o', (threads) => {
     expect(await session.ask('again')).toBe('ok');
   });
 
-  test('F126, F127, F128: a skill once, active at once; of two workflows the newest', async () => {
+  test('F126, F127, F128: a skill is activated once and at once; of two workflows the newest is active', async () => {
     const enricher = [
       call('activate_skill', { skill_name: 'baking' }),
       call('activate_skill', { skill_name: 'baking' }),
@@ -171,7 +171,7 @@ describe.each(MATRIX)('threads %o', (threads) => {
     expect((await log(session)).filter((line) => line === 'tool_response:Knead.')).toHaveLength(1);
     expect(await session.state()).toMatchObject({ skills: ['baking'], workflow: 'build' });
     expect(JSON.stringify(seen.at(-1)?.messages)).toContain('Unknown skill: frying');
-    // Skills and workflows that are in the window are not offered again.
+    // Melete is not offered skills and workflows that are already in the window.
     await session.ask('more');
     expect(seen.at(-1)?.system).not.toContain('baking: about');
     expect(seen.at(-1)?.system).toContain('Active skills: baking');
@@ -190,7 +190,7 @@ describe('during a preparation', () => {
   }
   const isEnricher = (each: GatedCall): boolean => each.request.model === MELETE;
 
-  test('F012: its phase is told, more messages wait, and one run is out', async () => {
+  test('F012: its phase is published, more messages wait, and one run is in flight', async () => {
     const { gate, session, receipt, enricher } = await preparing();
     expect(await session.state()).toMatchObject({ state: 'idle', phase: 'preparing', mailbox: 1 });
     expect(await session.explain()).toMatchObject({ reason: 'preparing' });
@@ -224,7 +224,7 @@ describe('during a preparation', () => {
     expect(await again.answer()).toBe('ok');
   });
 
-  test('R27: recalled, its run ends; what it did joins the next turn', async () => {
+  test('R27: recalling the message ends the run; what the run prepared joins the next turn', async () => {
     const { gate, session, receipt, enricher } = await preparing();
     enricher.answer(call('set_goal', { description: 'a loaf' }));
     const more = await gate.next();
@@ -243,7 +243,7 @@ describe('during a preparation', () => {
     ]);
   });
 
-  test('a message that interrupts goes first, and the other is prepared again', async () => {
+  test('a message that interrupts goes first, and the other message is prepared again', async () => {
     const { gate, session, receipt } = await preparing();
     const urgent = await session.send('now', { deliver: 'interrupt' });
     (await gate.next()).answer('done');
@@ -256,7 +256,7 @@ describe('during a preparation', () => {
     expect(await receipt.answer()).toBe('calm');
   });
 
-  test('a message that replaces another is prepared in its place', async () => {
+  test('a message that replaces another is prepared in place of the other', async () => {
     const gate = gatedModel();
     const runtime = await kit.open({ provider: gate.provider, enrichers });
     const session = runtime.session('s');
@@ -271,7 +271,7 @@ describe('during a preparation', () => {
     expect(await newer.answer()).toBe('ok');
   });
 
-  test('a pause holds the turn, and it is not prepared twice', async () => {
+  test('a pause holds back the turn, and the message is not prepared twice', async () => {
     const { gate, session, receipt, enricher } = await preparing();
     await session.pause();
     enricher.answer('done');
@@ -313,7 +313,7 @@ describe('during a preparation', () => {
     expect(await log(again.session('s'))).toEqual(['user_message:first', 'agent_message:ok']);
   });
 
-  test('a close does not wait for a preparation; it begins again at the next open', async () => {
+  test('a close does not wait for a preparation, which begins again at the next open', async () => {
     const directory = await kit.directory();
     const gate = gatedModel();
     const first = await kit.open({ directory, provider: gate.provider, enrichers });
@@ -325,7 +325,7 @@ describe('during a preparation', () => {
     expect(await log(again.session('s'))).toEqual(['user_message:first', 'agent_message:ok']);
   });
 
-  test('a deleted session ends its run', async () => {
+  test('deleting the session ends its run', async () => {
     const { gate, runtime, session, enricher } = await preparing();
     expect(await session.delete()).toBe(true);
     enricher.answer(call('set_goal', { description: 'too late' }));
@@ -353,7 +353,7 @@ test('every request of both models is legal for the API', async () => {
   await fake.close();
 });
 
-test('F124: a sub-agent’s task, and what its parent is told, go straight to their half-steps', async () => {
+test('F124: the task of a sub-agent, and deliveries to its parent, go to the half-step without a preparation', async () => {
   const seen: ModelRequest[] = [];
   const runtime = await kit.open({
     provider: scripted(model([READY], seen)),

@@ -27,7 +27,7 @@ function noise(bytes: number, seed: number): string {
 }
 
 describe('contents that wait in mailboxes', () => {
-  test('limits.mailboxBytes refuses what does not fit, typed; nothing acknowledged is lost, over a restart too', async () => {
+  test('limits.mailboxBytes refuses an excess message, typed; nothing acknowledged is lost, over a restart too', async () => {
     const directory = await kit.directory();
     const options = { provider: echo, limits: { mailboxBytes: 3 * MEGABYTE }, threads: { sessions: 1, models: 1 } };
     let runtime = await kit.open({ directory, ...options });
@@ -50,7 +50,7 @@ describe('contents that wait in mailboxes', () => {
     );
   });
 
-  test('limits.waitingBytes is of all sessions together; one whose mailbox is empty is still reached', async () => {
+  test('limits.waitingBytes covers all sessions together; a session whose mailbox is empty still accepts a message', async () => {
     const runtime = await kit.open({ provider: echo, limits: { waitingBytes: 3_000 } });
     const [a, b, c] = ['a', 'b', 'c'].map((id) => runtime.session(id));
     if (a === undefined || b === undefined || c === undefined) throw new Error('no sessions');
@@ -82,7 +82,7 @@ describe('contents that wait in mailboxes', () => {
 });
 
 describe('working conversations', () => {
-  test('limits.liveBytes: beyond it sessions wait for a place, and explain says so', async () => {
+  test('limits.liveBytes: beyond it sessions wait for admission, and explain says so', async () => {
     const model = gatedModel();
     const runtime = await kit.open({ provider: model.provider, limits: { liveBytes: 10_000 } });
     await runtime.session('large').send('x'.repeat(20_000));
@@ -96,7 +96,7 @@ describe('working conversations', () => {
     expect(await log(runtime.session('small'))).toEqual(['user_message:hello', 'agent_message:hi']);
   });
 
-  test('interrupted sessions resume as far as there is room, and all of them finish', async () => {
+  test('interrupted sessions resume as admission allows, and all of them finish', async () => {
     const directory = await kit.directory();
     const first = gatedModel();
     const runtime = await kit.open({ directory, provider: first.provider });
@@ -108,10 +108,10 @@ describe('working conversations', () => {
     const again = await kit.open({ directory: crashed, provider: second.provider, limits: { liveBytes: 10_000 } });
     const call = await second.next();
     const other = await second.next();
-    // Lists are right although four of them are not in memory.
+    // Lists are right although four of the sessions are not in memory.
     expect((await again.sessions.list({ state: 'awaiting' })).map(({ id }) => id)).toEqual(ids);
     expect(again.metrics().sessionsLive).toBe(2);
-    // The others were read to learn their size, and are not held.
+    // The other sessions were read only to learn their size, and are not held in memory.
     expect(again.metrics().sessionsHot).toBe(2);
     expect(second.calls).toHaveLength(2);
     call.answer('one');
@@ -141,24 +141,24 @@ describe('a session that is larger than its thread', () => {
     return runtime;
   }
 
-  test('the thread dies of it twice; then it is blocked with the reason, and the others continue', async () => {
+  test('its thread dies twice; then the session is blocked with the reason, and the others continue', async () => {
     const directory = await kit.directory();
     const whole = await open(directory, { provider: echo, threads: { sessions: 1, models: 1, tools: 1 } });
     await whole.session('small').ask('hello');
     const large = whole.session('large');
-    // A character takes two bytes in memory: the text takes more than a hundred megabytes.
+    // A character takes two bytes in memory, so the text takes more than a hundred megabytes.
     const text = `${noise(4 * MEGABYTE - 256, 3)}é`;
     for (let n = 0; n < 14; n += 1) await large.history.append({ role: 'user', content: `${n}${text}` });
     await whole.close();
     const runtime = await openSmall(directory, 64);
-    // The request goes to a thread that dies of it, then to the next one, then to one that leaves the session alone.
+    // The request kills a first thread and then a second one. The third thread does not work on the session.
     expect((await runtime.session('large').state()).blocked).toMatchObject({ code: 'out_of_memory' });
     expect(await runtime.session('large').explain()).toMatchObject({ reason: 'blocked' });
     expect(await failure(runtime.session('large').send('more'))).toMatchObject({ code: 'out_of_memory' });
     expect(await runtime.session('small').ask('still there?')).toBe('ok');
     expect(runtime.metrics().restarts).toBe(2);
     await runtime.close();
-    // With more memory it works as before.
+    // With more memory the session works as before.
     const again = await open(directory, { provider: echo, threads: { sessions: 1, models: 1, tools: 1 } });
     runtimes.push(again);
     expect((await again.session('large').messages()).length).toBe(14);

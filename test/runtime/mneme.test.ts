@@ -19,7 +19,7 @@ const WINDOW = 950;
 const enrichers = { mneme: { model: MNEME } };
 const settings = { llm: { tokenBudget: BUDGET } };
 const SAVED: Reply = { toolUse: { name: 'save_snapshot', input: { text: 'They spoke at length.' } } };
-/** A text of so many tokens. */
+/** A text of that many tokens. */
 const words = (tokens: number, letter = 'x'): string => letter.repeat(tokens * 4);
 
 /** The main model answers with a hundred tokens; Mneme makes the replies of `enricher`, or saves and stops. */
@@ -53,7 +53,7 @@ function tokensOf({ messages }: ModelRequest): number {
 describe.each(MATRIX)('threads %o', (threads) => {
   const open = (options: OpenOptions) => kit.open({ threads, enrichers, settings, ...options });
 
-  test('a long conversation: within the budget, summed up, and byte-stable in between', async () => {
+  test('a long conversation stays within the budget, is summarised, and is byte-stable between summaries', async () => {
     const seen = nothingSeen();
     const runtime = await open({
       provider: scripted(model(seen)),
@@ -70,7 +70,7 @@ describe.each(MATRIX)('threads %o', (threads) => {
     expect(below).toEqual([...below].sort((a, b) => a - b));
     expect(seen.main.at(-1)?.system).toContain('## Recent Memory\n\nThey spoke at length.');
     expect(seen.main[0]?.system).not.toContain('Memory\n\n');
-    // The system prompt changes with the memory, and with nothing else.
+    // The system prompt changes when the memory changes, and at no other time.
     let changes = 0;
     for (const [index, { system }] of seen.main.entries())
       if (index > 0 && system !== seen.main[index - 1]?.system) changes += 1;
@@ -79,7 +79,7 @@ describe.each(MATRIX)('threads %o', (threads) => {
     expect(asked.filter(({ type }) => type === 'user_message')).toHaveLength(12);
   });
 
-  test('F097: it reads what was said and thought, and of tools only how many were called', async () => {
+  test('F097: a summary request has messages and thoughts, and of tools only the number of calls', async () => {
     const seen = nothingSeen();
     const look = tool({
       name: 'look',
@@ -120,7 +120,7 @@ describe.each(MATRIX)('threads %o', (threads) => {
     ]);
   });
 
-  test('pinned words stay before the model after their message has left', async () => {
+  test('pinned messages stay in the request after they left the window', async () => {
     const seen = nothingSeen();
     const pin: Reply = { toolUse: { name: 'attach_messages_to_goals', input: { message_ids: [3], goal_ids: [1] } } };
     const runtime = await open({
@@ -139,7 +139,7 @@ describe.each(MATRIX)('threads %o', (threads) => {
     expect(second).toContain('Pinned 1 message-goal links');
   });
 
-  test('the phase is published while a turn waits, and an interrupt ends that turn alone', async () => {
+  test('the phase is published while a turn waits, and an interrupt then ends only the turn', async () => {
     const gated = gatedModel();
     const runtime = await open({ provider: gated.provider });
     const session = runtime.session('s');
@@ -162,7 +162,7 @@ describe.each(MATRIX)('threads %o', (threads) => {
     expect(gated.calls.filter(({ request }) => request.model !== MNEME)).toHaveLength(4);
   });
 
-  test('Δ24: an empty summary has failed: three attempts, a message in the log, and the turn starts', async () => {
+  test('Δ24: an empty summary is a failure: three attempts, a note in the log, and the turn starts', async () => {
     const seen = nothingSeen();
     const runtime = await open({ provider: scripted(model(seen, () => 'I would rather not.')) });
     const session = runtime.session('s');
@@ -175,7 +175,7 @@ describe.each(MATRIX)('threads %o', (threads) => {
     for (const request of seen.main) expect(tokensOf(request)).toBeLessThanOrEqual(WINDOW);
   });
 
-  test('F099: five snapshots become one of a second level, which stands first', async () => {
+  test('F099: five snapshots become one of the second level, which stands first', async () => {
     const seen = nothingSeen();
     const enricher: ReplyFunction = ({ messages, system }) => {
       if (messages.length > 1) return 'done';
@@ -221,7 +221,7 @@ test('F119: a sub-agent whose traces were summed up is hidden, and shown again w
   expect(events[shown]).toMatchObject({ children: [{ id: child.id, name: 'ada' }] });
 });
 
-test('a crash during a summary: it is made again, once, and the waiting turn starts', async () => {
+test('after a crash during a summary, it is made again, once, and the waiting turn starts', async () => {
   const directory = await kit.directory();
   const gated = gatedModel();
   const first = await kit.open({ directory, enrichers, settings, provider: gated.provider });
@@ -258,7 +258,7 @@ test('opened without Mneme, a session continues, and its memory is still shown',
   expect(later.main.at(-1)?.system).toMatch(/^## Recent Memory\n\nThey spoke at length\./u);
 });
 
-test('a fork has its parent’s memory', async () => {
+test('a fork has the memory of its parent', async () => {
   const seen = nothingSeen();
   const runtime = await kit.open({ enrichers, settings, provider: scripted(model(seen)) });
   const session = runtime.session('s');
@@ -270,7 +270,7 @@ test('a fork has its parent’s memory', async () => {
   expect(await collect(fork.events({ until: (await fork.state()).seq, deltas: false }))).not.toEqual([]);
 });
 
-test('a session is summarised in one way: an agent with automatic compression is refused', async () => {
+test('an agent with automatic compression is refused, because a session is summarised in one way only', async () => {
   const agents = [agent({ name: 'main', compression: true })];
   const refused = await failure(kit.open({ enrichers, agents, provider: scripted(['x']) }));
   expect(refused.code).toBe('config');

@@ -1,6 +1,6 @@
 /**
- * Goal: a sub-agent without a name gets one from Melete before its first half-step. If naming fails, its name is
- * agent-N and it begins.
+ * Goal: a sub-agent without a name gets one from Melete before its first half-step. If naming fails, the sub-agent
+ * begins under the name `agent-N`.
  */
 import { describe, expect, test } from 'vitest';
 import { agent } from '../../src/index.ts';
@@ -40,7 +40,7 @@ function model(names: readonly Reply[], seen: ModelRequest[] = []): ReplyFunctio
 }
 
 describe.each(MATRIX)('threads %o', (threads) => {
-  test('F111: named before its first half-step; the parent’s model hears of it by its name', async () => {
+  test('F111: a child is named before its first half-step, and the parent’s model receives that name', async () => {
     const seen: ModelRequest[] = [];
     const provider = scripted(model([nickname('Proof-Reader '), call('everything_is_ready')], seen));
     const runtime = await kit.open({ threads, provider, enrichers, agents });
@@ -70,7 +70,7 @@ describe.each(MATRIX)('threads %o', (threads) => {
     expect((await child.state()).usage.input_tokens).toBeGreaterThan(0);
   });
 
-  test('F111: where naming fails it is agent-N, with its identity line, and begins', async () => {
+  test('F111: if naming fails the child is agent-N, with its identity line, and starts', async () => {
     const provider = scripted((request: ModelRequest, context) =>
       isNaming(request) ? { error: { status: 400 } } : model([])(request, context),
     );
@@ -85,7 +85,7 @@ describe.each(MATRIX)('threads %o', (threads) => {
     expect(await log(child)).toEqual(['user_message:read the proofs', 'agent_message:done']);
   });
 
-  test("an embedder has its child at once, and the child's name when it ends", async () => {
+  test('an embedder has its child at once, and its name when the call ends', async () => {
     const provider = scripted(model([nickname('scout')]));
     const runtime = await kit.open({ threads, provider, enrichers, agents });
     const child = await runtime.session('s').spawn({ task: 'look' });
@@ -97,7 +97,7 @@ describe.each(MATRIX)('threads %o', (threads) => {
   });
 });
 
-test('F110, F111: a name that is taken, reserved or no name is refused, and another one chosen', async () => {
+test('F110, F111: a name that is taken, reserved or invalid is refused, and another one is chosen', async () => {
   const seen: ModelRequest[] = [];
   const names = [nickname('given'), nickname('melete'), nickname('No name!'), nickname(' '), nickname('second')];
   const runtime = await kit.open({ provider: scripted(model(names, seen)), enrichers, agents });
@@ -113,7 +113,7 @@ test('F110, F111: a name that is taken, reserved or no name is refused, and anot
   }
 });
 
-test('with a limit of one session the parent learns the name, and then its child begins', async () => {
+test('with a limit of one session the parent receives the name, and then its child starts', async () => {
   const provider = scripted(model([nickname('scout')]));
   const runtime = await kit.open({ provider, enrichers, agents, limits: { liveSessions: 1 } });
   const session = runtime.session('s');
@@ -140,7 +140,7 @@ describe('during naming', () => {
     return { gate, runtime, session, receipt, enricher };
   }
 
-  test('the call that spawned it waits for its name, and no other part of it has begun', async () => {
+  test('the call that spawned the child waits for its name, and the child has not started', async () => {
     const { gate, session, receipt, enricher } = await naming();
     expect(await session.state()).toMatchObject({ state: 'executing' });
     expect(await (await session.child('s:1')).state()).toMatchObject({ state: 'idle', phase: 'preparing' });
@@ -151,7 +151,7 @@ describe('during naming', () => {
     expect(await receipt.answer()).toBe('fine');
   });
 
-  test('an interrupt of the parent ends both', async () => {
+  test('an interrupt of the parent ends both sessions', async () => {
     const { session, receipt, gate } = await naming();
     expect(await session.interrupt()).toBe(true);
     await expect(receipt.answer()).rejects.toMatchObject({ code: 'cancelled' });
@@ -169,13 +169,13 @@ describe('during naming', () => {
     expect(JSON.stringify(parent.request.messages.at(-1))).toContain('agent-1');
   });
 
-  test('a deleted child answers the parent’s call as well', async () => {
+  test('deleting the child answers the parent’s call as well', async () => {
     const { session, gate } = await naming();
     await (await session.child('s:1')).delete();
     expect((await gate.next()).session).toBe('s');
   });
 
-  test('A10: after a crash it begins with the name it has by then, and the parent has one child', async () => {
+  test('A10: after a crash the child starts with the name it has by then, and the parent has one child', async () => {
     const directory = await kit.directory();
     const { gate, enricher } = await naming({ directory });
     enricher.answer(nickname('scout'));
@@ -189,7 +189,7 @@ describe('during naming', () => {
     expect(lines.filter((line) => line.startsWith('tool_response:Sub-agent scout spawned'))).toHaveLength(1);
   });
 
-  test('F13: the runtime closes: it keeps its name, the call is answered, and the next open has nothing to recover', async () => {
+  test('F13: on close the child keeps its name, the call is answered, and the next open has nothing to recover', async () => {
     const directory = await kit.directory();
     const { runtime } = await naming({ directory });
     await runtime.close();
@@ -202,7 +202,7 @@ describe('during naming', () => {
     expect((await log(session)).filter((line) => line.startsWith('tool_response:Sub-agent agent-1'))).toHaveLength(1);
   });
 
-  test('A10: opened again without Melete it begins as agent-N, and the call is answered', async () => {
+  test('A10: opened again without Melete the child starts as agent-N, and the call is answered', async () => {
     const directory = await kit.directory();
     await naming({ directory });
     const again = await kit.open({ directory: await kit.crashed(directory), provider: scripted(model([])), agents });

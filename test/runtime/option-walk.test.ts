@@ -19,7 +19,7 @@ import { type Machine, startedSession, USAGE } from '../support/session-kit.ts';
 
 const kit = runtimeKit();
 
-/** A test elsewhere that shows the effect, or the effect itself. */
+/** The name of a test that shows the effect, or a function that shows it here. */
 type Row = { readonly file: string; readonly title: string } | (() => void | Promise<void>);
 
 const shown = (file: string, title: string): Row => ({ file: `test/${file}`, title });
@@ -114,13 +114,25 @@ const settingRows: Readonly<Record<string, Row>> = {
     'actors/enrichers/enricher-loop.test.ts',
     'ends with `limit` after llm.maxToolRounds rounds',
   ),
-  'llm.retry.attempts': shown('runtime/governor.test.ts', 'F20: settings.llm.retry says how often and after how long'),
-  'llm.retry.base': shown('session/decide/retry-wait.test.ts', 'with a factor each wait is so many times the one'),
-  'llm.retry.factor': shown('session/decide/retry-wait.test.ts', 'with a factor each wait is so many times the one'),
-  'llm.retry.maximum': shown('session/decide/retry-wait.test.ts', 'with a factor each wait is so many times the one'),
+  'llm.retry.attempts': shown(
+    'runtime/governor.test.ts',
+    'F20: settings.llm.retry sets number and delay of the retries; only the first of them is logged, as a warning',
+  ),
+  'llm.retry.base': shown(
+    'session/decide/retry-wait.test.ts',
+    'with a factor each wait is a multiple of the one before, up to the maximum',
+  ),
+  'llm.retry.factor': shown(
+    'session/decide/retry-wait.test.ts',
+    'with a factor each wait is a multiple of the one before, up to the maximum',
+  ),
+  'llm.retry.maximum': shown(
+    'session/decide/retry-wait.test.ts',
+    'with a factor each wait is a multiple of the one before, up to the maximum',
+  ),
   'timeouts.api': shown(
     'runtime/model-faults.test.ts',
-    'F23: a model that never answers is given up after timeouts.api',
+    'F23: a model that never answers times out after timeouts.api, and the call is made again',
   ),
   'timeouts.tool': () => {
     const { plan } = agentSource(agent({ name: 'a', subagents: { spawn: true } }));
@@ -136,8 +148,11 @@ const settingRows: Readonly<Record<string, Row>> = {
     expect((await childReply({ tools: { maxSubagentResponseChars: 1_000 } })).join()).toContain('z'.repeat(400));
     expect((await childReply({ tools: { maxSubagentResponseChars: 100 } })).join()).not.toContain('z'.repeat(101));
   },
-  'tools.secretEnv': shown('runtime/security.test.ts', 'but for those in settings.tools.secretEnv'),
-  'session.defaultViewMode': shown('server/routes.test.ts', 'says what it is and how it does'),
+  'tools.secretEnv': shown(
+    'runtime/security.test.ts',
+    'tool threads have no variable that looks like a secret, except those in settings.tools.secretEnv',
+  ),
+  'session.defaultViewMode': shown('server/routes.test.ts', 'returns its version and its health'),
   'session.timestamps': () => {
     expect(agentUnder({ session: { timestamps: true } }).renderOptions.timestamps).toBe(true);
   },
@@ -150,7 +165,10 @@ const settingRows: Readonly<Record<string, Row>> = {
     expect(text).toContain('the last word');
     expect(text).not.toContain('the first word');
   },
-  'melete.timeout': shown('runtime/recall.test.ts', 'F125: a run that hangs is over at melete.timeout'),
+  'melete.timeout': shown(
+    'runtime/recall.test.ts',
+    'F125: a run that hangs ends at melete.timeout, and the turn starts',
+  ),
   'mneme.evictionFraction': () => {
     const left = (evictionFraction: number): number | undefined => {
       const machine = talk(startedSession({ tokenBudget: 1_000, settings: { mneme: { evictionFraction } } }), 6);
@@ -158,7 +176,7 @@ const settingRows: Readonly<Record<string, Row>> = {
     };
     expect(left(0.2)).toBeLessThan(left(0.8) ?? 0);
   },
-  'mneme.pinnedBudgetFraction': shown('session/rules/memory.test.ts', 'Δ23: the part kept for pins counts as taken'),
+  'mneme.pinnedBudgetFraction': shown('session/rules/memory.test.ts', 'Δ23: the part reserved for pins counts as used'),
   'mneme.maxTokens': async () => {
     const settings = { llm: { tokenBudget: 100 }, mneme: { maxTokens: 321 } };
     expect((await enricherRequest(settings, { mneme: { model: 'claude-haiku-4-5' } })).max_tokens).toBe(321);
@@ -169,8 +187,11 @@ const settingRows: Readonly<Record<string, Row>> = {
   'mneme.l2BudgetFraction': () => {
     expect(memoryBudgets({ l2BudgetFraction: 0.1 })).toMatchObject({ 2: 90 });
   },
-  'mneme.l2SnapshotThreshold': shown('session/rules/memory.test.ts', 'F099: below the threshold there is none'),
-  'recall.maxResults': shown('runtime/search/search.test.ts', 'results are bounded and the number is a setting'),
+  'mneme.l2SnapshotThreshold': shown(
+    'session/rules/memory.test.ts',
+    'F099: below the threshold there is none; at the threshold there is one, of the range of all of them',
+  ),
+  'recall.maxResults': shown('runtime/search/search.test.ts', 'results are bounded, and the bound is a setting'),
   'recall.recencyDecay': async () => {
     expect(await order(0)).toEqual(['old', 'new']);
     expect(await order(5)).toEqual(['new', 'old']);
@@ -184,26 +205,47 @@ const settingRows: Readonly<Record<string, Row>> = {
     'settings.recovery.resumeAwaiting: false fails the lost',
   ),
   'recovery.rollbackFailed': shown('runtime/model-faults.test.ts', 'F35: with settings.recovery.rollbackFailed'),
-  'approvals.expiresMs': shown('runtime/handles/history-run-loop.test.ts', 'an approval that nobody gives expires'),
-  'approvals.onInput': shown('runtime/handles/history-run-loop.test.ts', 'is read next where onInput denies'),
+  'approvals.expiresMs': shown(
+    'runtime/handles/history-run-loop.test.ts',
+    'an approval that is never decided expires, also after a restart: its deadline counts from when it began',
+  ),
+  'approvals.onInput': shown(
+    'runtime/handles/history-run-loop.test.ts',
+    'with onInput deny, a message sent while an approval waits is read next',
+  ),
   'compression.enabled': () => {
     expect(agentUnder({ compression: { enabled: true } }).facts.compression).toBeDefined();
     expect(agentUnder({ compression: { enabled: false } }).facts.compression).toBeUndefined();
   },
-  'compression.tokens': shown(COMPRESSION, 'H53: at the bound of tokens, as the API counted them'),
-  'compression.messages': shown(COMPRESSION, 'H53: at the bound of messages, at the next claim and not before'),
-  'compression.keepRecent': shown(COMPRESSION, 'H54: a summary in the place of what is old, the newest as they were'),
-  'compression.targetTokens': shown(COMPRESSION, 'H53: at the bound of tokens, as the API counted them'),
-  'compression.idleMinTokens': shown(COMPRESSION, 'H53: forced, only beyond the lower bounds'),
-  'compression.idleMinMessages': shown(COMPRESSION, 'H53: forced, only beyond the lower bounds'),
-  'repair.onSeed': shown(
-    'runtime/handles/history.test.ts',
-    'a seeded history is pruned unless the setting says otherwise',
+  'compression.tokens': shown(
+    COMPRESSION,
+    'H53: at the bound of tokens, as counted by the API, unless less than a tenth would be saved',
   ),
-  'repair.onInterrupt': shown('session/history/run-loop.test.ts', 'its calls are answered with placeholders'),
+  'compression.messages': shown(COMPRESSION, 'H53: at the bound of messages, at the next claim and not earlier'),
+  'compression.keepRecent': shown(
+    COMPRESSION,
+    'H54: a summary replaces old messages, the newest stay unchanged, and then the waiting turn starts',
+  ),
+  'compression.targetTokens': shown(
+    COMPRESSION,
+    'H53: at the bound of tokens, as counted by the API, unless less than a tenth would be saved',
+  ),
+  'compression.idleMinTokens': shown(
+    COMPRESSION,
+    'H53: if forced, only above the lower bounds of messages and of tokens',
+  ),
+  'compression.idleMinMessages': shown(
+    COMPRESSION,
+    'H53: if forced, only above the lower bounds of messages and of tokens',
+  ),
+  'repair.onSeed': shown('runtime/handles/history.test.ts', 'a seeded history is pruned unless the setting is off'),
+  'repair.onInterrupt': shown(
+    'session/history/run-loop.test.ts',
+    'its calls are answered with placeholders, published with the outcome, and nothing is pending',
+  ),
 };
 
-/** Sessions found for a word, best first: an old one that contains it twice, a new one that contains it once. */
+/** Sessions found for a word, best first: an old session contains the word twice, a new one once. */
 async function order(recencyDecay: number): Promise<readonly string[]> {
   const year = 365 * 24 * 3_600_000;
   let nowMs = Date.now() - 3 * year;
@@ -223,7 +265,7 @@ async function order(recencyDecay: number): Promise<readonly string[]> {
   return [...text.matchAll(/\[message (\w+)#\d+,/gu)].map((match) => match[1] ?? '');
 }
 
-/** The tool threads in which two calls of one round ran. */
+/** The tool threads on which two calls of one round ran. */
 async function threadsOfTwoCalls(tools: number): Promise<ReadonlySet<string>> {
   const model = gatedModel();
   const agents = [agent({ name: 'a', tools: [new URL('./fixtures/tools.ts', import.meta.url)] })];
@@ -241,24 +283,48 @@ const AGENTS = 'runtime/handles/agents.test.ts';
 const MEMORY = 'runtime/memory-bounds.test.ts';
 
 const openRows: Readonly<Record<string, Row>> = {
-  provider: shown('runtime/session-threads.test.ts', 'a URL runs in the model threads'),
-  agents: shown(OPEN, 'without agents there is one, named default'),
-  'threads.sessions': shown('runtime/thread-faults.test.ts', 'F50: of two session threads one dies'),
-  'threads.models': shown('runtime/session-threads.test.ts', 'a URL runs in the model threads'),
+  provider: shown(
+    'runtime/session-threads.test.ts',
+    'a provider given by URL runs in the model threads; its errors keep class, code and data',
+  ),
+  agents: shown(OPEN, 'without agents there is one agent, named default'),
+  'threads.sessions': shown(
+    'runtime/thread-faults.test.ts',
+    'F50: one of two session threads dies: its sessions continue from the log, the others are not interrupted',
+  ),
+  'threads.models': shown(
+    'runtime/session-threads.test.ts',
+    'a provider given by URL runs in the model threads; its errors keep class, code and data',
+  ),
   'threads.tools': async () => {
     expect((await threadsOfTwoCalls(1)).size).toBe(1);
     expect((await threadsOfTwoCalls(2)).size).toBe(2);
   },
-  durability: shown('journal/store-faults.test.ts', 'a runtime says its mode: %s'),
+  durability: shown('journal/store-faults.test.ts', 'a runtime reports its durability mode: %s'),
   settings: () => expect(Object.keys(settingRows)).toEqual(expect.arrayContaining([...keysOf(settingsSchema)])),
-  'limits.mailbox': shown('session/rules/mailbox.test.ts', 'A9: a full mailbox refuses, retryable'),
-  'limits.mailboxBytes': shown(MEMORY, 'limits.mailboxBytes refuses what does not fit'),
-  'limits.waitingBytes': shown(MEMORY, 'limits.waitingBytes is of all sessions together'),
+  'limits.mailbox': shown(
+    'session/rules/mailbox.test.ts',
+    'A9: a full mailbox refuses as retryable, and accepts again once there is room',
+  ),
+  'limits.mailboxBytes': shown(
+    MEMORY,
+    'limits.mailboxBytes refuses an excess message, typed; nothing acknowledged is lost, over a restart too',
+  ),
+  'limits.waitingBytes': shown(
+    MEMORY,
+    'limits.waitingBytes covers all sessions together; a session whose mailbox is empty still accepts a message',
+  ),
   'limits.messageBytes': shown('runtime/handles/send.test.ts', 'a message over limits.messageBytes rejects'),
-  'limits.toolResultBytes': shown('runtime/thread-faults.test.ts', 'F55: 105 MB reach the log cut at both ends'),
-  'limits.children': shown('session/decide/children.test.ts', 'A9: limits.children bounds the children'),
-  'limits.liveSessions': shown('runtime/handles/session.test.ts', 'queued: as many sessions run as may'),
-  'limits.liveBytes': shown(MEMORY, 'limits.liveBytes: beyond it sessions wait for a place'),
+  'limits.toolResultBytes': shown(
+    'runtime/thread-faults.test.ts',
+    'F55: 105 MB are cut in the log, both ends kept, no code point split; the notice names the stored result',
+  ),
+  'limits.children': shown(
+    'session/decide/children.test.ts',
+    'A9: limits.children bounds the children that a parent may ever have',
+  ),
+  'limits.liveSessions': shown('runtime/handles/session.test.ts', 'queued: the limit of working sessions is reached'),
+  'limits.liveBytes': shown(MEMORY, 'limits.liveBytes: beyond it sessions wait for admission, and explain says so'),
   'limits.depth': shown(
     'runtime/handles/sub-agents.test.ts',
     'depth: children do not spawn unless limits.depth says so',
@@ -268,64 +334,137 @@ const openRows: Readonly<Record<string, Row>> = {
     const catalog = new AgentCatalog([{ plan, tools: [] }], parseSettings({}), { ...LIMIT_DEFAULTS, toolRounds: 9 });
     expect(catalog.of({ ...emptyState('s'), agent: 'a' })?.facts.toolRounds).toBe(9);
   },
-  'governor.concurrency': shown('runtime/governor.test.ts', 'F20: never more calls out than the concurrency'),
+  'governor.concurrency': shown(
+    'runtime/governor.test.ts',
+    'F20: calls in flight stay within the concurrency; waiting ones are counted, interruptible, and served in turn',
+  ),
   'governor.requestsPerMinute': shown(
     'runtime/governor.test.ts',
-    'F20: in any minute at most the requests of a minute',
+    'F20: in any minute at most the allowed requests per minute are sent',
   ),
-  'governor.inputTokensPerMinute': shown('models/governor/governor.test.ts', 'N1: what an answer says of its input'),
+  'governor.inputTokensPerMinute': shown(
+    'models/governor/governor.test.ts',
+    'N1: the input tokens that an answer reports replace the estimate',
+  ),
   'governor.outputTokensPerMinute': shown(
     'models/governor/governor.test.ts',
-    'N1: output is expected while a call is out',
+    'N1: the expected output counts while a call is in flight, the real output after it has ended',
   ),
-  skills: shown('runtime/handles/definitions.test.ts', 'activated, a skill is active at once'),
-  workflows: shown('runtime/handles/definitions.test.ts', 'a workflow is not for sub-agents, a skill is'),
+  skills: shown(
+    'runtime/handles/definitions.test.ts',
+    'F126, F127, F128: an activated skill is active at once, only once, and reaches the model',
+  ),
+  workflows: shown('runtime/handles/definitions.test.ts', 'a sub-agent can use a skill but not a workflow'),
   specialists: shown(
     'runtime/handles/definitions.test.ts',
-    'a specialist is an agent with its prompt, tools and turns',
+    'a specialist is an agent with its own prompt, tools and turn limit',
   ),
-  'enrichers.melete.model': shown('runtime/melete.test.ts', 'F122, F012: a user message, Melete, then the half-step'),
-  'enrichers.mneme.model': shown('runtime/mneme.test.ts', 'a long conversation: within the budget, summed up'),
-  'search.scope': shown('runtime/search/search.test.ts', 'a message out of reach reads like one that is not there'),
-  logger: shown('runtime/host/session-logs.test.ts', 'Q1: a line of a session names the session and its agent'),
+  'enrichers.melete.model': shown(
+    'runtime/melete.test.ts',
+    'F122, F012: after a user message Melete runs, then the half-step, with the prepared entries before the message',
+  ),
+  'enrichers.mneme.model': shown(
+    'runtime/mneme.test.ts',
+    'a long conversation stays within the budget, is summarised, and is byte-stable between summaries',
+  ),
+  'search.scope': shown('runtime/search/search.test.ts', 'a message out of scope is answered like a missing message'),
+  logger: shown(
+    'runtime/host/session-logs.test.ts',
+    'Q1: a log line of a session names the session and its agent, by a child logger created once',
+  ),
   clock: shown('runtime/handles/runtime.test.ts', 'close does not wait for a retry that is due later'),
-  random: shown('runtime/anthropic.test.ts', 'F037, F038: five attempts, 1, 16, 81 and 256 seconds apart'),
+  random: shown(
+    'runtime/anthropic.test.ts',
+    'F037, F038: five attempts, after waits of 1, 16, 81 and 256 seconds, then failed, noted in the log, idle',
+  ),
 };
 
-const MODEL_OPTIONS = shown(
-  AGENTS,
-  'what an agent says of its model goes into the request: model, maxTokens, thinking',
-);
+const MODEL_OPTIONS = shown(AGENTS, 'the model options of an agent are in the request: model, maxTokens, thinking');
+const REQUESTS = 'runtime/model-options.test.ts';
+/** The `tool_choice` of an agent that has a tool. */
+const choiceOf = (options: Partial<AgentOptions>): unknown =>
+  agentUnder({ llm: { model: 'claude-haiku-5-5' } }, { subagents: { spawn: true }, ...options }).header(emptyState('s'))
+    .tool_choice;
 const compressionOf = (compression: AgentOptions['compression']): unknown =>
   agentUnder({}, compression === undefined ? {} : { compression }).facts.compression;
 
 const agentRows: Readonly<Record<string, Row>> = {
   name: shown('runtime/handles/sub-agents.test.ts', 'F109: spawn_specialist offers the other agents by name'),
   model: MODEL_OPTIONS,
-  system: shown(AGENTS, 'is evaluated once an epoch, and after a restart only if it was not stored'),
+  system: shown(AGENTS, 'is evaluated once per epoch, and after a restart only if its result was not stored'),
   tools: shown(
     'runtime/handles/sub-agents.test.ts',
-    'F060: a call of a tool that was not granted is answered, not run',
+    'F060: a call of a tool that was not granted is answered with an error, and not run',
   ),
   maxTokens: MODEL_OPTIONS,
   toolRounds: shown('runtime/handles/session.test.ts', 'a turn over toolRounds fails with LimitError'),
-  maxSteps: shown('session/history/run-loop.test.ts', 'H29: a limit of one with calls is max_steps'),
+  maxSteps: shown(
+    'session/history/run-loop.test.ts',
+    'H29: a limit of one with calls is max_steps, with the calls pending; a text at the limit completes',
+  ),
   approve: shown(
     'session/history/approval.test.ts',
-    'where a predicate says so, it is asked with the calls that could run',
+    'an approval predicate is called with the calls that could run, before anything starts',
   ),
-  'guardrails.before': shown('runtime/handles/history-run-loop.test.ts', 'guardrails run in order'),
-  'guardrails.after': shown('runtime/handles/history-run-loop.test.ts', 'H31: a guardrail blocks the reply'),
+  'guardrails.before': shown(
+    'runtime/handles/history-run-loop.test.ts',
+    'guardrails run in order, each on the result of the previous one; a block prevents the call',
+  ),
+  'guardrails.after': shown(
+    'runtime/handles/history-run-loop.test.ts',
+    'H31: a reply blocked by a guardrail is absent from the history, but its usage counts',
+  ),
   'subagents.spawn': shown(
     'runtime/handles/sub-agents.test.ts',
     'depth: children do not spawn unless limits.depth says so',
   ),
-  'subagents.maxActive': shown('runtime/handles/sub-agents.test.ts', 'Δ27: no more than maxActive at once'),
-  'supervision.strategy': shown(FAMILY, 'takes its siblings along under oneForAll'),
-  'supervision.intensity': shown(FAMILY, 'escalates beyond the intensity'),
+  'subagents.maxActive': shown(
+    'runtime/handles/sub-agents.test.ts',
+    'Δ27: no more than maxActive children work at once',
+  ),
+  'supervision.strategy': shown(
+    FAMILY,
+    'its siblings restart with it under oneForAll, only the later ones under restForOne',
+  ),
+  'supervision.intensity': shown(
+    FAMILY,
+    'beyond the intensity the failure escalates: siblings are cancelled and the parent is notified',
+  ),
   'supervision.periodMs': shown('actors/supervision/supervisor.test.ts', 'S14: the period slides'),
-  'supervision.onChildFailure': shown(FAMILY, 'is left alone under ignore'),
+  'supervision.onChildFailure': shown(
+    FAMILY,
+    'under ignore the handle reports the failure, and the parent is not notified',
+  ),
   'thinking.type': MODEL_OPTIONS,
+  'thinking.display': shown(REQUESTS, 'the options cross to the threads, and every request of an epoch'),
+  effort: () => {
+    expect(agentUnder({}, { effort: 'low' }).header(emptyState('s')).output_config).toEqual({ effort: 'low' });
+  },
+  toolChoice: () => {
+    expect(choiceOf({ toolChoice: 'none' })).toEqual({ type: 'none' });
+    expect(choiceOf({})).toBeUndefined();
+  },
+  'toolChoice.tool': () => {
+    const toolChoice = { tool: 'spawn_subagent' };
+    expect(choiceOf({ toolChoice })).toEqual({ type: 'tool', name: 'spawn_subagent' });
+  },
+  parallelToolCalls: () => {
+    expect(choiceOf({ parallelToolCalls: false })).toEqual({ type: 'auto', disable_parallel_tool_use: true });
+  },
+  stopSequences: () => {
+    expect(agentUnder({}, { stopSequences: ['END'] }).header(emptyState('s')).stop_sequences).toEqual(['END']);
+  },
+  serviceTier: () => {
+    const { service_tier } = agentUnder({}, { serviceTier: 'standardOnly' }).header(emptyState('s'));
+    expect(service_tier).toBe('standard_only');
+  },
+  speed: shown(REQUESTS, 'the beta of a fast mode is added where the model needs one'),
+  cacheTtl: shown(REQUESTS, 'cacheTtl 1h makes every mark one of an hour'),
+  betas: shown(REQUESTS, 'betas are a header, beside those of the provider, and no field'),
+  request: () => {
+    const metadata = { user_id: 'u1' };
+    expect(agentUnder({}, { request: { metadata } }).header(emptyState('s'))).toMatchObject({ metadata });
+  },
   'thinking.budget_tokens': () => {
     const thinking = { type: 'enabled', budget_tokens: 2_048 } as const;
     expect(agentUnder({}, { thinking }).header(emptyState('s')).thinking).toEqual(thinking);

@@ -1,6 +1,7 @@
 /**
- * Models that bind a thought to everything before it (R21): whatever changes there, the next request is accepted. Each
- * test runs a session over the wire against the strict fake, which remembers the context of each thought.
+ * Models that bind a thought to everything before it (R21): whatever changes before the thought, the next request is
+ * accepted. Each test runs a session over the wire against the strict fake, which remembers the context of each
+ * thought.
  */
 import { afterEach, describe, expect, test } from 'vitest';
 import { z } from 'zod';
@@ -32,7 +33,7 @@ const thinker = (more: Partial<Parameters<typeof agent>[0]> = {}): Agent =>
   agent({ name: 'thinker', model: MODEL, system: 'Think.', ...more });
 const refused = (fake: StrictFake) => fake.violations.filter((violation) => violation.fatal);
 
-/** How many thoughts each request held. */
+/** The number of thoughts in each request. */
 function thoughts(fake: StrictFake): readonly number[] {
   return fake.requests.map(({ messages }) => JSON.stringify(messages).split('"type":"thinking"').length - 1);
 }
@@ -41,14 +42,14 @@ async function say(session: Session, text: string): Promise<string> {
   return (await session.send(text)).answer();
 }
 
-describe('a new epoch leaves the thoughts before it behind', () => {
+describe('a new epoch leaves out the thoughts of the epoch before it', () => {
   test('R21: an eviction', async () => {
     const fake = await fakeModel(() => THOUGHT);
     const runtime = await kit.open({ provider: providerOf(fake), agents: [thinker({ tokenBudget: 900 })] });
     const session = runtime.session('s');
     for (let turn = 0; turn < 10; turn += 1) expect(await say(session, words(60, turn))).toBe(THOUGHT.text);
     expect(refused(fake)).toEqual([]);
-    // Within an epoch they are kept: the model reads its earlier thoughts.
+    // Within an epoch the thoughts are kept, so the model reads its earlier thoughts.
     expect(Math.max(...thoughts(fake))).toBeGreaterThan(1);
   });
 
@@ -127,7 +128,7 @@ describe('a new epoch leaves the thoughts before it behind', () => {
     expect(refused(fake)).toEqual([]);
   });
 
-  test('R21: a message shown to one request and absent from the next', async () => {
+  test('R21: a message that is in one request and missing from the next', async () => {
     const fake = await fakeModel(() => THOUGHT);
     const runtime = await kit.open({ provider: providerOf(fake), agents: [thinker()] });
     const session = runtime.session('s');
@@ -140,7 +141,7 @@ describe('a new epoch leaves the thoughts before it behind', () => {
     expect(refused(fake)).toEqual([]);
   });
 
-  test('R21: a thought that an embedder gave is kept and not sent', async () => {
+  test('R21: a thought given by an embedder is stored and not sent', async () => {
     const fake = await fakeModel(() => THOUGHT);
     const runtime = await kit.open({ provider: providerOf(fake), agents: [thinker()] });
     const session = runtime.session('s');
@@ -178,17 +179,17 @@ describe('a store opened again with other settings', () => {
     });
     for (let turn = 4; turn < 7; turn += 1) await say(second.session('s'), words(60, turn));
     await second.close();
-    // Back to the first agent: thoughts from before the change stay behind.
+    // With the first agent again, thoughts from before the change stay out of the request.
     const third = await kit.open({ directory, provider: providerOf(fake), agents: [thinker()] });
     for (let turn = 7; turn < 9; turn += 1) await say(third.session('s'), words(60, turn));
     expect(refused(fake)).toEqual([]);
   });
 });
 
-describe('a request that is still refused for its thoughts', () => {
+describe('a request that is still refused because of its thoughts', () => {
   const REFUSAL = 'messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to another model.';
 
-  test('R21, F35: it is sent again at once without them, an event says so, and the session continues', async () => {
+  test('R21, F35: the request is sent again at once without thoughts, an event says so, and the session continues', async () => {
     const fake = await fakeModel((_request, { call }) =>
       call === 1 ? { error: { status: 400, message: REFUSAL } } : THOUGHT,
     );

@@ -79,7 +79,7 @@ describe.skipIf(process.platform === 'win32')('F13: a signal', () => {
     expect(model.calls).toHaveLength(1);
   });
 
-  test('F13: who exits while a session thread is inside a commit is gone at once, and the commit is whole', async () => {
+  test('F13: a process that exits while a session thread commits ends at once, and the commit is whole', async () => {
     const directory = await kit.directory();
     const [preload, script] = ['hold-commits.ts', 'exit-in-commit.ts'].map(
       (file) => new URL(`fixtures/${file}`, import.meta.url).pathname,
@@ -93,7 +93,7 @@ describe.skipIf(process.platform === 'win32')('F13: a signal', () => {
     expect(await runtime.sessions.get('s')).toMatchObject({ id: 's' });
   });
 
-  test('F13: a second signal ends it at once, whatever it awaits; no acknowledged message is lost', async () => {
+  test('F13: a second signal ends the process at once, whatever it awaits; no acknowledged message is lost', async () => {
     const directory = await kit.directory();
     const service = start('embedding-process.ts', directory, '3600000');
     await service.said('ready');
@@ -110,7 +110,7 @@ describe.skipIf(process.platform === 'win32')('F13: a signal', () => {
 
 describe('F14: a pause', () => {
   test.skipIf(process.platform === 'win32')(
-    'F14: a process stopped beyond all its timeouts: each call ends once, none is run or asked twice',
+    'F14: a process is stopped beyond all its timeouts: each call ends once, none runs or is requested twice',
     async () => {
       const paused = start('paused-process.ts');
       await paused.said('running');
@@ -129,7 +129,7 @@ describe('F14: a pause', () => {
     },
   );
 
-  test('F14, F59: a clock set an hour forth and back fires no timer: deadlines are counted in time that passed', async () => {
+  test('F14, F59: a clock set an hour forward and back fires no timer, because deadlines use elapsed time', async () => {
     const time = manualClock();
     let offsetMs = 0;
     const clock: Clock = {

@@ -24,8 +24,8 @@ interface Enrichers {
 }
 
 /**
- * The main model says `ok`. In sessions named `work` the enrichers make their listed replies, from the first in each
- * run.
+ * The main model says `ok`. In sessions named `work` the enrichers give their listed replies; each run starts with the
+ * first reply.
  */
 function model(muses: Enrichers, seen: ModelRequest[] = []): ReplyFunction {
   const steps = new Map<string, number>();
@@ -44,7 +44,7 @@ const recalls = (seen: readonly ModelRequest[]): readonly ModelRequest[] =>
   seen.filter((request) => request.model === MNEME);
 
 describe.each(MATRIX)('threads %o', (threads) => {
-  test('F122, F103: a goal is set, the recall finds what another session said, and the turn has it', async () => {
+  test('F122, F103: a goal is set, the recall finds a message of another session, and the turn includes it', async () => {
     const seen: ModelRequest[] = [];
     const provider = scripted(
       model(
@@ -93,7 +93,7 @@ describe.each(MATRIX)('threads %o', (threads) => {
     expect(told).toEqual(['idle preparing', 'idle', 'awaiting', 'idle']);
   });
 
-  test('F104: a recall that fails is logged, and the turn comes', async () => {
+  test('F104: a recall that fails is logged, and the turn starts', async () => {
     const provider = scripted((request: ModelRequest) => {
       if (request.model === MNEME) return { error: { status: 400 } };
       if (request.model !== MELETE) return 'ok';
@@ -112,7 +112,7 @@ describe.each(MATRIX)('threads %o', (threads) => {
   });
 });
 
-test('F123: a goal that is finished, or reads as before, is no reason to recall; one worded anew is', async () => {
+test('F123: a finished or unchanged goal triggers no recall; a reworded goal does', async () => {
   const run = async (change: Reply): Promise<number> => {
     const seen: ModelRequest[] = [];
     const provider = scripted(model({ melete: [change], recall: [call('nothing_to_surface')] }, seen));
@@ -136,7 +136,7 @@ test('F122: without Mneme nothing is recalled', async () => {
   expect(recalls(seen)).toEqual([]);
 });
 
-test('Δ44, F103: what the model sees, or is about to, is not surfaced again; what is not there, or has no reason, neither', async () => {
+test('Δ44, F103: messages that are visible or about to be, missing messages, and ones without a reason are not surfaced', async () => {
   const seen: ModelRequest[] = [];
   const surface = (message_id: string, why = 'useful') => call('surface_memory', { message_id, why });
   const recall = [surface('past#1'), surface('past#1'), surface('past#9'), surface('past#2', ' '), surface('nothing')];
@@ -154,7 +154,7 @@ test('Δ44, F103: what the model sees, or is about to, is not surfaced again; wh
   const memories = async (): Promise<number> =>
     (await session.messages()).filter(({ type, source }) => type === 'tool_call' && source?.type === 'recall').length;
   expect(await memories()).toBe(1);
-  // In the next turn it is in the window: the system prompt names it, and surfacing it is refused.
+  // In the next turn the message is in the window, so the system prompt names it, and surfacing it is refused.
   await session.ask('two');
   expect(recalls(seen).at(-1)?.system).toContain('- message past#1');
   expect(await memories()).toBe(1);
@@ -196,7 +196,7 @@ test('A10: a crash during a recall begins the recall again, and Melete is not ca
   expect((await log(again.session('work'))).at(-1)).toBe('agent_message:ok');
 });
 
-test('F125: a run that hangs is over at melete.timeout, and the turn comes', async () => {
+test('F125: a run that hangs ends at melete.timeout, and the turn starts', async () => {
   const clock = manualClock();
   const gate = gatedModel();
   const runtime = await kit.open({
@@ -243,7 +243,7 @@ test.each([
   const runtime = await kit.open({ provider, enrichers, ...(scope === undefined ? {} : { search: scope }) });
   await runtime.session('past').ask('My secret sourdough has rye');
   expect(await runtime.session('work').ask('bread please')).toBe('ok');
-  // The recall ran to its end, and no request of this session has a word of the other's.
+  // The recall has ended, and no request of this session contains text of the other one.
   const asked = recalls(seen).filter((request) => JSON.stringify(request.messages).includes('surface_memory'));
   expect(asked.length).toBeGreaterThan(0);
   expect(JSON.stringify([...recalls(seen), ...(main.at(-1)?.messages ?? [])])).not.toContain('rye');

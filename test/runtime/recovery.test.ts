@@ -46,7 +46,7 @@ describe.each(MATRIX)('after a crash, sessions: $sessions, models: $models', (th
     expect(after.calls.length).toBe(2);
   });
 
-  test('F011, A10: running tools end by their effect; what was finished is not run again', async () => {
+  test('F011, A10: running tools end according to their effect; finished tools are not run again', async () => {
     const directory = await kit.directory();
     const calls = [
       ['pure', {}],
@@ -97,7 +97,7 @@ describe.each(MATRIX)('after a crash, sessions: $sessions, models: $models', (th
     expect(model.calls.length).toBe(1);
   });
 
-  test('F04: a child half done goes on, and its parent has the reply exactly once', async () => {
+  test('F04: a child interrupted in its task continues, and its parent has the reply exactly once', async () => {
     const directory = await kit.directory();
     const before = gatedModel();
     const first = await kit.open({ threads, directory, provider: before.provider });
@@ -210,7 +210,7 @@ test('many interrupted sessions resume by themselves, each once, also those sent
   }
 });
 
-test('a second crash while sessions resume loses none of them', async () => {
+test('a second crash during recovery loses none of the interrupted sessions', async () => {
   const directory = await kit.directory();
   const model = gatedModel();
   const first = await kit.open({ directory, provider: model.provider });
@@ -220,7 +220,7 @@ test('a second crash while sessions resume loses none of them', async () => {
   await first.session('s0').state();
   const copy = await kit.crashed(directory);
 
-  // Closed before the second slice was read: a checkpoint must not pass over the rest.
+  // The runtime closes before the second slice is read. A checkpoint must not leave out the rest.
   const second = await kit.open({ directory: copy, provider: gatedModel().provider });
   await second.close({ deadlineMs: 0 });
   const third = await kit.open({ directory: copy, provider: scripted(['Hello.', 'Hello.']) });
@@ -242,7 +242,7 @@ test('sessions.list right after a crash has the true states', async () => {
 });
 
 describe('a process killed with SIGKILL', () => {
-  test('F01, F02, F10: what was acknowledged is there, what was finished is not repeated, the lock is taken over', async () => {
+  test('F01, F02, F10: acknowledged messages are there, finished work is not repeated, the lock is taken over', async () => {
     const directory = await kit.directory();
     const notes = join(directory, 'notes');
     await appendFile(notes, '');

@@ -1,4 +1,7 @@
-/** Goal: rows that need the whole runtime, or the absence of a part. Method: the public API over scripted models. */
+/**
+ * Goal: rows of the contract that need the whole runtime, or a runtime without one of its parts. Method: the public API
+ * over scripted models.
+ */
 import { readFileSync } from 'node:fs';
 import { afterEach, expect, it } from 'vitest';
 import { agent, type OpenOptions, open, type Runtime, type SessionEvent, tool } from '../../src/index.ts';

@@ -55,7 +55,7 @@ describe('a session thread that dies', () => {
     expect(texts.sort()).toEqual(Array.from({ length: 20 }, (_, n) => `user_message:m${n}`).sort());
   });
 
-  test('L1, L2: messages posted as bytes are repeated if they have a key', async () => {
+  test('L1, L2: messages posted as bytes are sent again if they have a key', async () => {
     const runtime = await kit.open({ directory: await kit.directory(), threads, provider: echo });
     const session = runtime.session('s');
     await session.ask('warm');
@@ -104,7 +104,7 @@ describe('a session thread that dies', () => {
     expect(await log(session)).toEqual(['user_message:Hi', 'agent_message:to Hi']);
   });
 
-  test('L3: one that dies again and again is given up, and every call says so', async () => {
+  test('L3: a thread that dies again and again is given up, and every call says so', async () => {
     const runtime = await kit.open({ directory: await kit.directory(), threads, provider: echo });
     const reader = failure(collect(runtime.session('s').events()));
     for (let death = 0; death <= SHARD_RESTARTS.intensity; death += 1) {
@@ -117,7 +117,7 @@ describe('a session thread that dies', () => {
     await runtime.close();
   });
 
-  test('one that held a store in memory is not replaced: every call rejects', async () => {
+  test('a thread that held a store in memory is not replaced, and every call rejects', async () => {
     const runtime = await kit.open({ threads, provider: echo });
     const receipt = await runtime.session('s').send('Hi');
     await receipt.answer();
@@ -146,7 +146,7 @@ describe('a session thread that dies', () => {
     expect((await other).length).toBe(3);
   });
 
-  test('its calls on the host are aborted', async () => {
+  test('calls of the dead thread on the host are aborted', async () => {
     const signals = queue<AbortSignal>();
     const hang = tool({
       name: 'hang',
@@ -172,7 +172,7 @@ describe('a session thread that dies', () => {
 describe('tool threads', () => {
   const script = (name: string) => scripted([{ toolUse: { name, id: 'c1' } }, 'Over.']);
 
-  test('a tool given by URL runs in a thread, one given by value on the host', async () => {
+  test('a tool given by URL runs in a tool thread, a tool given by value on the host', async () => {
     const here = tool({ name: 'here', description: 'Here.', input: z.object({}), run: () => `thread ${threadId}` });
     const agents = [agent({ name: 'a', tools: [toolsUrl, here] })];
     const provider = scripted([{ toolUse: [{ name: 'where' }, { name: 'here' }] }, 'Over.']);
@@ -186,7 +186,7 @@ describe('tool threads', () => {
     expect(there?.content).not.toBe(host?.content);
   });
 
-  test('F062, F52: a tool that spins is killed at its deadline and answered, while other sessions go on', async () => {
+  test('F062, F52: a tool that spins is killed at its deadline and answered, while other sessions continue', async () => {
     const agents = [agent({ name: 'spinner', tools: [toolsUrl] }), agent({ name: 'other' })];
     const runtime = await kit.open({
       threads: { sessions: 0, models: 0, tools: 1 },
@@ -217,7 +217,7 @@ describe('tool threads', () => {
 });
 
 describe('providers', () => {
-  test('a URL runs in the model threads; its errors keep class, code and data', async () => {
+  test('a provider given by URL runs in the model threads; its errors keep class, code and data', async () => {
     const provider = new URL('fixtures/provider.ts', import.meta.url);
     const runtime = await kit.open({ threads, provider });
     expect(await runtime.session('s').ask('Hi')).toMatch(/^thread \d+$/u);
@@ -238,7 +238,7 @@ describe('providers', () => {
     expect(error.message).toContain('tools.ts');
   });
 
-  test('a value always runs on the host thread; its deltas arrive, its signal is aborted', async () => {
+  test('a provider given by value always runs on the host; its deltas arrive, its signal is aborted', async () => {
     const isWaiting = deferred<AbortSignal>();
     const provider: ModelProvider = {
       name: 'mine',
@@ -265,7 +265,7 @@ describe('providers', () => {
     expect((await session.state()).state).toBe('idle');
   });
 
-  test('a value that answers nonsense is called again, as after any broken answer', async () => {
+  test('a provider given by value with an invalid answer is called again, as after any broken answer', async () => {
     const good = {
       content: [{ type: 'text', text: 'Sense.' }],
       stop_reason: 'end_turn',

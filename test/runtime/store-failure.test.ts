@@ -26,7 +26,7 @@ const send = (content: string, session = 's') => ({ session, agent: 'a', content
 const contents = async (shard: TestShard, session = 's'): Promise<readonly unknown[]> =>
   (await shard.call('session.messages', { session })).map(({ content }) => content);
 
-test('F06: a full disk refuses sends with StoreFullError; nothing of them is there, and nothing acknowledged is lost', async () => {
+test('F06: a full disk refuses sends with StoreFullError; they leave no trace, and nothing acknowledged is lost', async () => {
   const { shard, disk, clock } = shardWithDisk({ provider: echo() });
   const first = await shard.call('session.send', send('kept'));
   await shard.call('receipt.wait', { session: 's', ...first, until: 'settled' });
@@ -48,7 +48,7 @@ test('F06: a full disk refuses sends with StoreFullError; nothing of them is the
   expect((await shard.call('session.state', { session: 's' })).seq).toBe(lastSeq(shard));
 });
 
-test('F06, H2: what the last flush of a close is refused is refused to its sender, and nothing throws', async () => {
+test('F06, H2: a message refused by the last flush of a close is refused to its sender, and nothing throws', async () => {
   const writes: ((error: Error) => void)[] = [];
   const clock = manualClock();
   const shard = openShard({
@@ -61,7 +61,7 @@ test('F06, H2: what the last flush of a close is refused is refused to its sende
   await eventually(() => writes.length === 1);
   const closing = Promise.allSettled([shard.close()]);
   await clock.advance(1);
-  // Nothing more happens until the write ends: the journal is closing and no longer answers.
+  // Nothing more happens until the write ends, because the journal is closing and no longer answers.
   let turns = 0;
   await eventually(() => {
     turns += 1;
@@ -72,7 +72,7 @@ test('F06, H2: what the last flush of a close is refused is refused to its sende
   await closing;
 });
 
-test('H3: work that ran when the disk filled resumes when there is space again, from the log', async () => {
+test('H3: work that ran when the disk filled up resumes from the log when there is space again', async () => {
   const model = gatedModel();
   const { shard, disk, clock } = shardWithDisk({ provider: model.provider });
   const accepted = await shard.call('session.send', send('Hi'));
@@ -122,7 +122,7 @@ test('A2: a tool does not start when the answer that asks for it could not be wr
   expect(runs).toBe(1);
 });
 
-test('resumed once, however often the device refuses: a running tool is not answered twice', async () => {
+test('after one resume a running tool is not answered twice, however often the device refuses', async () => {
   const started = deferred();
   const finish = deferred<string>();
   const slow = tool({
@@ -140,7 +140,7 @@ test('resumed once, however often the device refuses: a running tool is not answ
   const { shard, disk, clock } = shardWithDisk({ provider, agents });
   await shard.call('session.send', send('Go'));
   await started.promise;
-  // A `pure` tool starts ahead of its intent's flush; this read waits for the flush.
+  // A `pure` tool starts before its intent is flushed; this read waits for the flush.
   await shard.call('session.state', { session: 's' });
   disk.fault = full;
   await failure(shard.call('session.send', send('x', 'other')));
@@ -170,7 +170,7 @@ function lastSeq(shard: TestShard): number {
   return Math.max(...shard.events.map(({ seq }) => seq ?? 0));
 }
 
-test('A2: a child has not ended until its end is written', async () => {
+test('A2: a child counts as ended only once its end is written', async () => {
   const model = gatedModel();
   const { shard, disk, clock } = shardWithDisk({ provider: model.provider });
   const item = { task: 'Help', replies: 'handle' as const };

@@ -26,7 +26,7 @@ const LOSSES: readonly (readonly [string, RegExp, (store: string, copy: string) 
 
 for (const threads of MATRIX) {
   test.each(LOSSES)(
-    `sessions: ${threads.sessions}: a store that is %s is noticed without a write, and refuses for good`,
+    `sessions: ${threads.sessions}: a store that is %s is noticed without a write, and refuses from then on`,
     async (_how, reason, lose) => {
       const base = await kit.directory();
       const [store, copy] = [join(base, 'store'), join(base, 'copy')];
@@ -44,14 +44,14 @@ for (const threads of MATRIX) {
         retryable: false,
         data: { reason: expect.stringMatching(reason) },
       });
-      // Earlier data can still be read: the files are open.
+      // Earlier data can still be read, because the files are open.
       expect(await session.messages()).toHaveLength(2);
       expect(await failure(runtime.session('other').send('after'))).toBeInstanceOf(StoreLostError);
     },
   );
 }
 
-test('a store that comes back under the same name stays lost until it is opened again', async () => {
+test('a store that reappears under the same name stays lost until it is opened again', async () => {
   const base = await kit.directory();
   const store = join(base, 'store');
   const runtime = await kit.open({ directory: store, provider });
@@ -67,7 +67,7 @@ test('a store that comes back under the same name stays lost until it is opened 
 });
 
 test.skipIf(process.platform === 'win32')(
-  'a data file that is cut short ends no process that checks before it reads',
+  'a check before each read keeps a truncated data file from ending the process',
   async () => {
     const store = join(await kit.directory(), 'store');
     const child = startChild(new URL('./fixtures/cut-store.ts', import.meta.url), [store]);

@@ -29,7 +29,7 @@ async function wide(directory: string): Promise<readonly string[]> {
   return found.flatMap(({ path, mode }) => ((mode & 0o077) === 0 ? [] : [path]));
 }
 
-describe.skipIf(process.platform === 'win32')('rights of a store', () => {
+describe.skipIf(process.platform === 'win32')('access rights of a store', () => {
   let umask: number;
   beforeAll(() => {
     umask = process.umask(0);
@@ -59,7 +59,7 @@ describe.skipIf(process.platform === 'win32')('rights of a store', () => {
     expect(await wide(directory)).toEqual([]);
   });
 
-  test('every way to create a data directory makes it 0700, whichever comes first', async () => {
+  test('every way to create a data directory gives it mode 0700, whichever runs first', async () => {
     const parent = await kit.directory();
     const [lock, manifest, birth] = ['lock', 'manifest', 'birth'].map((name) => join(parent, name)) as [
       string,
@@ -73,7 +73,7 @@ describe.skipIf(process.platform === 'win32')('rights of a store', () => {
     for (const directory of [lock, manifest, birth]) expect(await wide(directory)).toEqual([]);
   });
 
-  test('open warns of a wider one, names it, and does not change it', async () => {
+  test('open warns of a directory with wider rights, names it, and does not change it', async () => {
     const directory = join(await kit.directory(), 'store');
     const provider = scripted(() => 'ok');
     await (await kit.open({ directory, provider })).close();

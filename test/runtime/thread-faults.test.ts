@@ -72,7 +72,7 @@ describe('tools', () => {
     ['F56', 'function', 'not serialisable at $.a.b: function'],
     ['F56', 'bigint', 'not serialisable at $.a[0].b: bigint'],
   ] as const;
-  // One runtime and one tool thread for all: a slot that did not come back would block every later call.
+  // All faults share one runtime and one tool thread, so a slot that is not freed would block every later call.
   let runtime: Runtime;
   beforeAll(async () => {
     const calls = new Map(kinds.map(([, fault]) => [`s-${fault}`, ['good', fault, 'good'].map(callOf)]));
@@ -87,7 +87,7 @@ describe('tools', () => {
   afterAll(() => runtime.close({ deadlineMs: 0 }));
 
   test.each(kinds)(
-    '%s: %s is an error of its own call; the calls around it are not affected',
+    '%s: %s fails its own call only; the calls around it are not affected',
     async (_row, fault, said) => {
       const session = runtime.session(`s-${fault}`);
       expect(await session.ask('Go')).toBe('Over.');
@@ -104,7 +104,7 @@ describe('tools', () => {
     },
   );
 
-  test('F54: what is thrown after the result is logged once with its tool, and is nobody else’s error', async () => {
+  test('F54: an error thrown after the result is logged once with its tool, and fails no other call', async () => {
     const { logger, lines } = keeping();
     const provider = scripted({
       rules: [
@@ -122,7 +122,7 @@ describe('tools', () => {
     expect(noise).toEqual([{ level: 'warn', message: expect.stringContaining('"noisy"') }]);
   });
 
-  test('F55: 105 MB reach the log cut at both ends, on code points, with the way to the rest; the whole is beside the store', async () => {
+  test('F55: 105 MB are cut in the log, both ends kept, no code point split; the notice names the stored result', async () => {
     const directory = await kit.directory();
     const limits = { toolResultBytes: 64 * 1024 };
     const provider = asking(['huge']);
@@ -141,9 +141,9 @@ describe('tools', () => {
     expect(whole.startsWith('€€€') && whole.endsWith('€€€') && whole.includes('cut: a result of more than')).toBe(true);
   });
 
-  test('F55, F06: a disk that takes no result leaves the call its short form, and says where the rest is not', async () => {
+  test('F55, F06: if the disk refuses the result, the call gets its short form, which says that the rest is lost', async () => {
     const directory = await kit.directory();
-    // A file in the place of the result store's directory: every write of a result fails.
+    // A file has the name of the result store's directory, so every write of a result fails.
     await writeFile(join(directory, 'results'), 'in the way');
     const runtime = await kit.open({
       directory,
@@ -160,7 +160,7 @@ describe('tools', () => {
   });
 
   test.each([0, 1])(
-    'a result lost while its thread lives is answered as lost, and the turn ends; %i session threads',
+    'a result lost while its thread lives is answered as lost, and the turn ends; session threads: %i',
     async (sessions) => {
       const runtime = await kit.open({
         threads: { sessions, models: 0, tools: 1 },
@@ -178,9 +178,9 @@ describe('tools', () => {
     },
   );
 
-  test('T8: 100 faults over a pool of 4 with healthy calls: one outcome each, the pool whole at the end', async () => {
+  test('T8: 100 faults and healthy calls in a pool of 4: one outcome per call, and the pool is complete at the end', async () => {
     const quick = ['throwProxy', 'function', 'cycle', 'abort', 'thenThatThrows', 'hijack'];
-    // Faults that cost a thread are rarer: new threads take most of this test's time.
+    // Faults that end a thread are rarer, because starting threads takes most of this test's time.
     const costly = ['exit', 'spin', 'exit', 'hang', 'strayThrow', 'exit', 'strayRejection', 'exit', 'spin', 'memory'];
     const faults = Array.from({ length: 100 }, (_unused, n) =>
       n % 8 === 0 ? (costly[(n / 8) % costly.length] ?? '') : (quick[n % quick.length] ?? ''),
@@ -210,7 +210,7 @@ describe('tools', () => {
 });
 
 describe('model threads', () => {
-  test('F50: a model thread that exits is replaced; the call is made again, other sessions do not notice', async () => {
+  test('F50: a model thread that exits is replaced; the call is made again, other sessions are not affected', async () => {
     const mark = join(await kit.directory(), 'died');
     const runtime = await kit.open({ threads: { sessions: 1, models: 2 }, provider: dying });
     const session = runtime.session('s');
@@ -233,7 +233,7 @@ describe('session threads', () => {
     for (let n = 0; ; n += 1) if (shardOf(`s${n}`, 2) === shard) return `s${n}`;
   }) as [string, string];
 
-  test('F50: of two session threads one dies: its sessions go on from the log, those of the other are not interrupted', async () => {
+  test('F50: one of two session threads dies: its sessions continue from the log, the others are not interrupted', async () => {
     const runtime = await kit.open({
       directory: await kit.directory(),
       threads: { sessions: 2, models: 1 },
@@ -252,7 +252,7 @@ describe('session threads', () => {
     expect(runtime.metrics().restarts).toBe(1);
   });
 
-  test('F58: a session thread whose loop stands still says so when it turns again; the other thread went on meanwhile', async () => {
+  test('F58: a blocked session thread reports its stall afterwards; the other thread continues meanwhile', async () => {
     const { logger, lines } = keeping();
     const runtime = await kit.open({ directory: await kit.directory(), threads, provider: dying, logger });
     await runtime.session(there).ask('warm');

@@ -1,6 +1,6 @@
 /**
- * Goal: the language check finds phrases in comments and in prose, at their line, and leaves code, strings and quoted words alone.
- * Method: files in a temporary directory, the real script run on them as a process.
+ * Goal: the language check reports phrases in comments and in prose with their line, and ignores code, strings and
+ * quoted words. Method: files in a temporary directory, the real script run on them as a process.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -16,7 +16,7 @@ afterEach(() => {
   for (const directory of directories.splice(0)) rmSync(directory, { recursive: true, force: true });
 });
 
-/** The findings in a file of this text, without its path; the closing count left out. */
+/** The findings in a file with this text, without the file's path and without the final count. */
 function findings(name: string, text: string): string[] {
   const directory = mkdtempSync(join(tmpdir(), 'troupe-language-'));
   directories.push(directory);
@@ -49,11 +49,11 @@ test.each([
   ['code and strings', "const nobody = 'somebody told anew';\nconst told = `whoever`;\n"],
   ['names in backticks and quoted words', '// The event `told` of "somebody".\n'],
   ['a subject', '/** Parts of a shard. The call is in flight. */'],
-])('leaves %s alone', (_what, text) => {
+])('does not report %s', (_what, text) => {
   expect(findings('a.ts', text)).toEqual([]);
 });
 
-test('reads prose of Markdown, and not its code', () => {
+test('reads the prose of Markdown, and not its code', () => {
   const text = '# Where it lies\n\nSomebody asks.\n\n```ts\n// nobody\n```\n';
   expect(findings('a.md', text)).toEqual(['1: Where it lies: begin with the subject', '3: Somebody: name the subject']);
 });

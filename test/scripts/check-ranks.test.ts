@@ -27,7 +27,7 @@ function check(files: Readonly<Record<string, string>>): { readonly code: number
   return { code: result.status, lines: result.stderr.split('\n').filter((line) => line !== '') };
 }
 
-/** The violations of a tree, without the closing count. */
+/** The violations of a tree, without the final count. */
 function violations(files: Readonly<Record<string, string>>): string[] {
   const { code, lines } = check(files);
   expect(code).toBe(lines.length > 0 ? 1 : 0);
@@ -226,7 +226,7 @@ test.each([
   expect(found[0]).toContain(message);
 });
 
-test('an import cycle is shown whole; dynamic imports close none', () => {
+test('an import cycle is shown completely; dynamic imports close no cycle', () => {
   expect(
     violations({
       'src/base/a.ts': "import './b.ts';",
@@ -238,7 +238,7 @@ test('an import cycle is shown whole; dynamic imports close none', () => {
   ).toEqual(['src/base/c.ts:1: import cycle: src/base/a.ts -> src/base/b.ts -> src/base/c.ts -> src/base/a.ts']);
 });
 
-test('a circle closed by types is named once; the one of sessions and children is allowed', () => {
+test('a cycle of type imports is named once; the one of sessions and children is allowed', () => {
   const handles = 'src/runtime/handles';
   expect(
     violations({

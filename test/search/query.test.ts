@@ -1,4 +1,4 @@
-/** Goal: any input is a query, or nothing, and none throws. The four operators work as documented. */
+/** Goal: parsing any input gives a query or none, and never throws. The four operators work as documented. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { matches, parseQuery } from '../../src/search/query.ts';
@@ -9,7 +9,7 @@ function finds(query: string, text: string): boolean {
   return parsed !== undefined && matches(parsed, termsOf(text));
 }
 
-describe('F102: what people type', () => {
+describe('F102: queries as people type them', () => {
   it.each([
     ['sub-agents', 'two sub-agents work', true],
     ['sub-agents', 'agents of a sub', false],
@@ -26,13 +26,13 @@ describe('F102: what people type', () => {
   });
 
   it.each(['', '   ', 'AND OR NOT', 'AND', 'NEAR', 'NOT word', '"', '""', '--', 'OR NOT x'])(
-    '%j is no query',
+    '%j is not a query',
     (query) => {
       expect(parseQuery(query)).toBeUndefined();
     },
   );
 
-  it('any text is a query or nothing, never an exception (property)', () => {
+  it('any text is a query or none, and never throws (property)', () => {
     const piece = fc.oneof(fc.constantFrom('AND', 'OR', 'NOT', 'NEAR', '"', ':', '-', '*', '(', ')'), fc.string());
     fc.assert(
       fc.property(fc.array(piece, { maxLength: 20 }), (pieces) => {

@@ -60,7 +60,7 @@ describe('ranking', () => {
 });
 
 describe('bounds', () => {
-  it('X3: beyond its bound the oldest messages leave', () => {
+  it('X3: beyond its bound the oldest messages are removed', () => {
     const index = new SearchIndex(100);
     for (let seq = 1; seq <= 1_000; seq += 1) index.add('s', { seq, at: NOW, text: `alpha n${seq}` });
     expect(index.size).toBeLessThanOrEqual(100);
@@ -113,7 +113,7 @@ describe('compared with a scan', () => {
         for (const [session, texts] of all) {
           for (const [at, said] of texts) if (matches(parsed, termsOf(said))) expected.push(`${session}#${at}`);
         }
-        // The index gives candidates, and the searcher reads them. It may name too many, but never too few.
+        // The index gives candidates, and the searcher reads them. The index may name too many, but never too few.
         const texts = (name: string): string => {
           const [session = '', at = ''] = name.split('#');
           return all.get(session)?.get(Number(at)) ?? '';

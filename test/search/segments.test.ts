@@ -54,7 +54,7 @@ describe('an index in segments', () => {
     { weight: 2, arbitrary: fc.record({ do: fc.constant('open again' as const) }) },
   );
 
-  it('finds the same as a scan, saved and opened again in between (property)', () => {
+  it('finds the same messages as a scan, saved and reopened in between (property)', () => {
     fc.assert(
       fc.property(fc.array(step, { minLength: 40, maxLength: 95, size: 'max' }), (steps) => {
         const path = directory();
@@ -91,7 +91,7 @@ describe('an index in segments', () => {
     );
   });
 
-  it('X4, H2: segments named by a saved state stay until the next save; unnamed ones are removed at the opening', () => {
+  it('X4, H2: segments named by a saved state stay until the next save; unnamed segments are removed when the index opens', () => {
     const path = directory();
     const segments = new DirectorySegmentStore(path);
     const index = new SearchIndex(DOCUMENTS_MAX, segments);
@@ -99,7 +99,7 @@ describe('an index in segments', () => {
     const state = saved(index, segments);
     index.add('s', { seq: 2, at: NOW, text: 'second' });
     index.save();
-    // A crash here: the last saved state is the first one.
+    // The process crashes here, so the last saved state is the first one.
     segments.close();
     const again = new DirectorySegmentStore(path);
     const reopened = new SearchIndex(DOCUMENTS_MAX, again, state);
@@ -120,7 +120,7 @@ describe('an index in segments', () => {
     expect(found(index, 'alpha')).toHaveLength(15);
   });
 
-  it('D1: a changed byte is detected as damage, or changes nothing', () => {
+  it('D1: a changed byte is detected as damage or changes nothing', () => {
     const path = directory();
     const segments = new DirectorySegmentStore(path);
     const index = new SearchIndex(DOCUMENTS_MAX, segments);

@@ -49,15 +49,15 @@ it.each([
   expect(stem(word)).toBe(expected);
 });
 
-it('marks, case and width do not matter', () => {
+it('accents, case and width do not matter', () => {
   expect(termsOf('Crème BRÛLÉE, Zürich ﬁne')).toEqual(termsOf('creme brulee zurich fine'));
 });
 
-it('other scripts and numbers are terms unchanged', () => {
+it('words of other scripts and numbers are terms unchanged', () => {
   expect(termsOf('Дом 42 寿司 — v2.0')).toEqual(['дом', '42', '寿司', 'v2', '0']);
 });
 
-it('any text gives terms without marks, blanks or case, and these give themselves again (property)', () => {
+it('any text gives terms without accents, blanks or capitals, and folding them again changes nothing (property)', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary', maxLength: 60 }), (text) => {
       const terms = termsOf(text);

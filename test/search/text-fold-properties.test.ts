@@ -1,7 +1,7 @@
 /**
- * Goal: F1 in any life of a session. A follower applies the light fold, and folds the whole log where the light fold
- * gives up. After every transition it has the texts of the session's messages. Method: random lives of one session; a
- * failing one prints its seed.
+ * Goal: invariant F1 holds for any events of a session. A follower applies the light fold, and folds the whole log
+ * where the light fold gives up. After every transition it has the texts of the session's messages. Method: random
+ * lives of one session; a failing one prints its seed.
  */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
@@ -48,7 +48,7 @@ function follow(turns: readonly TransitionRecords[]): number {
   return wholeReads;
 }
 
-test('F1: lives with sub-agents, restarts, bounces, tasks and evictions', () => {
+test('F1: sessions with sub-agents, restarts, bounces, tasks and evictions are followed exactly', () => {
   let wholeReads = 0;
   fc.assert(
     fc.property(lifeOptions, steps(), (options, all) => {
@@ -59,7 +59,7 @@ test('F1: lives with sub-agents, restarts, bounces, tasks and evictions', () => 
   expect(wholeReads).toBeGreaterThan(0);
 });
 
-test('F1: lives with repeated compression are followed without a whole reading', () => {
+test('F1: sessions with repeated compression are followed without reading them from the start', () => {
   const compressed: fc.Arbitrary<LifeOptions> = lifeOptions.map((options) => ({
     ...options,
     isChild: false,

@@ -1,4 +1,4 @@
-/** Goal: F1: the light fold of a log gives the session's own texts, text for text and seq for seq. */
+/** Goal: F1: the light fold of a log gives the same texts and numbers as the session itself. */
 import { expect, test } from 'vitest';
 import { agent } from '../../src/index.ts';
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.ts';
@@ -14,7 +14,10 @@ import { runtimeKit } from '../support/runtime-kit.ts';
 
 const kit = runtimeKit();
 
-/** Follows its last message: `think`, `spawn`, `fail`, `both` a text and two calls, or an answer. */
+/**
+ * The model obeys its last message: it thinks (`think`), spawns, fails, gives a text and two calls (`both`), or
+ * answers.
+ */
 const provider = scripted(({ messages }) => {
   const content = messages.at(-1)?.content;
   const blocks = Array.isArray(content) ? content : [];
@@ -29,7 +32,7 @@ const provider = scripted(({ messages }) => {
   return `answer to ${said}`;
 });
 
-test('F1: messages of many kinds, waiting ones and children included', async () => {
+test('F1: messages of many kinds are followed, waiting messages and those of children included', async () => {
   const directory = await kit.directory();
   const runtime = await kit.open({
     directory,
@@ -42,7 +45,7 @@ test('F1: messages of many kinds, waiting ones and children included', async () 
   await a.ask('spawn one');
   await runtime.drain();
   await expect(a.ask('fail')).rejects.toThrow();
-  // Its request was refused, and would be refused again.
+  // The request of this session was refused, and would be refused again.
   await a.resume();
   await a.ask('after that');
   const many = ['x', 'y', 'z'].map((text) => a.send(text, { deliver: 'merge' }));
@@ -62,7 +65,7 @@ test('F1: messages of many kinds, waiting ones and children included', async () 
         const texts = foldTexts(fold, decodeTransition(data));
         expect(texts).toBeDefined();
         found.push(...(texts ?? []));
-        // Saved and loaded at any moment, it continues unchanged.
+        // The fold can be saved and loaded at any moment, and then continues unchanged.
         fold = textFoldSchema.parse(JSON.parse(JSON.stringify(fold)));
       }
       const state = emptyState(name);

@@ -1,7 +1,7 @@
 /**
- * Goal: one client cannot take all connections, health is answered however many there are, and late requests are cut
- * off by name. A draining server says that it drains. Method: sockets of many loopback addresses, each of which may
- * hold few connections.
+ * Goal: one client cannot take all connections. Health is answered, however many connections there are. A request that
+ * arrives too slowly gets an error with its code. A draining server says that it drains. Method: sockets from many
+ * loopback addresses; each address may have few connections.
  */
 import { channel } from 'node:diagnostics_channel';
 import { Agent, type IncomingMessage, request, type Server } from 'node:http';
@@ -78,7 +78,7 @@ async function serverAt(url: string): Promise<Server> {
 }
 
 describe('connections', () => {
-  test('of one address are bounded: more are refused by name, health is answered, and other addresses are served', async () => {
+  test('of one address are bounded: more are refused by name, health is answered, other addresses are served', async () => {
     const { url } = await kit.serve({}, { connectionsPerAddress: 3 });
     for (let index = 0; index < 3; index += 1) await hold(url);
     const refused = await ask(`${url}/info`);
@@ -91,7 +91,7 @@ describe('connections', () => {
     await eventually(async () => (await ask(`${url}/info`)).status === 200);
   });
 
-  test('when all are taken, and the reserve too, health is still answered', async () => {
+  test('health is still answered when all connections, and the reserve, are in use', async () => {
     const { url } = await kit.serve({}, { connections: 4 });
     const held = SERVER_HEALTH_CONNECTIONS_MAX + 4 + 10;
     for (let index = 0; index < held; index += 1) await hold(url, `127.0.0.${2 + (index % 50)}`);
@@ -116,7 +116,7 @@ describe('connections', () => {
     expect(await saidBy(large)).toMatch(/^HTTP\/1.1 431 .*"code":"headers_too_large"/s);
   });
 
-  test('incomplete headers are cut off after seconds, by name', async () => {
+  test('incomplete headers are refused by name after a few seconds', async () => {
     const { url } = await kit.serve();
     const server = await serverAt(url);
     expect(server.headersTimeout).toBe(SERVER_HEADERS_MS_MAX);
@@ -127,7 +127,7 @@ describe('connections', () => {
     expect(await saidBy(late)).toMatch(/^HTTP\/1.1 408 .*"code":"request_timeout"/s);
   });
 
-  test('a body that does not come is cut off by name, after seconds', async () => {
+  test('a body that does not arrive is refused by name after a few seconds', async () => {
     const { url } = await kit.serve();
     const server = await serverAt(url);
     expect(server.requestTimeout).toBe(SERVER_REQUEST_MS_MAX);
@@ -140,7 +140,7 @@ describe('connections', () => {
     expect(await saidBy(late)).toMatch(/^HTTP\/1.1 408 .*"code":"request_timeout"/s);
   });
 
-  test('B4 of the loop budget: each accepted connection takes its tick, from answers and from bodies', async () => {
+  test('B4 of the loop budget: each accepted connection takes a tick, and answers and bodies wait', async () => {
     const yields = [ANSWERS, BODIES].map((budget) => vi.spyOn(budget, 'yieldTick'));
     const { url } = await kit.serve();
     for (let index = 0; index < 3; index += 1) expect((await ask(`${url}/healthz`)).status).toBe(200);

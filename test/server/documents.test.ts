@@ -45,7 +45,7 @@ describe('/openapi.json', () => {
     expect(listed.toSorted()).toEqual([...new Set(routes)].toSorted());
   });
 
-  test('names each operation once, with its path\u2019s parts and its responses', async () => {
+  test('names each operation once, with the parameters of its path and its responses', async () => {
     const { get } = await kit.serve();
     const { paths } = (await get('/openapi.json')).body as Document;
     const operations = Object.entries(paths).flatMap(([path, methods]) =>
@@ -61,7 +61,7 @@ describe('/openapi.json', () => {
     }
   });
 
-  test('consists of the schemas that requests are checked by', async () => {
+  test('consists of the schemas that validate requests', async () => {
     const { get } = await kit.serve();
     const { paths } = (await get('/openapi.json')).body as Document;
     const send = paths['/sessions/{id}/messages']?.['post'];
@@ -88,7 +88,7 @@ interface Family {
   readonly samples: readonly { readonly name: string; readonly labels: string; readonly value: number }[];
 }
 
-/** Reads the text format 0.0.4, strictly: HELP, TYPE, then samples, a family at a time. */
+/** Reads the text format 0.0.4 strictly: for each family HELP, TYPE, then its samples. */
 function parse(text: string): ReadonlyMap<string, Family> {
   const families = new Map<string, Family & { samples: { name: string; labels: string; value: number }[] }>();
   expect(text.endsWith('\n')).toBe(true);

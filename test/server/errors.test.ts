@@ -30,7 +30,7 @@ function told({ status, headers, body }: Answer): readonly unknown[] {
 }
 
 describe('requests', () => {
-  test('unknown path 404, wrong method 405 with Allow', async () => {
+  test('an unknown path gets 404, a wrong method 405 with Allow', async () => {
     const { url, get, post } = await kit.serve();
     expect(told(await get('/nothing'))).toEqual([404, 'not_found']);
     expect(told(await get('/sessions/a/b/c'))).toEqual([404, 'not_found']);
@@ -56,14 +56,14 @@ describe('requests', () => {
     'POST /sessions/nope/pause',
     'POST /sessions/nope/resume',
     'DELETE /sessions/nope',
-  ])('F139: %s: no such session, and none is made', async (line) => {
+  ])('F139: %s: the session is not found, and none is created', async (line) => {
     const { get } = await kit.serve();
     const [method = '', path = ''] = line.split(' ');
     expect(told(await get(path, { method }))).toEqual([404, 'unknown_session']);
     expect((await get('/sessions')).body).toEqual({ sessions: [] });
   });
 
-  test('a body must be JSON, declare it, have the expected form, and be within the bound', async () => {
+  test('a body must be JSON, declare its type, have the expected form, and be within the bound', async () => {
     const { post, get } = await kit.serve();
     const send = (body: string | Uint8Array<ArrayBuffer>, type?: string): Promise<Answer> =>
       get('/sessions/s/messages', {
@@ -106,7 +106,7 @@ describe('requests', () => {
       413,
       'body_too_large',
     ]);
-    // None of these reached a session.
+    // None of these requests reached a session.
     expect((await get('/sessions')).body).toEqual({ sessions: [] });
     expect(told(await post('/sessions/s/messages', { content: 'x'.repeat(5_000_000) }))).toEqual([413, 'limit']);
     expect((await send('{"content":"Hi"}', 'application/json; charset=utf-8')).status).toBe(202);
@@ -127,7 +127,7 @@ describe('requests', () => {
     expect(status).toBe(413);
   });
 
-  test('a body announced with Expect is invited, or refused before it is sent', async () => {
+  test('a body announced with Expect is accepted, or refused before it is sent', async () => {
     const { url } = await kit.serve();
     const announce = (length: number): Promise<readonly unknown[]> =>
       new Promise((resolve, reject) => {
@@ -150,7 +150,7 @@ describe('requests', () => {
     expect(await announce(SERVER_BODY_BYTES_MAX + 1)).toEqual([false, 413, 'close']);
   });
 
-  test('a body that breaks off is not reported as a failure', async () => {
+  test('a body that ends early is not reported as a failure of the server', async () => {
     const { url, get, errors } = await kit.serve();
     const { port } = new URL(url);
     const socket = connect(Number(port), '127.0.0.1');
@@ -163,7 +163,7 @@ describe('requests', () => {
     expect(errors).toEqual([]);
   });
 
-  test('values: ids, agents, numbers, modes', async () => {
+  test('invalid values are refused: ids, agents, numbers, modes', async () => {
     const { get, post } = await kit.serve();
     expect(told(await post('/sessions', { id: '../etc' }))).toEqual([400, 'invalid_name']);
     expect(told(await post('/sessions', {}))).toEqual([400, 'bad_request']);
@@ -180,14 +180,14 @@ describe('requests', () => {
     expect(told(await post('/sessions/s/children', { task: 'Go', tools: ['nope'] }))).toEqual([400, 'config']);
   });
 
-  test('F137: a mode that is none is refused, on each stream', async () => {
+  test('F137: an unknown mode is refused, on each stream', async () => {
     const { get, post } = await kit.serve();
     await post('/sessions', { id: 's' });
     expect(told(await get('/sessions/s/events?mode=loud'))).toEqual([400, 'bad_request']);
     expect(told(await get('/events?mode=loud'))).toEqual([400, 'bad_request']);
   });
 
-  test('refusals of the session: busy, key reused, mailbox full', async () => {
+  test('refusals of the session have their codes: busy, key reused, mailbox full', async () => {
     const model = gatedModel();
     const { post } = await kit.serve({ provider: model.provider, limits: { mailbox: 1 } });
     await post('/sessions/s/messages', { content: 'Hi', key: 'k' });
@@ -210,7 +210,7 @@ describe('requests', () => {
     expect(told(await post('/sessions/s/messages', { content: 'Hi' }))).toEqual([503, 'cancelled']);
   });
 
-  test('data that is not HTTP, and targets that are not paths', async () => {
+  test('data that is not HTTP, and targets that are not paths, are refused', async () => {
     const { url } = await kit.serve();
     const { port } = new URL(url);
     const raw = (text: string): Promise<string> =>
@@ -302,7 +302,7 @@ describe('the table', () => {
     expect(status('subscribers', true)).toBe(503);
   });
 
-  test('F70: of a failure that is not ours a client learns nothing; the service learns all', async () => {
+  test('F70: a client learns nothing of an internal failure; the log of the service has all of it', async () => {
     const errors: unknown[] = [];
     const secret = new Error('password=hunter2 at /srv/secret.ts');
     for (const thrown of [secret, 'hunter2', new TroupeError('internal', 'hunter2'), undefined]) {
@@ -315,7 +315,7 @@ describe('the table', () => {
   });
 });
 
-test('F73: members named as a prototype’s are refused like any other, and change nothing', async () => {
+test('F73: members named like those of a prototype are refused like any other, and change nothing', async () => {
   const { get } = await kit.serve();
   const body = '{"id":"s","__proto__":{"polluted":true},"constructor":{"prototype":{"polluted":true}}}';
   expect(told(await get('/sessions', { ...posted({}), body }))).toEqual([400, 'bad_request']);

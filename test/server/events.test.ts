@@ -1,6 +1,6 @@
 /**
- * Goal: a reader over HTTP sees the events a reader in the process sees: each once, in order, whatever breaks in
- * between. Method: a separate reader that a test can stall or kill, and seeded places to break at.
+ * Goal: a reader over HTTP sees the same events as a reader in the process: each once, in order, whatever breaks in
+ * between. Method: a separate reader that a test can stall or kill, at events drawn from a seed.
  */
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
@@ -42,7 +42,7 @@ const durable = (events: readonly SessionEvent[]): readonly unknown[] =>
   events.filter(({ seq }) => seq !== undefined).map(plain);
 
 describe('a session\u2019s stream', () => {
-  test('F135: tells what there is, then what comes; id is the number, event the type, data the event', async () => {
+  test('F135: sends stored events, then new ones; id is the number, event the type, data the event', async () => {
     const { url, post, runtime } = await kit.serve({ agents: [agent({ name: 'a', tools: [note] })], provider: noting });
     const session = runtime.session('s');
     await session.ask('Hi');
@@ -68,7 +68,7 @@ describe('a session\u2019s stream', () => {
     reader.kill();
   });
 
-  test('after and Last-Event-ID say where to resume; the header takes precedence; an unreadable one is ignored', async () => {
+  test('after and Last-Event-ID set where to resume; the header takes precedence; an unreadable one is ignored', async () => {
     const { url, runtime } = await kit.serve();
     await runtime.session('s').ask('Hi');
     const firstOf = async (path: string, headers: Readonly<Record<string, string>> = {}): Promise<unknown> => {
@@ -83,7 +83,7 @@ describe('a session\u2019s stream', () => {
     expect(await firstOf('/sessions/s/events?mode=debug', { 'last-event-id': '1; drop' })).toBe(1);
   });
 
-  test('F137: the mode decides what is told; without one the setting does', async () => {
+  test('F137: the mode decides what is sent; without a mode the setting does', async () => {
     const agents = [agent({ name: 'a', tools: [note] })];
     const settings = { session: { defaultViewMode: 'verbose' } } as const;
     const { url, runtime } = await kit.serve({ agents, provider: noting, settings });
@@ -155,7 +155,7 @@ describe('faults', () => {
         const reader = await readEvents(`${served.url}/sessions/s/events?mode=debug`, {
           'last-event-id': String(last),
         });
-        // Killed in the middle of the turn, once that many events arrived (a turn has more); or when the turn is over.
+        // The connection is killed after this many events of the turn (a turn has more), or after the turn.
         const isLive = random.chance(0.5);
         if (!isLive) {
           await sending;
@@ -191,7 +191,7 @@ describe('faults', () => {
     },
   );
 
-  test('F64: a reader that stalls is told of a gap and gets what it missed from the log; nobody waits for it', async () => {
+  test('F64: a stalled reader receives a gap and reads the missed events from the log; no other reader waits', async () => {
     const { url, post, runtime, get } = await kit.serve({ limits: { mailboxBytes: 64 * 1024 * 1024 } });
     await post('/sessions', { id: 's' });
     await post('/sessions/s/pause');
@@ -221,7 +221,7 @@ describe('faults', () => {
     await eventually(async () => (await open()) === 0);
   });
 
-  test('one stream too many is refused by name, until another ends', async () => {
+  test('one stream above the bound is refused by name, until another stream ends', async () => {
     const runtime = await kit.open({ provider: echo });
     const { fetch } = createApplication(runtime, checkHandlerOptions({ hosts: ['localhost'] }), 1);
     const open = (): Promise<Response> => fetch(new Request('http://localhost/events'));
@@ -335,7 +335,7 @@ test('an event is requested once, however many heartbeats pass before it arrives
 });
 
 describe('the stream of all sessions', () => {
-  test('F143: is live, and can be narrowed to a family; a session’s own stream tells of no other', async () => {
+  test('F143: is live, and can be narrowed to a family; the stream of a session has no event of another', async () => {
     const { url, post, runtime } = await kit.serve();
     await post('/sessions', { id: 'a' });
     const [all, family, own] = await Promise.all([
@@ -366,7 +366,7 @@ describe('the stream of all sessions', () => {
     expect(await sessions(own, 'a')).toEqual(['a']);
   });
 
-  test('F139: a stream is not disturbed by somebody asking for a session that is not there', async () => {
+  test('F139: a stream is not disturbed by a request for a session that does not exist', async () => {
     const { url, post, get, runtime } = await kit.serve();
     await post('/sessions', { id: 's' });
     const reader = await readEvents(`${url}/sessions/s/events?mode=debug`);
@@ -377,7 +377,7 @@ describe('the stream of all sessions', () => {
   });
 });
 
-test('a family is a session and its descendants, never one with an id of the same beginning', async () => {
+test('a family is a session and its descendants, not sessions whose ids begin alike', async () => {
   const { url, get, runtime } = await kit.serve();
   const family = await readEvents(`${url}/events?mode=debug&session=user-4`);
   for (const id of ['user-42', 'user-4.b', 'user-4:1']) await runtime.session(id).ask('Hi');
@@ -398,13 +398,13 @@ describe('readers with a large backlog', () => {
   });
   const clock = manualClock();
 
-  /** Readers of successive events, which are all in memory. */
+  /** Readers that begin at successive events; all these events are in memory. */
   async function* reading(from: number): AsyncGenerator<SessionEvent, undefined> {
     for (let seq = from; seq < from + 5; seq += 1) yield large(seq);
     return undefined;
   }
 
-  test('X3: the reader that has not read for longest is cut off, and resumes behind the last event it read whole', async () => {
+  test('X3: the reader that has not read for longest is cut off, and resumes after the last event it read whole', async () => {
     const budget = new ReaderBudget(20_000);
     const open = (from: number): { readonly read: () => Promise<string>; readonly isClosed: () => boolean } => {
       let isClosed = false;

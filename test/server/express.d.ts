@@ -1,4 +1,4 @@
-/** The parts of Express that the tests use. Express ships no types. */
+/** Types for the parts of Express that the tests use. Express ships no types. */
 declare module 'express' {
   import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 

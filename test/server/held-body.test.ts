@@ -1,6 +1,6 @@
 /**
- * Goal: a large answer counts against the budget of the readers until it was taken, and the budget can break it off.
- * Method: a small budget.
+ * Goal: a large answer counts against the budget of the readers until its client has read it, and the budget can break
+ * it off. Method: a small budget.
  */
 import { expect, test } from 'vitest';
 import { ReaderBudget } from '../../src/events/reading/reader-budget.ts';
@@ -8,7 +8,7 @@ import { heldBody } from '../../src/server/held-body.ts';
 
 const bytes = (): Uint8Array => new Uint8Array(10_000).fill(7);
 
-test('an answer counts until the next read shows that it left, or until it is cancelled', async () => {
+test('an answer counts until the next read shows that it was sent, or until it is cancelled', async () => {
   const budget = new ReaderBudget(1_000_000);
   const taken = heldBody(bytes(), budget).getReader();
   const cancelled = heldBody(bytes(), budget);
@@ -21,7 +21,7 @@ test('an answer counts until the next read shows that it left, or until it is ca
   expect(budget.held).toBe(0);
 });
 
-test('the answer not read for longest is broken off when others need the room', async () => {
+test('the answer that was not read for longest is aborted when others need the room', async () => {
   const budget = new ReaderBudget(25_000);
   const [first, ...others] = [1, 2, 3].map(() => heldBody(bytes(), budget).getReader());
   await expect(first?.read()).rejects.toMatchObject({ code: 'limit' });

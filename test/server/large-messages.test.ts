@@ -1,7 +1,7 @@
 /**
- * Goal: a large message is checked, refused and recognised by its key like a small one, though the host never reads it.
- * The bodies that are read or wait are bounded together. Method: the same bodies in small and in large, and bodies that
- * are held.
+ * Goal: a large message is checked, refused and recognised by its key like a small one, although the host thread does
+ * not parse it. Bodies that are being read and bodies that wait share one bound. Method: the same bodies in small and
+ * in large, and bodies that the test holds.
  */
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { z } from 'zod';
@@ -60,7 +60,7 @@ describe('large messages', () => {
     expect(message).toMatchObject({ content, source: { name: 'me' } });
   });
 
-  test('are not text on the host: their session\u2019s thread reads them', async () => {
+  test('are parsed by the thread of their session, not on the host', async () => {
     const { post } = await kit.serve({ threads });
     const parse = vi.spyOn(JSON, 'parse');
     expect((await post('/sessions/s/messages', { content: 'Hi' })).status).toBe(202);
@@ -71,7 +71,7 @@ describe('large messages', () => {
   });
 });
 
-test('F63: bodies count until they were used; one beyond the bound is read to its end, refused, and taken when there is room', async () => {
+test('F63: bodies count until they are used; one above the bound is read, refused, and accepted once there is room', async () => {
   const held = deferred<Response>();
   const count = SERVER_BODIES_BYTES_MAX / SERVER_BODY_BYTES_MAX;
   let uses = 0;
@@ -84,7 +84,7 @@ test('F63: bodies count until they were used; one beyond the bound is read to it
     return withBody(request, { schema: z.unknown(), use: () => new Response(), useLarge });
   };
   const used = Array.from({ length: count }, () => large(SERVER_BODY_BYTES_MAX));
-  // None is being read any more, and all of them are held.
+  // No body is being read any more, and all bodies are held.
   await eventually(() => uses === count);
   const refused = await failure(large(SERVER_BODY_BYTES_MAX));
   expect(refused).toMatchObject({ code: 'limit', retryable: true, data: { limit: 'bodies' } });
@@ -93,7 +93,7 @@ test('F63: bodies count until they were used; one beyond the bound is read to it
   expect((await large(SERVER_BODY_BYTES_MAX)).status).toBe(200);
 });
 
-test('a large piece of a body is followed by the next one, and a large body by its use, in a tick that has room', async () => {
+test('a large piece of a body and the use of a large body wait for a tick that has room', async () => {
   const [piece, whole] = [deferred(), deferred()];
   const take = vi.spyOn(BODIES, 'take').mockReturnValueOnce(piece.promise).mockReturnValueOnce(whole.promise);
   let pulls = 0;

@@ -1,6 +1,6 @@
 /**
- * Goal: the bytes that the host encodes and writes in one tick are bounded. Method: a loop whose ticks the test runs,
- * and small budgets.
+ * Goal: the bytes that the host encodes and writes in one tick are bounded. Method: the test runs the ticks of the
+ * loop, and small budgets.
  */
 import { expect, test } from 'vitest';
 import { LOOP_YIELDS_MAX } from '../../src/base/bounds.ts';
@@ -23,7 +23,7 @@ function loop(bytesMax: number) {
   };
 }
 
-test('B1, B2: a tick grants the work that fits, later work waits in order, and a piece that is too large has a tick alone', async () => {
+test('B1, B2: a tick grants the work that fits, later work waits in order, and a piece that is too large gets its own tick', async () => {
   const { budget, turn } = loop(10);
   const granted: string[] = [];
   const take = (name: string, bytes: number): void => {
@@ -46,7 +46,7 @@ test('B1, B2: a tick grants the work that fits, later work waits in order, and a
   expect(granted.slice(4)).toEqual(['last', 'asked late']);
 });
 
-test('B3: a budget that granted nothing in a tick schedules no other', async () => {
+test('B3: a budget that granted nothing in a tick schedules no further tick', async () => {
   const { budget, turn, isScheduled } = loop(10);
   expect(isScheduled()).toBe(false);
   expect(budget.take(4)).toBeUndefined();

@@ -56,7 +56,7 @@ describe('mounted', () => {
     await works(await listening(app));
   });
 
-  test('in Express, behind a parser that has read the body already', async () => {
+  test('in Express, behind a parser that has already read the body', async () => {
     const runtime = await kit.open({ provider: echo });
     const app = express();
     app.use(express.json());

@@ -19,7 +19,7 @@ async function pageDirectory(): Promise<string> {
   return directory;
 }
 
-test('the page and its files, each with its type, behind a strict policy', async () => {
+test('the page and its files are served, each with its type and a strict policy', async () => {
   const observerDirectory = await pageDirectory();
   const { get, url } = await kit.serve({}, { observerDirectory });
   for (const path of ['/', '/observer']) {
@@ -64,7 +64,7 @@ test('F72: no path leads out of the directory: not up, not by a link, not to hid
     expect([path, status]).toEqual([path, 404]);
     expect(JSON.stringify(body)).not.toContain('canary');
   }
-  // The path as typed: an ordinary client would normalise it first.
+  // The path is sent as typed, since an ordinary client would normalise it first.
   const raw = await new Promise<string>((resolve) => {
     let answer = '';
     const socket = connect(Number(new URL(url).port), '127.0.0.1', () =>
@@ -79,7 +79,7 @@ test('F72: no path leads out of the directory: not up, not by a link, not to hid
   expect(raw).not.toContain('canary');
 });
 
-test('a page that was not built gives an answer that says so', async () => {
+test('if the page was not built, the answer says so', async () => {
   const { get } = await kit.serve({}, { observerDirectory: await kit.directory() });
   expect(await get('/observer/')).toMatchObject({
     status: 404,

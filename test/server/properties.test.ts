@@ -54,7 +54,7 @@ const body = fc.oneof(
   fc.oneof(fc.json(), object, deep, fc.string()).map((text) => new TextEncoder().encode(text)),
 );
 
-test('T5: any bytes as a body are answered, and never by 500', async () => {
+test('T5: any bytes sent as a body are answered, and never with 500', async () => {
   const runtime = await kit.open({ provider: echo });
   const errors: unknown[] = [];
   const answer = handler(runtime, { hosts: ['localhost'], onError: (error) => errors.push(error) });
@@ -71,7 +71,7 @@ test('T5: any bytes as a body are answered, and never by 500', async () => {
   expect((await answer(new Request('http://localhost/healthz'))).status).toBe(200);
 });
 
-test('T5: any address is answered, and never by 500', async () => {
+test('T5: any address is answered, and never with 500', async () => {
   const runtime = await kit.open({ provider: echo });
   const errors: unknown[] = [];
   const answer = handler(runtime, { hosts: ['localhost'], onError: (error) => errors.push(error) });

@@ -9,7 +9,7 @@ import { type Answer, echo, serverKit } from './support.ts';
 
 const kit = serverKit();
 
-/** The body, checked by the schema the route is documented with. */
+/** The body of an answer, checked by the documented schema of its route. */
 function as<T = Record<string, unknown>>(schema: z.ZodType, body: unknown): T {
   return schema.parse(body) as T;
 }
@@ -20,7 +20,7 @@ function pointed(answer: Answer, asked: string): string {
 }
 
 describe('sessions', () => {
-  test('made once: 201, then 200; listed and read', async () => {
+  test('a session is created once: 201, then 200; it is listed and can be read', async () => {
     const { url, post, get } = await kit.serve({ agents: [agent({ name: 'a' }), agent({ name: 'b' })] });
     const made = await post('/sessions', { id: 'user:42', agent: 'b' });
     expect([made.status, pointed(made, `${url}/sessions`)]).toEqual([201, `${url}/sessions/user%3A42`]);
@@ -42,7 +42,7 @@ describe('sessions', () => {
     expect((await post('/sessions/s/resume', {})).body).toEqual({ paused: false });
   });
 
-  test('F138: the list comes in pages, by id; children by their parent, roots by none; sizes are bounded', async () => {
+  test('F138: the list has pages, by id; children by their parent, roots by none; page sizes are bounded', async () => {
     const { url, post, get, runtime } = await kit.serve();
     for (const id of ['c', 'a', 'b']) await post('/sessions', { id });
     const first = as(answers.sessionList, (await get('/sessions?limit=2')).body);
@@ -60,7 +60,7 @@ describe('sessions', () => {
       expect((await get(`/sessions?limit=${limit}`)).status).toBe(400);
   });
 
-  test('deleted with its descendants; then it is gone', async () => {
+  test('a session is deleted with its descendants, and is then gone', async () => {
     const { url, post, get, runtime } = await kit.serve();
     await post('/sessions/s/messages', { content: 'Hi' });
     await post('/sessions/s/children', { task: 'Help' });
@@ -73,7 +73,7 @@ describe('sessions', () => {
 });
 
 describe('conversation', () => {
-  test('F136: what is sent is in the mailbox first, and never written to the log by the way', async () => {
+  test('F136: a sent message is in the mailbox first, and sending never writes it to the log directly', async () => {
     const model = gatedModel();
     const { url, post, get, runtime } = await kit.serve({ provider: model.provider });
     await post('/sessions', { id: 's' });
@@ -114,7 +114,7 @@ describe('conversation', () => {
     });
   });
 
-  test('a page of large messages is shorter; reading all pages returns all messages', async () => {
+  test('a page of large messages has fewer of them; reading all pages returns all messages', async () => {
     const { get, runtime } = await kit.serve({ provider: scripted(['.', '.', '.', '.']) });
     for (let index = 0; index < 4; index += 1) await runtime.session('s').ask('x'.repeat(3_000_000));
     const found: number[] = [];
@@ -132,7 +132,7 @@ describe('conversation', () => {
     expect(pages).toBe(7);
   });
 
-  test('pages of log, viewport, request and mailbox end where their bytes do, and all of them are the whole', async () => {
+  test('pages of log, viewport, request and mailbox are bounded in bytes, and together hold everything', async () => {
     const provider = scripted(['.', '.', '.', '.']);
     const { get, runtime } = await kit.serve({ provider, settings: { llm: { tokenBudget: 2_000_000 } } });
     const session = runtime.session('s');
@@ -164,7 +164,7 @@ describe('conversation', () => {
     }
   });
 
-  test('a receipt: by number or by its whole id; it waits for the answer, and reports a turn that failed', async () => {
+  test('a receipt is found by number or whole id; it waits for the answer, and reports a turn that failed', async () => {
     const provider = scripted(['Hello.', { error: { status: 400, message: 'no' } }]);
     const { post, get } = await kit.serve({ provider });
     await post('/sessions/s/messages', { content: 'Hi' });
@@ -199,7 +199,7 @@ describe('conversation', () => {
     expect((await get('/sessions/s/receipts/1?wait=answer')).body).toMatchObject({ answer: 'Hello.' });
   });
 
-  test('withdrawn, and interrupted', async () => {
+  test('a message is withdrawn, and a turn interrupted', async () => {
     const model = gatedModel();
     const { post, get } = await kit.serve({ provider: model.provider });
     await post('/sessions/s/messages', { content: 'Hi' });
@@ -213,7 +213,7 @@ describe('conversation', () => {
     expect((await post('/sessions/s/interrupt')).body).toEqual({ interrupted: false });
   });
 
-  test('the messages the model sees, and the reason why nothing runs', async () => {
+  test('viewport returns the messages the model sees, and explain the reason why nothing runs', async () => {
     const note = tool({
       name: 'note',
       description: 'Notes.',
@@ -236,7 +236,7 @@ describe('conversation', () => {
     expect(explained).toMatchObject({ reason: 'nothing_waits' });
   });
 
-  test('F141: the system prompt as entry 0, only in debug; its tokens count the tools', async () => {
+  test('F141: the system prompt is entry 0, only in debug; its tokens include the tools', async () => {
     const note = tool({
       name: 'note',
       description: 'Notes.',
@@ -265,7 +265,7 @@ describe('conversation', () => {
     });
   });
 
-  test('the current request is returned with the rules it violates; a request that may be sent violates none', async () => {
+  test('the current request is returned with the rules it violates; a legal request violates none', async () => {
     const model = gatedModel();
     const { post, get, runtime } = await kit.serve({ provider: model.provider });
     const told = async (): Promise<readonly { readonly rule: string; readonly fatal: boolean }[]> => {
@@ -279,7 +279,7 @@ describe('conversation', () => {
     expect(await told()).toEqual([]);
     call.answer('Hello.');
     await runtime.drain();
-    // An answer is the last message until the next one comes.
+    // The last message is an answer until the next message comes.
     expect((await told()).map(({ rule, fatal }) => [rule, fatal])).toEqual([['R12', true]]);
   });
 
@@ -321,7 +321,7 @@ describe('conversation', () => {
 const pendingShape = z.object({ pending: z.array(z.unknown()) });
 
 describe('the runtime', () => {
-  test('says what it is and how it does', async () => {
+  test('returns its version and its health', async () => {
     const { post, get, runtime } = await kit.serve({ settings: { session: { defaultViewMode: 'verbose' } } });
     await post('/sessions/s/messages', { content: 'Hi' });
     await runtime.drain();

@@ -1,6 +1,6 @@
 /**
- * Goal: an unauthorised request is refused (F74): another host name, another page, no token. No secret is revealed.
- * Over real HTTP.
+ * Goal: an unauthorised request is refused (F74): one with another host name, from another page, or without a token. No
+ * secret is revealed. Over real HTTP.
  */
 import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -12,7 +12,7 @@ import { echo, serverKit } from './support.ts';
 const kit = serverKit();
 const TOKEN = 'canary-4711-token-of-the-server';
 
-/** The status of a request whose `Host` the client chose; `fetch` does not allow that. */
+/** The status of a request with any `Host`, which `fetch` does not allow to set. */
 function ask(url: string, headers: Readonly<Record<string, string>>, method = 'GET'): Promise<number | undefined> {
   return new Promise((resolve, reject) => {
     const asked = request(url, { headers, method, agent: false }, (response) => {
@@ -38,7 +38,7 @@ describe('the listening address', () => {
     },
   );
 
-  test('F74: on loopback by default; on all addresses with a token', async () => {
+  test('F74: the default is loopback; a token allows all addresses', async () => {
     const local = await kit.serve();
     expect(local.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
     const open = await kit.serve({}, { host: '0.0.0.0', token: TOKEN });
@@ -62,7 +62,7 @@ describe('the listening address', () => {
 });
 
 describe('host names and origins', () => {
-  test('F74: a name that is not ours is refused, whatever it was pointed at', async () => {
+  test('F74: a foreign host name is refused, whatever address it resolves to', async () => {
     const { url } = await kit.serve();
     const { port } = new URL(url);
     for (const host of [`127.0.0.1:${port}`, 'localhost', `localhost:${port}`, '[::1]', '127.0.0.5', 'LOCALHOST']) {
@@ -84,7 +84,7 @@ describe('host names and origins', () => {
     }
   });
 
-  test('F74: a page of another origin is refused, also one that has no origin to name', async () => {
+  test('F74: a page of another origin is refused, also a page without an origin', async () => {
     const { url } = await kit.serve();
     const { host } = new URL(url);
     expect(await ask(`${url}/sessions`, { origin: url })).toBe(200);
@@ -101,7 +101,7 @@ describe('host names and origins', () => {
     }
   });
 
-  test('F74: a handler without a token takes no loopback name of a peer it does not know, and says what to do', async () => {
+  test('F74: a handler without a token refuses loopback names from an unknown peer, and says what to do', async () => {
     const runtime = await kit.open({ provider: echo });
     const plain = handler(runtime);
     for (const url of ['http://localhost/sessions', 'http://127.0.0.1:80/sessions', 'http://[::1]/sessions']) {
@@ -146,7 +146,7 @@ describe('host names and origins', () => {
     },
   );
 
-  test('F74: a handler is reached by the names it is given, and by loopback ones besides where it has a token', async () => {
+  test('F74: a handler accepts the names it is given, and with a token also loopback names', async () => {
     const runtime = await kit.open({ provider: echo });
     const status = async (fetch: ReturnType<typeof handler>, url: string): Promise<number> =>
       (await fetch(new Request(url, { headers: { authorization: `Bearer ${TOKEN}` } }))).status;
@@ -167,7 +167,7 @@ describe('host names and origins', () => {
 });
 
 describe('the token', () => {
-  test('F74: asked for everywhere but at the page and the probe', async () => {
+  test('F74: is required everywhere except for the page and the health check', async () => {
     const { url, get } = await kit.serve({}, { token: TOKEN });
     const paths = ['/sessions', '/sessions/s', '/events', '/metrics', '/metrics.json', '/info', '/openapi.json'];
     for (const path of paths) {
@@ -199,8 +199,8 @@ describe('the token', () => {
     for (const authorization of [`Bearer ${TOKEN}`, `bearer ${TOKEN}`]) {
       expect((await get('/info', { headers: { authorization } })).status).toBe(200);
     }
-    // A token in the address is for event sources, which cannot send headers, and for nothing else: addresses are
-    // written to logs.
+    // A token in the address is only for event sources, which cannot send headers, because addresses are written to
+    // logs.
     expect((await get(`/info?token=${TOKEN}`)).status).toBe(401);
     const stream = await fetch(`${url}/events?token=${TOKEN}`);
     expect(stream.status).toBe(200);
@@ -208,7 +208,7 @@ describe('the token', () => {
     expect((await get('/events?token=wrong')).status).toBe(401);
   });
 
-  test('F70, F74: it is in no answer and no error, nor is what was tried', async () => {
+  test('F70, F74: is in no answer and no error, and neither is a wrong token', async () => {
     const { url, errors } = await kit.serve({}, { token: TOKEN });
     const tries = [
       fetch(`${url}/info?token=${TOKEN}`),

@@ -12,7 +12,7 @@ import { serverKit } from './support.ts';
 
 const kit = serverKit();
 
-test('running requests are answered; then no connection is accepted', async () => {
+test('running requests are answered before the server stops; new connections are not accepted', async () => {
   const model = gatedModel();
   const clock = manualClock();
   const { url, post, server } = await kit.serve({ provider: model.provider }, { clock });
@@ -20,7 +20,7 @@ test('running requests are answered; then no connection is accepted', async () =
   const call = await model.next();
   const answer = fetch(`${url}/sessions/s/receipts/1?wait=answer`);
   const reader = await readEvents(`${url}/sessions/s/events?after=1000`);
-  // The timer is the stream's heartbeat: the other request is under way too once both were accepted.
+  // The timer is the stream's heartbeat. Once both requests were accepted, the other one runs as well.
   await eventually(() => clock.pending === 1);
   const closing = server.close();
   expect(await reader.next()).toBeUndefined();
@@ -77,7 +77,7 @@ test('an answer waits for its client, and is cancelled when the client leaves', 
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   try {
     const reader = await readEvents(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
-    // Sockets hold a few megabytes; beyond that nothing more is requested, however long this takes.
+    // Sockets hold a few megabytes. Beyond that no further piece is requested, however long the test waits.
     let before = -1;
     let still = 0;
     await eventually(() => {
@@ -94,7 +94,7 @@ test('an answer waits for its client, and is cancelled when the client leaves', 
   }
 });
 
-test('a handler that breaks off in the middle cuts its answer, so that no client takes it for whole', async () => {
+test('an answer whose handler fails in the middle is cut off, so that no client takes it for complete', async () => {
   const errors: unknown[] = [];
   const broken = (): Response =>
     new Response(
@@ -120,7 +120,7 @@ test('a handler that breaks off in the middle cuts its answer, so that no client
   }
 });
 
-test('an answer whose body fails while its socket is full is cut at once, and is not reported as a failure of the handler', async () => {
+test('an answer whose body fails while its socket is full is cut off at once, and is no failure of the handler', async () => {
   let fail: () => void = () => undefined;
   const errors: unknown[] = [];
   const body = (): ReadableStream<Uint8Array> =>

@@ -8,7 +8,7 @@ import { type RuntimeKit, runtimeKit, type TestOptions } from '../support/runtim
 /** Answers `to <text of the message>`. */
 export const echo: ProviderData = scripted({ rules: [], otherwise: 'to {{text}}' });
 
-/** An answer, read. */
+/** An answer with its body read. */
 export interface Answer {
   readonly status: number;
   readonly headers: Headers;
@@ -31,7 +31,7 @@ export interface ServerKit extends RuntimeKit {
   serve(options?: TestOptions, server?: Partial<ServeOptions>): Promise<Served>;
 }
 
-/** Call once at the top of a test file. */
+/** Registers the clean-up; call it once at the top of a test file. */
 export function serverKit(): ServerKit {
   const kit = runtimeKit();
   const servers: RunningServer[] = [];

@@ -1,7 +1,7 @@
 /**
  * Goal: no reader of `basic` or `verbose` receives raw content (F021), in the process or over HTTP. Method: a session
- * does everything that publishes events with content. Each text has a distinct word behind a marker. Its events are
- * read in each mode, live, and searched for the words.
+ * does everything that publishes events with content. Each text has a distinct word after a marker. The session's
+ * events are read in each mode, also live, and searched for these words.
  */
 import { expect, test } from 'vitest';
 import { z } from 'zod';
@@ -90,7 +90,7 @@ async function live(runtime: Runtime, session: Session, model: GatedModel, isTol
   await answers({ error: { status: 400, message: 'no such luck' } });
 }
 
-/** The words that cells show, and where. */
+/** The words that cells show, with their positions. */
 function shown(events: readonly ViewedEvent[]): readonly string[] {
   const found = events.flatMap((event) =>
     [...JSON.stringify(cellsIn(event)).matchAll(new RegExp(`${MARKER} (\\w+)`, 'g'))].map(
@@ -100,7 +100,7 @@ function shown(events: readonly ViewedEvent[]): readonly string[] {
   return [...new Set(found)].sort();
 }
 
-test('F021: a session’s events hold what was said in basic and verbose only where their cells show it, in the process and over HTTP', async () => {
+test('F021: in basic and verbose, events hold message text only where their cells show it, in the process and over HTTP', async () => {
   const model = gatedModel();
   const isTold = deferred();
   const note = tool({

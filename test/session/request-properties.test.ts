@@ -1,21 +1,24 @@
 /**
  * Goal: at every prefix of every log, crashes and children included, the next request is legal. Within an epoch the
  * bytes of an answered request are the beginning of the next (A8, I3, I10). Method: random lives of one session; their
- * logs are folded transition by transition, and rendered after each. The seed of a failing one is printed.
+ * logs are folded transition by transition, and rendered after each. A failing life prints its seed.
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { defined } from '../../src/base/defined.ts';
 import { isThought } from '../../src/base/messages.ts';
 import { checkRequest, fatalOf } from '../../src/context/legality.ts';
+import { modelTraits } from '../../src/context/model-traits.ts';
 import { prefixOf, type RenderedMessage, renderMessages } from '../../src/context/render.ts';
 import { systemPrompt } from '../../src/context/system-prompt.ts';
 import type { ModelRequest } from '../../src/models/provider.ts';
 import { encodeRequest } from '../../src/models/request-body.ts';
 import { applyAll } from '../../src/session/apply/apply.ts';
 import { emptyState, type SessionState } from '../../src/session/state/state.ts';
+import { type ModelSetting, settingOf } from '../support/model-settings.ts';
 import { TOOLS } from '../support/session-kit.ts';
 import { Life } from '../support/session-life.ts';
-import { type LifeOptions, lifeOptions, steps } from '../support/session-steps.ts';
+import { lifeOptions, steps } from '../support/session-steps.ts';
 
 const tools: NonNullable<ModelRequest['tools']> = Object.keys(TOOLS).map((name) => ({
   name,
@@ -23,37 +26,41 @@ const tools: NonNullable<ModelRequest['tools']> = Object.keys(TOOLS).map((name) 
   input_schema: { type: 'object' },
 }));
 
-function messagesOf(state: SessionState, life: LifeOptions): readonly RenderedMessage[] {
-  // Manual thinking forbids phantom pairs (R22): deliveries are text for the whole epoch.
-  return renderMessages(state.messages, { timestamps: false, deliveriesAsText: life.thinks }, true, 0, prefixOf(state));
+function messagesOf(state: SessionState, { model, thinking }: ModelSetting): readonly RenderedMessage[] {
+  // Manual thinking forbids phantom pairs (R22), so deliveries are text for the whole epoch.
+  const isManual = thinking?.type === 'enabled';
+  const { bindsThinking } = modelTraits(model);
+  const options = { timestamps: false, deliveriesAsText: isManual, callsNeedThought: isManual, bindsThinking };
+  return renderMessages(state.messages, options, true, state.thoughtFloor, prefixOf(state));
 }
 
 /** The request as the provider gets it, its messages last, in the form that the API reads. */
-function requestOf(state: SessionState, life: LifeOptions, more: readonly RenderedMessage[] = []): ModelRequest {
+function requestOf(state: SessionState, setting: ModelSetting, more: readonly RenderedMessage[] = []): ModelRequest {
   const system = systemPrompt(state, 'You are an agent.');
   return {
-    model: 'claude-opus-4-6',
+    model: setting.model,
     max_tokens: 8_192,
-    ...(life.thinks ? { thinking: { type: 'enabled', budget_tokens: 1_024 } } : {}),
+    ...defined({ thinking: setting.thinking }),
     tools,
     ...(system === undefined ? {} : { system }),
-    messages: [...messagesOf(state, life), ...more],
+    messages: [...messagesOf(state, setting), ...more],
   };
 }
 
-describe('the request of any life', () => {
-  it('I3, A8, T5: at every prefix of the log it is legal in its wire form', () => {
+describe('the request of any session', () => {
+  it('I3, A8, T5: at every prefix of the log the request is legal in its wire form', () => {
     let checked = 0;
     fc.assert(
-      fc.property(lifeOptions, steps(), (options, all) => {
+      fc.property(lifeOptions, steps(), fc.nat(10_000), (options, all, draw) => {
+        const setting = settingOf(draw, options.thinks);
         const { machine } = new Life(options).live(all);
         const state = emptyState(machine.state.id);
         for (const turn of machine.turns) {
           applyAll(state, turn.records, turn.at);
-          const messages = messagesOf(state, options);
-          // A prefix may end with the model's own words: then a user message is added.
+          const messages = messagesOf(state, setting);
+          // If a prefix ends with a message of the model, a user message is added.
           const isAsked = messages.at(-1)?.role === 'user';
-          const request = requestOf(state, options, isAsked ? [] : [{ role: 'user', content: 'go on' }]);
+          const request = requestOf(state, setting, isAsked ? [] : [{ role: 'user', content: 'go on' }]);
           const wire: unknown = JSON.parse(encodeRequest(request));
           expect(fatalOf(checkRequest(wire))).toEqual([]);
           checked += 1;
@@ -64,10 +71,11 @@ describe('the request of any life', () => {
     expect(checked).toBeGreaterThan(1_000);
   });
 
-  it('I10, A8, T5: within an epoch the bytes of an answered request are the beginning of the next', () => {
+  it('I10, A8, T5: within an epoch the next request begins with the bytes of the answered one', () => {
     let compared = 0;
     fc.assert(
-      fc.property(lifeOptions, steps(), (options, all) => {
+      fc.property(lifeOptions, steps(), fc.nat(10_000), (options, all, draw) => {
+        const setting = settingOf(draw, options.thinks);
         interface Sent {
           readonly turn: number;
           readonly epoch: number;
@@ -77,12 +85,12 @@ describe('the request of any life', () => {
         let issued: string | undefined;
         new Life(options, {
           called: ({ state }) => {
-            const bytes = JSON.stringify(requestOf(state, options));
+            const bytes = JSON.stringify(requestOf(state, setting));
             issued = bytes;
             const before = answered.at(-1);
             if (before?.epoch !== state.epoch) return;
             compared += 1;
-            // Without the two brackets that end it.
+            // The text without its two closing brackets.
             expect(bytes.startsWith(before.bytes.slice(0, -2))).toBe(true);
           },
           answered: ({ state, machine }) => {
@@ -100,12 +108,12 @@ describe('the request of any life', () => {
     expect(compared).toBeGreaterThan(100);
   });
 
-  it('R21, T5: an answer whose thoughts are sent again follows the same bytes as at first', () => {
+  it('R21, T5: an answer whose thoughts are sent again follows the same bytes as the first time', () => {
     let compared = 0;
     fc.assert(
       fc.property(lifeOptions, steps(), (drawn, all) => {
         const options = { ...drawn, thinks: true };
-        // The model gets the epoch's own text if a function provides it.
+        // If a function provides the system prompt, the model gets the text of the epoch.
         const sent = (state: SessionState): string => {
           const system = systemPrompt(state, options.hasSystemFunction ? undefined : 'You are an agent.');
           const rendered = renderMessages(

@@ -1,14 +1,15 @@
 /**
  * Goal: for any inputs in any order, a session's invariants hold (S1 to S6) and no accepted message is lost or doubled
- * (A7). It never gets stuck (I7), and its state is the fold of its log. Method: random lives of one session; the seed
- * of a failing one is printed.
+ * (A7). It never gets stuck (I7), and its state is the fold of its log. Method: random lives of one session. A failing
+ * life prints its seed.
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { isCallId } from '../../src/base/ids.ts';
 import { applyAll } from '../../src/session/apply/apply.ts';
 import { decodeTransition, encodeTransition } from '../../src/session/state/records.ts';
-import { emptyState, restoreState, type SessionState, snapshotState } from '../../src/session/state/state.ts';
+import { restoreState, snapshotState } from '../../src/session/state/snapshot.ts';
+import { emptyState, type SessionState } from '../../src/session/state/state.ts';
 import { foldedAcrossSnapshot } from '../support/reopen.ts';
 import { type Seen, watcher } from '../support/session-kit.ts';
 import { Life } from '../support/session-life.ts';
@@ -20,7 +21,8 @@ const lives = steps();
 function checkState(state: SessionState, wasHidden: Set<number>): void {
   const seqs = state.messages.map((message) => message.seq);
   expect(seqs, 'S1').toEqual([...new Set(seqs)].sort((a, b) => a - b));
-  // A message that returns with its branch may have been hidden while its neighbours left. No other is below the floor.
+  // Only a message that returned with its branch may be below the floor, because it may have been hidden while its
+  // neighbours left.
   expect(
     seqs.filter((seq) => (seq < state.floor && !wasHidden.has(seq)) || seq >= state.nextMessageSeq),
     'S1',
@@ -55,7 +57,7 @@ function unansweredCalls(state: SessionState): readonly string[] {
   return calls.filter((id) => !answered.has(id));
 }
 
-/** A7, from the events alone: each entry came once, left at most once, and its content is where the events say. */
+/** A7, from the events alone: each entry was added once, left at most once, and its content is where the events say. */
 function checkConservation(state: SessionState, seen: Seen): void {
   const waiting = new Set(state.mailbox.map((entry) => entry.id));
   const left = new Map<number, string>();
@@ -81,7 +83,9 @@ function checkConservation(state: SessionState, seen: Seen): void {
   }
 }
 
-/** Every user entry waits, or belongs to the running turn, or was settled, once; so no receipt hangs. */
+/**
+ * Every user entry waits, or belongs to the running turn, or was settled once. So no receipt stays pending for ever.
+ */
 function checkReceipts(state: SessionState, seen: Seen): void {
   const settled = seen.settled.map(({ id }) => id);
   expect(new Set(settled).size, 'settled twice').toBe(settled.length);
@@ -98,7 +102,7 @@ function checkReceipts(state: SessionState, seen: Seen): void {
   expect([...open].sort((a, b) => a - b)).toEqual(users);
 }
 
-/** An awaiting session has exactly one open answer that continues it, an executing one all its open calls. */
+/** An awaiting session has exactly one open answer that continues it. An executing session has all its open calls. */
 function checkOwed(life: Life): void {
   const { state, owed } = life;
   const { current } = state;
@@ -135,7 +139,7 @@ function checkedLife(options: LifeOptions): Life {
   });
 }
 
-describe('any life of a session', () => {
+describe('any session', () => {
   it('A7, S1-S6, T5: receipts and open answers hold after every step', () => {
     fc.assert(
       fc.property(lifeOptions, lives, (options, all) => {
@@ -145,7 +149,7 @@ describe('any life of a session', () => {
     );
   });
 
-  it('S1: messages that a child undid before its restart return from below the floor, and no others', () => {
+  it('S1: only messages that a child undid before its restart return from below the floor', () => {
     const options = { tokenBudget: 60, toolRounds: 2, hasSystemFunction: false, thinks: false } as const;
     const life = checkedLife({ ...options, isChild: true, resumeAwaiting: false, supervision: 'later' });
     life.live([
@@ -162,7 +166,7 @@ describe('any life of a session', () => {
     expect(life.state.messages.map(({ seq }) => seq).filter((seq) => seq < floor)).toEqual(undone);
   });
 
-  it('I7, T5: once it is resumed and the outside answers, it is idle and no active entry waits', () => {
+  it('I7, T5: once the session is resumed and every call answered, it is idle and no active entry waits', () => {
     fc.assert(
       fc.property(lifeOptions, lives, (options, all) => {
         const life = new Life(options).live(all);
@@ -196,7 +200,7 @@ describe('any life of a session', () => {
     );
   });
 
-  it('I2, S5, T5: a replay publishes the same events with the same numbers, settles and promotes the same', () => {
+  it('I2, S5, T5: a replay publishes the same events with the same numbers, and settles and promotes the same entries', () => {
     fc.assert(
       fc.property(lifeOptions, lives, (options, all) => {
         const { machine } = new Life(options).live(all.filter((step) => step.do !== 'crash' && step.do !== 'reload'));

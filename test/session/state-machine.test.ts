@@ -95,14 +95,14 @@ describe('the state machine of a session', () => {
     expect(machine.effect('callModel')).toBeUndefined();
   });
 
-  it('F008: a state event carries the state entered, never the one left', () => {
+  it('F008: a state event carries the new state, never the old one', () => {
     const machine = executingSession({ a: 'bash' });
     machine.finish('a');
     machine.answer('done');
     expect(states(machine)).toEqual(['awaiting', 'executing', 'awaiting', 'idle']);
   });
 
-  it('F009: on idle the state is told first, the interrupt flag is down, then the next entry is claimed', () => {
+  it('F009: on idle the state is published first, the interrupt flag is cleared, then the next entry is claimed', () => {
     const machine = executingSession({ a: 'bash' });
     machine.send('next');
     const before = machine.seen.events.length;
@@ -128,7 +128,7 @@ describe('the state machine of a session', () => {
     expect(machine.state.turn).toMatchObject({ id: 2, halfSteps: 1 });
   });
 
-  it('the turn is bounded: at toolRounds model calls it closes, noted and failed; others wait for the next', () => {
+  it('the turn is bounded: after toolRounds model calls it closes, noted and failed; other messages wait', () => {
     const machine = executingSession({ a: 'bash' }, { toolRounds: 1 });
     machine.send('later');
     machine.finish('a', 'result');

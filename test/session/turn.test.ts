@@ -1,9 +1,9 @@
-// Goal: a transition depends on its input and keeps nothing that it borrows: its environment may change once it is
-// over.
+// Goal: a transition depends only on its input, and keeps no reference to its environment, which may change afterwards.
 import { describe, expect, it } from 'vitest';
 import type { Observer } from '../../src/session/apply/fold.ts';
 import type { Environment, Input } from '../../src/session/state/inputs.ts';
-import { emptyState, snapshotState } from '../../src/session/state/state.ts';
+import { snapshotState } from '../../src/session/state/snapshot.ts';
+import { emptyState } from '../../src/session/state/state.ts';
 import { runTurn } from '../../src/session/turn.ts';
 import {
   call,
@@ -16,7 +16,7 @@ import {
   watcher,
 } from '../support/session-kit.ts';
 
-/** The environment of one transition; the next ones get the same object with other members. */
+/** The environment of one transition; later transitions get the same object with other members. */
 type Lent = { -readonly [Key in keyof Environment]: Environment[Key] };
 
 const LIFE: readonly Input[] = [
@@ -27,8 +27,8 @@ const LIFE: readonly Input[] = [
   { type: 'answered', halfStep: 2, content: [text('stopped')], stop: 'end_turn', usage: USAGE },
 ];
 
-describe('a turn', () => {
-  it('keeps nothing of its environment and observer: one object of each may serve all turns', () => {
+describe('a transition', () => {
+  it('keeps nothing of its environment and observer, so one object of each may serve all transitions', () => {
     const world = makeWorld();
     const fresh = watcher();
     const reused = watcher();
@@ -76,7 +76,7 @@ describe('a turn', () => {
     });
   });
 
-  it('a turn without effect reports empty lists', () => {
+  it('a transition without effect reports empty lists', () => {
     const machine = startedSession();
     expect(machine.input({ type: 'wake' })).toEqual({ records: [], effects: [] });
     expect(machine.input({ type: 'create', agent: 'main' })).toEqual({ records: [], effects: [] });
@@ -84,7 +84,7 @@ describe('a turn', () => {
 });
 
 describe('an answer with calls', () => {
-  it('F060: a call whose id is a name of Object.prototype is run like any other', () => {
+  it('F060: a call whose id is a member of Object.prototype runs like any other', () => {
     const machine = executingSession({ constructor: 'bash', toString: 'bash' });
     expect(machine.lastOf('runTool').map(({ callId }) => callId)).toEqual(['constructor', 'toString']);
   });

@@ -4,9 +4,9 @@ import { writeSync } from 'node:fs';
 const pause = new Int32Array(new SharedArrayBuffer(4));
 
 /**
- * Prints a line that is written before this returns, however slowly the parent reads. A stream would hold lines back
- * while the pipe is full, and a kill would lose them. `writeSync` alone throws EAGAIN then: Node makes a pipe of its
- * standard output non-blocking as soon as anything touches `process.stdout`.
+ * Prints a line. The line is written before this function returns, however slowly the parent reads. A stream would hold
+ * lines back while the pipe is full, and a kill would lose them. With a full pipe `writeSync` alone throws EAGAIN: Node
+ * makes a pipe of its standard output non-blocking as soon as anything touches `process.stdout`.
  */
 export function printLine(line: string): void {
   printText(`${line}\n`);

@@ -13,7 +13,8 @@ export interface TestChild {
   /** Resolves when the output holds `text`; rejects as `until`. */
   said(text: string): Promise<void>;
   /**
-   * Resolves when `isMet` holds for the output. If the child ends before, it rejects with the exit code and all output.
+   * Resolves when `isMet` holds for the output. If the child ends before, the promise rejects with the exit code and
+   * all output.
    */
   until(isMet: (output: string) => boolean, wanted: string): Promise<void>;
   /** Kills it with SIGKILL and resolves when it is gone. */
@@ -36,7 +37,7 @@ export function startChild(file: URL, args: readonly string[], shell?: string): 
   child.stderr.setEncoding('utf8').on('data', (chunk: string) => {
     errors += chunk;
   });
-  // The end wakes those that wait for output too: output that can no longer come is not waited for.
+  // The end of the child also wakes waiting readers, because no more output can arrive.
   let isOver = false;
   const closed = once(child, 'close').then(() => {
     isOver = true;

@@ -1,6 +1,6 @@
 /**
- * A reader of server-sent events over a separate connection, which a test can stall by not reading, or kill. It reads
- * by the HTML standard's rules, not by the server's habits.
+ * A reader of server-sent events over a separate connection, which a test can stall by not reading, or kill. It follows
+ * the HTML standard, and knows nothing of the server's code.
  */
 import { type IncomingMessage, request } from 'node:http';
 import type { SessionEvent } from '../../src/index.ts';
@@ -30,7 +30,7 @@ export interface EventReader {
   kill(): void;
 }
 
-/** Opens a stream. Resolves with any answer of the server. */
+/** Opens a stream. Resolves with the server's answer, whatever its status. */
 export async function readEvents(url: string, headers: Readonly<Record<string, string>> = {}): Promise<EventReader> {
   const response = await new Promise<IncomingMessage>((resolve, reject) => {
     const asked = request(url, { headers: { accept: 'text/event-stream', ...headers }, agent: false }, resolve);

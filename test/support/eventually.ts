@@ -1,4 +1,4 @@
-/** Checks made in successive ticks, before the waiting leaves the machine to other processes. */
+/** Number of checks in successive ticks; between later checks other processes get the processor. */
 const EAGER_LOOKS = 100;
 
 /** Waits until `isMet`. It has no time limit: a condition that never holds makes the test exceed its own limit. */

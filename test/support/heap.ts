@@ -1,4 +1,4 @@
-/** The heap of the test's own process, without what nothing refers to. */
+/** The heap of the test's process after garbage collection. */
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 

@@ -1,4 +1,4 @@
-/** Messages of a history in few words, for tests. */
+/** Short functions that make messages of a history, for tests. */
 import type { AssistantMessage, HistoryMessage, ToolMessage } from '../../src/base/history-message.ts';
 
 /** A user's message; its text is its id unless given. */

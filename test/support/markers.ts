@@ -1,9 +1,9 @@
-/** A word that marks raw content, and where an event holds it. */
+/** A word that marks raw content, and functions that find it in an event. */
 
-/** The word. No name, id or text of the library has it. */
+/** The marker; it occurs in no name, id or text of the library. */
 export const MARKER = 'xyzzy-raw-content';
 
-/** True if the word stands anywhere in a value. */
+/** True if the word occurs anywhere in a value. */
 export function holdsMarker(value: unknown): boolean {
   return (JSON.stringify(value) ?? '').includes(MARKER);
 }

@@ -1,6 +1,6 @@
 /**
- * Programs as a user writes them. They lie inside this package, so that `import 'troupe'` finds it by its own exports,
- * as built. They are compiled and type-checked like a user's, and run in a separate process.
+ * Programs as a user writes them. They are files inside this package, so that `import 'troupe'` finds the built package
+ * by its own exports. They are compiled and type-checked like a user's, and run in a separate process.
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -14,12 +14,12 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 /** Compiled programs in a separate directory. */
 export interface Programs {
   readonly directory: string;
-  /** Runs one to its end and returns its output. Rejects with its error output when it fails. */
+  /** Runs a program to its end and returns its output. Rejects with its error output if it fails. */
   run(
     name: string,
     options?: { readonly args?: readonly string[]; readonly environment?: Environment },
   ): Promise<string>;
-  /** Starts one. The caller ends it. */
+  /** Starts a program. The caller ends it. */
   start(name: string, environment?: Environment): ChildProcess;
   remove(): Promise<void>;
 }
@@ -66,7 +66,7 @@ export async function compilePrograms(sources: Readonly<Record<string, string>>)
   };
 }
 
-/** Without a key: no program of a test calls the real API. */
+/** The environment has no key, so no program of a test calls the real API. */
 function environmentOf(own: Environment): NodeJS.ProcessEnv {
   const { ANTHROPIC_API_KEY: _key, ANTHROPIC_AUTH_TOKEN: _token, ...inherited } = process.env;
   return { ...inherited, ...own };

@@ -1,11 +1,12 @@
-/** A session of a test after its process died: folded from the text of its log, up to any transition. */
+/** Reopens the session of a test after its process died, from the text of its log up to any transition. */
 
 import { applyAll } from '../../src/session/apply/apply.ts';
 import { decodeTransition, encodeTransition, type TransitionRecords } from '../../src/session/state/records.ts';
-import { emptyState, restoreState, type SessionState, snapshotState } from '../../src/session/state/state.ts';
+import { restoreState, snapshotState } from '../../src/session/state/snapshot.ts';
+import { emptyState, type SessionState } from '../../src/session/state/state.ts';
 import { Machine } from './session-kit.ts';
 
-/** The session after a crash behind its first `turns` transitions, about to recover; default: all of them. */
+/** The session after a crash that came after its first `turns` transitions (default: all), about to recover. */
 export function reopened(machine: Machine, turns: number = machine.turns.length): Machine {
   const again = refolded(machine, turns);
   again.input({ type: 'recover' });
@@ -20,13 +21,14 @@ export function refolded(machine: Machine, turns: number = machine.turns.length)
   return Machine.replayed(machine.world, machine.state.id, read);
 }
 
-/** The state as a snapshot has it: what a head of the journal keeps. */
+/** The state as a snapshot holds it, in the head of the journal. */
 export function throughSnapshot(machine: Machine): Machine['state'] {
   return restoreState(snapshotState(machine.state));
 }
 
 /**
- * The fold of the text of its log, with a snapshot taken and read again after one transition, which `place` chooses.
+ * The fold of the session's log from its text. After the transition that `place` chooses, the state is written to a
+ * snapshot and read back.
  */
 export function foldedAcrossSnapshot({ turns, state }: Machine, place: number): SessionState {
   const cut = place % (turns.length + 1);

@@ -1,6 +1,6 @@
 /**
  * Runtimes for tests of the public API: each closed, and each directory removed, after the test that asked for it. The
- * model is scripted, with the legality rules on. Time is the machine's unless a test brings its own clock.
+ * model is scripted, with the legality rules on. The clock is the machine's unless a test gives another.
  */
 import { randomUUID } from 'node:crypto';
 import { cp, mkdtemp, rm } from 'node:fs/promises';
@@ -21,7 +21,7 @@ export const MATRIX: readonly { readonly sessions: number; readonly models: numb
   { sessions: 1, models: 1 },
 ];
 
-/** Options of a test's runtime; `directory` missing: memory. */
+/** Options of a test's runtime. Without `directory` the store is in memory. */
 export interface TestOptions extends OpenOptions {
   readonly directory?: string;
 }
@@ -39,7 +39,7 @@ export interface RuntimeKit {
   crashed(directory: string): Promise<string>;
 }
 
-/** Call once at the top of a test file. */
+/** Registers the clean-up; call it once at the top of a test file. */
 export function runtimeKit(): RuntimeKit {
   const runtimes: Runtime[] = [];
   const directories: string[] = [];
@@ -85,7 +85,7 @@ export interface GatedModel {
   readonly provider: ModelProvider;
   /** All calls so far, in order of arrival. */
   readonly calls: readonly GatedCall[];
-  /** The next call not yet taken; waits for one. */
+  /** The next call that the test has not taken yet; waits until there is one. */
   next(): Promise<GatedCall>;
 }
 

@@ -1,6 +1,6 @@
 /**
  * A session without a runtime: the pure core alone. A `Machine` holds one state, receives inputs, and collects their
- * records and effects. Nothing here replaces the core: only clock, chance and the agent are made up.
+ * records and effects. The core is the real one; only the clock, the random numbers and the agent are made up.
  */
 import { LIMIT_DEFAULTS, type Limits } from '../../src/base/bounds.ts';
 import type { ErrorShape } from '../../src/base/errors.ts';
@@ -41,11 +41,14 @@ export interface WorldOptions {
   readonly isSupervised?: boolean;
   /** Compression is on, with these bounds in place of the defaults. */
   readonly compression?: Partial<CompressionFacts>;
-  /** Facts of the agent beyond those all agents have. */
+  /** Facts of the agent beyond the facts that all agents have. */
   readonly agent?: Partial<AgentFacts>;
   readonly isGated?: boolean;
   readonly openedAt?: number;
-  /** Contents of waiting entries from this many bytes on are left to the log; missing: none is. */
+  /**
+   * Contents of waiting entries of at least this many bytes stay in the log only; if missing, all contents are in
+   * memory.
+   */
   readonly storedContentBytes?: number;
 }
 
@@ -61,7 +64,7 @@ export const COMPRESSION: CompressionFacts = {
   bindsThinking: false,
 };
 
-/** The world of a test, changed between transitions by assigning to it. */
+/** The world of a test. A test changes it between transitions by assigning to its members. */
 export interface World {
   now: number;
   random: number;
@@ -105,7 +108,7 @@ function facts(effect: ToolFacts['effect']): ToolFacts {
   return { effect, timeoutMs: 180 * SECOND_MS, adjustableTimeout: false, isRuntimeTool: false };
 }
 
-/** A world with defaults filled in; 2024-03-14T08:51:00Z, chance 0. */
+/** A world with defaults filled in: the time 2024-03-14T08:51:00Z, and random numbers that are 0. */
 export function makeWorld(options: WorldOptions = {}): World {
   return {
     now: options.now ?? 1_710_406_260_000,
@@ -185,14 +188,14 @@ export function watcher(): { readonly observer: Observer; readonly seen: Seen } 
 /** Options of a sent message. */
 export type SendOptions = Omit<Partial<Entry>, 'content'> & { readonly deliver?: Deliver };
 
-/** Usage of every answer without its own. */
+/** The usage of every answer that names none. */
 export const USAGE: Usage = { input_tokens: 10, output_tokens: 5 };
 
 /** One session of a test. See the head of the file. */
 export class Machine {
   readonly world: World;
   readonly state: SessionState;
-  /** Every transition with records, as the journal would hold it. */
+  /** Every transition that has records, as the journal would hold it. */
   readonly turns: TransitionRecords[] = [];
   /** Effects of all transitions, and of the last one alone. */
   readonly effects: Effect[] = [];
@@ -250,7 +253,7 @@ export class Machine {
     throw new Error('a send was neither accepted nor refused');
   }
 
-  /** The current half-step is answered. */
+  /** Answers the current half-step. */
   answer(content: unknown, options: { readonly stop?: string; readonly usage?: Usage } = {}): TurnOutcome {
     const blocks = typeof content === 'string' ? [{ type: 'text', text: content }] : content;
     const hasCall = Array.isArray(blocks) && blocks.some((block) => block?.type === 'tool_use');
@@ -263,13 +266,13 @@ export class Machine {
     });
   }
 
-  /** The current attempt of the current half-step fails. */
+  /** Fails the current attempt of the current half-step. */
   fail(error: ErrorShape): TurnOutcome {
     const attempt = this.state.current?.attempt ?? 0;
     return this.input({ type: 'modelFailed', halfStep: this.halfStep, attempt, error });
   }
 
-  /** A call ends. */
+  /** Ends a call. */
   finish(callId: string, content = 'done', success = true): TurnOutcome {
     return this.input({ type: 'toolFinished', callId, content, success });
   }
@@ -310,18 +313,18 @@ export class Machine {
     return this.turns.flatMap((turn) => turn.records);
   }
 
-  /** The log in short: `type content`, as most tests read it. */
+  /** The log in short form, `type content`, as most tests read it. */
   get log(): readonly string[] {
     return this.state.messages.map(brief);
   }
 
-  /** The mailbox in short: contents in order. */
+  /** The mailbox in short form: contents in order. */
   get waiting(): readonly string[] {
     return this.state.mailbox.map((entry) => String(entry.content));
   }
 }
 
-/** A message in a line. */
+/** A message as one line. */
 export function brief(message: LoggedMessage): string {
   const content = typeof message.content === 'string' ? message.content : JSON.stringify(message.content);
   return `${message.type} ${content}`;

@@ -1,7 +1,6 @@
 /**
- * A session that lives through random steps, and an outside that answers its effects late, twice or never. A `Life` is
- * the model that property tests compare with: it knows which effects are in flight, and nothing of how the core
- * decides.
+ * A session that runs random steps, and an outside world that answers its effects late, twice or never. Property tests
+ * compare the session with a `Life`, which knows which effects are in flight but not how the core decides.
  */
 import type { ErrorShape } from '../../src/base/errors.ts';
 import type { ContentBlock } from '../../src/base/messages.ts';
@@ -11,7 +10,7 @@ import type { SessionState } from '../../src/session/state/state.ts';
 import { FATAL, Machine, makeWorld, OVERFLOW, transientError, UNAUTHORIZED, USAGE, type World } from './session-kit.ts';
 import { ENTRIES, type LifeOptions, type Step, THINKING } from './session-steps.ts';
 
-/** Effects that the outside has yet to answer. */
+/** Effects that the outside world has not answered yet. */
 type Owed = Extract<
   Effect,
   { type: 'callModel' | 'evaluateSystem' | 'retryLater' | 'runTool' | 'restartTimer' | 'startEnricher' }
@@ -19,7 +18,7 @@ type Owed = Extract<
 
 /** Callbacks of a test that watches a life. */
 export interface LifeWatcher {
-  /** A model call was asked for; its request is made from this state. */
+  /** A model call was requested; its request is made from this state. */
   readonly called?: (life: Life, call: Extract<Effect, { type: 'callModel' }>) => void;
   /** The current half-step is being answered. */
   readonly answered?: (life: Life, halfStep: number, content: readonly ContentBlock[], stop: string) => void;
@@ -81,7 +80,7 @@ export class Life {
     return this.machine.state;
   }
 
-  /** Lives through all steps. */
+  /** Runs all steps. */
   live(all: readonly Step[]): this {
     for (const step of all) {
       this.world.now += 7;
@@ -92,7 +91,7 @@ export class Life {
   }
 
   /**
-   * The outside answers all pending effects, successfully, until none is left. Throws when that takes more than
+   * The outside world answers all pending effects successfully, until none is left. Throws when that takes more than
    * `stepsMax`.
    */
   settle(stepsMax = 1_000): void {
@@ -171,7 +170,7 @@ export class Life {
     }
   }
 
-  /** Does the steps needed before a model call, so that most answers of a life meet one. */
+  /** Does the steps needed before a model call, so that most answers of a life have a call to answer. */
   #bringToCall(): void {
     if (this.state.state === 'idle' && !this.state.paused)
       this.#input({ type: 'send', entry: { type: 'user_message', content: `<${++this.#marker}>` }, bytes: 1 });
@@ -179,7 +178,7 @@ export class Life {
     this.#retry();
   }
 
-  /** The model asks for a tool of the runtime, if it can be asked now. */
+  /** The model calls a tool of the runtime, if a model call is in flight. */
   #ask(toolName: string): void {
     if (this.state.state !== 'awaiting') return;
     this.#bringToCall();
@@ -200,7 +199,8 @@ export class Life {
   }
 
   #answer(given: readonly ContentBlock[], givenStop: string): void {
-    // Asked for a summary, the model mostly gives one. Cut off or refused, it gives the answer of the step.
+    // The model answers most requests for a summary with one. If the summary is cut off or refused, the model gives the
+    // answer of the step.
     const isSummary = this.state.current?.compaction !== undefined && !NO_SUMMARY.has(givenStop);
     const blocks: readonly ContentBlock[] = isSummary ? [{ type: 'text', text: `sum ${++this.#marker}` }] : given;
     const stop = isSummary ? 'end_turn' : givenStop;
@@ -280,7 +280,7 @@ export class Life {
     this.#input({ type: 'spawn', request: { task: 'dig', replies: 'mailbox', ...name, ...key, ...callId } });
   }
 
-  /** Completions for obsolete calls (A5): none of them may change anything. */
+  /** Sends completions for obsolete calls (A5), which must change nothing. */
   #stale(): void {
     const before = this.machine.turns.length;
     const halfStep = this.state.current === undefined ? this.state.nextHalfStep - 1 : this.state.current.halfStep - 1;
@@ -305,7 +305,7 @@ export class Life {
   }
 
   /**
-   * The process died, or only the actor was dropped: the state in memory is the fold of the first `turnCount`
+   * After the process died, or only the actor was dropped, the state in memory is the fold of the first `turnCount`
    * transitions.
    */
   #reopen(turnCount: number, hasDied: boolean): void {

@@ -55,7 +55,7 @@ export interface LifeOptions {
   readonly resumeAwaiting: boolean;
   /** The model thinks: every answer starts with a thinking block. */
   readonly thinks: boolean;
-  /** The supervisor's verdict on a failed turn of a child; `none`: there is no supervisor. */
+  /** The supervisor's verdict on a failed turn of a child; `none` without a supervisor. */
   readonly supervision: 'none' | 'report' | 'restart' | 'later';
   /** The conversation is compressed, and every refusal of the model is one of a prompt that is too long. */
   readonly compression?: Partial<CompressionFacts>;
@@ -63,7 +63,7 @@ export interface LifeOptions {
   readonly remembers?: boolean;
 }
 
-/** The entry of each kind, without its content. */
+/** An entry of each kind without its content. */
 export const ENTRIES: Readonly<Record<EntryKind, Omit<Entry, 'content'>>> = {
   user: { type: 'user_message' },
   recall: { type: 'from_mneme', source: { type: 'recall', name: '12' } },
@@ -107,7 +107,7 @@ const serverPair: fc.Arbitrary<readonly ContentBlock[]> = fc.constant([
   { type: 'server_tool_use', id: 'srv', name: 'web_search', input: {} },
   { type: 'web_search_tool_result', tool_use_id: 'srv', content: [] },
 ]);
-/** Answers that no model gives, or should give: the boundary must survive them. */
+/** Answers that no model should give, and that the boundary must survive. */
 const oddBlock: fc.Arbitrary<readonly ContentBlock[]> = fc
   .constantFrom<unknown>(null, 7, {}, { type: 'tool_result', tool_use_id: 'x' }, { type: 'thinking', thinking: 'cut' })
   .map((odd) => [odd as ContentBlock]);

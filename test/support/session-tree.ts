@@ -4,7 +4,7 @@ import type { Input, SpawnRequest } from '../../src/session/state/inputs.ts';
 import { Machine, startedSession, type WorldOptions } from './session-kit.ts';
 
 /**
- * A session tree without a runtime: an effect of a session on another of the tree reaches it within the same batch
+ * A session tree without a runtime. An effect on another session of the tree reaches that session within the same batch
  * (A6).
  */
 export class Tree {
@@ -16,7 +16,7 @@ export class Tree {
     this.machines.set(this.root.state.id, this.root);
   }
 
-  /** Runs a transition of one session, and those of all sessions it reaches. */
+  /** Runs a transition of one session, and the transitions that follow from it in other sessions. */
   input(machine: Machine, input: Input): void {
     const before = machine.effects.length;
     machine.input(input);
@@ -44,14 +44,14 @@ export class Tree {
     return this.at(this.root.lastOf('spawned')[0]?.child ?? this.root.lastOf('born')[0]?.seed.id ?? '');
   }
 
-  /** A session's current half-step is answered, and the sessions concerned are notified. */
+  /** Answers a session's current half-step, and notifies the sessions concerned. */
   answer(machine: Machine, content: unknown, stop?: string): void {
     const before = machine.effects.length;
     machine.answer(content, stop === undefined ? {} : { stop });
     this.settle(machine, before);
   }
 
-  /** A session's model call fails for good. */
+  /** Fails a session's model call for good. */
   fail(machine: Machine, error: ErrorShape): void {
     const before = machine.effects.length;
     machine.fail(error);

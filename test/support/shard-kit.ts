@@ -42,15 +42,15 @@ export interface ShardOptions {
   readonly enrichers?: EnricherFacts;
   /** Called before each write of the store. */
   readonly refuse?: () => Error | undefined;
-  /** Missing: the pool of the product, with its one thread. */
+  /** If missing, the pool of the product with its one thread. */
   readonly makeToolPool?: (listener: ToolPoolListener) => ToolPool;
   /** The store's device; see `MemoryJournalOptions.device`. */
   readonly device?: NonNullable<MemoryJournalOptions['device']>;
-  /** Sessions that earlier threads ran out of memory on. */
+  /** Sessions on which earlier threads ran out of memory. */
   readonly isolated?: readonly SessionKey[];
-  /** Missing: a new one, which the test does not read. */
+  /** If missing, a new record that the test does not read. */
   readonly sessionAtWork?: SessionAtWork;
-  /** Missing: always 0. */
+  /** If missing, always 0. */
   readonly random?: Random;
 }
 

@@ -1,5 +1,5 @@
 /**
- * The disk under a sweep. It counts every operation requested of it and lets exactly the planned ones fail.
+ * The disk under a sweep. The disk counts every requested operation and lets exactly the planned ones fail.
  *
  * Owns: the number of the next operation. Does not own: how the process handles a failure.
  *
@@ -42,7 +42,7 @@ interface Operation {
 
 /** Virtual ms of one operation. */
 const OPERATION_MS = 1;
-/** Virtual ms for which a device that refused once keeps refusing: longer than one attempt to recover. */
+/** Virtual ms for which a device that refused once continues to refuse: longer than one attempt to recover. */
 const OUTAGE_MS = 2_500;
 
 /** True for the faults that can happen to such an operation: only a write is long enough to be torn. */
@@ -107,7 +107,10 @@ export class SweepDisk implements SimulatedDisk {
     });
   }
 
-  /** Resolves when the operation is done and rejects when it is refused. It does neither if the process died of it. */
+  /**
+   * Resolves when the operation is done and rejects when it is refused. Stays pending if the operation killed the
+   * process.
+   */
   async #do(
     process: SimulatedProcess,
     surroundings: DeviceSurroundings,

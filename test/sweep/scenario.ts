@@ -1,6 +1,7 @@
 /**
- * A scenario of a sweep: a small story with everything that must be true at its end. After every crash the story begins
- * its current part again, like an embedder that received no answer. Its messages have keys.
+ * A scenario of a sweep: a short sequence of actions (the story), with everything that must be true at its end. After
+ * every crash the story begins its current part again, like an embedder that received no answer. Its messages have
+ * keys.
  */
 import type { Limits, ShardBounds } from '../../src/base/bounds.ts';
 import type { SettingsInput } from '../../src/base/settings.ts';
@@ -36,7 +37,7 @@ export type Line = string | RegExp | Maybe;
 /** Lines in a fixed order, or in any. */
 export type Lines = readonly Line[] | { readonly anyOrder: readonly Line[] };
 
-/** Everything that must be true at the end, beside the invariants. */
+/** Everything that must be true at the end, in addition to the invariants. */
 export interface Ending {
   /**
    * Messages by session, as `user <text>`, `agent <text>`, `call <tool>`, `result <text>`, `failed <text>`, `system
@@ -54,14 +55,14 @@ export interface Part {
   readonly act: (stage: Stage) => Promise<void>;
   /** Virtual ms the close waits for half-steps. Default 5,000. */
   readonly closeMs?: number;
-  /** False: the runtime is closed while work runs. Default true. */
+  /** If false, the runtime is closed while work runs. Default true. */
   readonly drains?: boolean;
 }
 
 /** See the head of the file. */
 export interface Scenario {
   readonly name: string;
-  /** Given the tools that run on the host. The first agent is the default. */
+  /** Receives the tools that run on the host. The first agent is the default. */
   readonly agents: (tools: readonly AnyTool[]) => readonly Agent[];
   /** The reply depends only on the session, the conversation and the world outside. */
   readonly model: (ask: Ask) => Reply;

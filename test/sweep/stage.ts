@@ -1,6 +1,6 @@
 /**
- * The embedder of a story. Its messages have keys and are sent until they are accepted. Everything reported to it goes
- * into the ledger, which outlives it.
+ * The embedder of a story. Its messages have keys and are sent until they are accepted. Every report that it receives
+ * goes into the ledger, which outlives the embedder.
  */
 import { CancelledError, SessionBusyError, TroupeError, TurnFailedError } from '../../src/base/errors.ts';
 import type { Deliver, Message } from '../../src/base/messages.ts';
@@ -54,7 +54,7 @@ const LOOK_MS = 20;
 const PATIENCE_MS = 900_000;
 /** Virtual ms between two attempts after a refusal. */
 const AGAIN_MS = 400;
-/** The session that receives writes for the sake of the write. */
+/** The session whose only purpose is to cause writes. */
 const ASIDE = 'aside';
 
 /** See the head of the file. */
@@ -218,7 +218,7 @@ export class Stage {
     }
   }
 
-  /** While the store refuses, reads continue and agree with each other (F06). */
+  /** Checks that reads continue and agree with each other while the store refuses (F06). */
   async #lookAround(): Promise<void> {
     const { runtime, ledger } = this.#parts;
     const isDegraded = (): boolean => runtime.metrics().degraded !== undefined;
@@ -244,7 +244,7 @@ export class Stage {
     return this.#parts.world.sleep(this.#parts.process, ms);
   }
 
-  /** Checks repeatedly until the condition is met; gives up after long and reports it. */
+  /** Checks repeatedly until the condition is met; after a long time gives up and reports a violation. */
   async until(what: string, isMet: () => boolean | Promise<boolean>): Promise<void> {
     const { world, ledger } = this.#parts;
     const end = world.elapsedMs + PATIENCE_MS;
@@ -351,7 +351,7 @@ export class Stage {
 
   // ---- endings ------------------------------------------------------------------------------------------------------
 
-  /** Marks the end of this life: what its close or death hides is no violation. */
+  /** Marks the end of this life. Reports that its close or death prevents are no violation. */
   leave(): void {
     this.#isLeaving = true;
   }
@@ -441,7 +441,7 @@ export class Stage {
     return outcome;
   }
 
-  /** How it ended; undefined when the runtime was gone first. */
+  /** The outcome; undefined if the runtime ended first. */
   async #outcomeOf(words: Promise<string>): Promise<Outcome | undefined> {
     try {
       return { kind: 'text', text: await words };

@@ -2,7 +2,7 @@
 
 import { isRecord } from '../../src/base/json.ts';
 import { checkRequest, fatalOf } from '../../src/context/legality.ts';
-import { modelTraits } from '../../src/context/legality-models.ts';
+import { modelTraits } from '../../src/context/model-traits.ts';
 import { PausedTurns } from '../../src/models/governor/paused-turns.ts';
 import type { ModelProvider, ModelRequest, ModelResponse, RequestMessage } from '../../src/models/provider.ts';
 import { createScriptedProvider } from '../../src/models/script/provider.ts';
@@ -83,7 +83,7 @@ export class StoryModel {
 
   /** Adds a thought before the answer, if its model thinks without being asked. */
   #withThought(request: ModelRequest, response: ModelResponse): ModelResponse {
-    if (response.content.length === 0 || modelTraits(request.model).thinkingOffByDefault) return response;
+    if (response.content.length === 0 || modelTraits(request.model).thinksByDefault !== true) return response;
     this.#thought += 1;
     const thinking = `thought ${this.#thought}`;
     const signature = this.#thoughts.sign(request, [], thinking);

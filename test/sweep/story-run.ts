@@ -6,10 +6,10 @@ import { SHARD_BOUNDS } from '../../src/base/bounds.ts';
 import { StoreFullError, TroupeError } from '../../src/base/errors.ts';
 import type { MemoryStore } from '../../src/journal/memory-journal.ts';
 import type { Runtime } from '../../src/runtime/handles/runtime.ts';
-import { snapshotState } from '../../src/session/state/state.ts';
+import { snapshotState } from '../../src/session/state/snapshot.ts';
 import { Faults } from '../../src/testing/simulation/faults.ts';
 import { Invariants } from '../../src/testing/simulation/invariants.ts';
-import { Ledger, type Violation } from '../../src/testing/simulation/ledger.ts';
+import { Ledger, type ToolStart, type Violation } from '../../src/testing/simulation/ledger.ts';
 import { RunWatch } from '../../src/testing/simulation/run-watch.ts';
 import { SeededRandom } from '../../src/testing/simulation/seeded-random.ts';
 import { SimulatedMachine } from '../../src/testing/simulation/simulated-machine.ts';
@@ -24,7 +24,7 @@ import { storyTools } from './story-tools.ts';
 
 /** Options of a run. */
 export interface RunOptions {
-  /** Which operations fail, and how. */
+  /** The operations that fail, and how they fail. */
   readonly plan: readonly PlannedFault[];
   /** Tampers with the checked data between the last close and the last reading: for tests of the checks themselves. */
   readonly doctor?: (stores: readonly MemoryStore[], ledger: Ledger) => void | Promise<void>;
@@ -32,7 +32,7 @@ export interface RunOptions {
 
 /** The result of a run. */
 export interface RunResult {
-  /** Kinds of the operations of all lives but the last, which only reads; index 0 is operation 1. */
+  /** Kinds of the operations of all lives except the last, which only reads. Index 0 is operation 1. */
   readonly operations: readonly OperationKind[];
   /** Numbers of the planned operations that were reached. */
   readonly struck: readonly number[];
@@ -85,6 +85,8 @@ class StoryRun {
       faults,
       ledger: this.#ledger,
       incarnationOf: (session: string): number => this.#machine.incarnationOf(session),
+      incarnationAgeMs: (session: string): number => this.#machine.incarnationAgeMs(session),
+      toolStart: (session: string): ToolStart => this.#machine.toolStart(session),
       trace: (text: string): void => this.#note(text),
     };
     this.#model = new StoryModel({ ...shared, answer: scenario.model, outside: this.#outside });
@@ -115,7 +117,7 @@ class StoryRun {
   }
 
   /**
-   * Plays all parts, each until it closed in good order, and then runs the checks. Resolves to the number of operations
+   * Plays each part until its orderly close, and then runs the checks. Resolves to the number of operations
    * of the story.
    */
   async #drive(): Promise<number> {
@@ -240,6 +242,7 @@ class StoryRun {
       world: this.#world,
       ledger: this.#ledger,
       incarnationOf: (session: string): number => this.#machine.incarnationOf(session),
+      toolStart: (session: string): ToolStart => this.#machine.toolStart(session),
       trace: (text: string): void => this.#note(text),
       running: this.#running,
     };
@@ -257,7 +260,7 @@ class StoryRun {
       }),
     );
     process.kill();
-    if (looked !== true) this.#ledger.violate('failed', 'what was closed in peace did not open again');
+    if (looked !== true) this.#ledger.violate('failed', 'what was closed without a fault did not open again');
     const { stories: after } = await this.#check();
     for (const id of new Set([...before.keys(), ...after.keys()])) {
       const [was, is] = [before.get(id), after.get(id)];
@@ -266,7 +269,7 @@ class StoryRun {
         is !== undefined &&
         was.events.length === is.events.length &&
         snapshotState(was.state) === snapshotState(is.state);
-      if (!isSame) this.#ledger.violate('changed', `${id} was closed in peace, and opening it again changed it`);
+      if (!isSame) this.#ledger.violate('changed', `${id} was closed without a fault, but opening it again changed it`);
     }
   }
 
@@ -280,10 +283,10 @@ class StoryRun {
 
   /** I2 up to the last event: every reader read all events. */
   #checkReaders(stories: Stories): void {
-    for (const [session, told] of this.#ledger.events) {
+    for (const [session, received] of this.#ledger.events) {
       const events = stories.get(session)?.events.length ?? 0;
-      if (told.size !== events)
-        this.#ledger.violate('lost', `${told.size} of ${events} events of ${session} were told`);
+      if (received.size !== events)
+        this.#ledger.violate('lost', `${received.size} of ${events} events of ${session} were published`);
     }
   }
 
@@ -293,12 +296,12 @@ class StoryRun {
       const problem = compareLines(logs.get(session) ?? [], ending.logs[session] ?? []);
       if (problem !== undefined) this.#ledger.violate('changed', `the log of ${session} ${problem}`);
     }
-    for (const [told, expected, what] of [
+    for (const [received, expected, what] of [
       [answers, ending.answers ?? {}, 'answer'],
       [replies, ending.replies ?? {}, 'reply'],
     ] as const) {
       for (const [uid, wanted] of Object.entries(expected)) {
-        const found = told.get(uid) ?? 'nothing';
+        const found = received.get(uid) ?? 'nothing';
         if (!isLine(found, wanted))
           this.#ledger.violate('changed', `the ${what} of ${uid} is ${found}, must be ${String(wanted)}`);
       }

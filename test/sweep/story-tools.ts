@@ -1,5 +1,5 @@
 /** The tools of a story. They take time, take effect at a known moment, and record both in the ledger. */
-import { type Ledger, sessionOfKey, type ToolStory } from '../../src/testing/simulation/ledger.ts';
+import { type Ledger, sessionOfKey, type ToolStart, type ToolStory } from '../../src/testing/simulation/ledger.ts';
 import { resultOf } from '../../src/testing/simulation/simulated-tools.ts';
 import type { SimulatedProcess, World } from '../../src/testing/simulation/world.ts';
 import type { AnyTool, Effect } from '../../src/tools/tool.ts';
@@ -8,7 +8,7 @@ import type { AnyTool, Effect } from '../../src/tools/tool.ts';
 export interface StoryToolParts {
   readonly world: World;
   readonly ledger: Ledger;
-  readonly incarnationOf: (session: string) => number;
+  readonly toolStart: (session: string) => ToolStart;
   readonly trace: (text: string) => void;
   /** Runs that began in any life and have not ended in it. */
   readonly running: Set<string>;
@@ -64,18 +64,18 @@ async function run(
   key: string,
   signal: AbortSignal,
 ): Promise<unknown> {
-  const { ledger, world, incarnationOf, trace, running } = parts;
+  const { ledger, world, toolStart, trace, running } = parts;
   const { name, effect, beforeMs, afterMs, end } = plan;
   if (!process.isAlive) return new Promise(() => undefined);
   const story: ToolStory = ledger.tools.get(key) ?? { tool: name, effect, starts: [], effects: 0 };
   ledger.tools.set(key, story);
-  story.starts.push(incarnationOf(sessionOfKey(key)));
+  story.starts.push(toolStart(sessionOfKey(key)));
   trace(`tool ${name} starts for ${key}`);
   running.add(name);
   process.onDeath(() => running.delete(name));
   signal.addEventListener('abort', () => running.delete(name));
   await world.sleep(process, beforeMs);
-  // A cancelled run does nothing more.
+  // A cancelled run has no further effect.
   if (signal.aborted) throw signal.reason;
   story.effects += 1;
   trace(`tool ${name} took effect for ${key}`);

@@ -1,6 +1,6 @@
 /**
  * Goal: the sweep can fail. Method: stories with a wrong ending, stores changed without the runtime's knowledge, a disk
- * that lies. Each must be reported, with a plan that repeats it.
+ * that acknowledges false writes. Each must be reported, with a plan that repeats it.
  */
 import { expect, test } from 'vitest';
 import type { MemoryStore } from '../../src/journal/memory-journal.ts';
@@ -49,7 +49,7 @@ test('T2: the same plan gives the same run, line by line', async () => {
   expect(one.trace).toEqual(two.trace);
 });
 
-test('T2: each kind of fault happens: a crash costs a life, a refusal costs an attempt to recover', async () => {
+test('T2: each kind of fault has its effect: a crash ends a life, a refusal costs an attempt to recover', async () => {
   for (const kind of FAULT_KINDS) {
     const result = await runStory(scenario('tool-pure'), { plan: [{ kind, at: 3 }] });
     expect(result.struck, kind).toEqual([3]);
@@ -109,7 +109,7 @@ test('T2: a tool that takes effect without an entry in its log is reported', asy
   const result = await runStory(story, {
     plan: [],
     doctor: (_stores, ledger) => {
-      for (const run of ledger.tools.values()) run.starts.push(99);
+      for (const run of ledger.tools.values()) run.starts.push({ incarnation: 99, storedRow: Number.MAX_SAFE_INTEGER });
     },
   });
   expect(kinds(result)).toEqual(['repeated']);

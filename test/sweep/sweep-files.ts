@@ -17,7 +17,7 @@ function declare(scenario: Scenario): void {
   test(`T2, F01, F05, F06, F07: ${scenario.name}: every operation${pairs}`, { timeout: SWEEP_MS }, async () => {
     const report = await sweep(scenario);
     expect(report.failures.map(describeFailure)).toEqual([]);
-    // The story opens, writes and closes: with fewer operations it cannot have run.
+    // The story opens, writes and closes, so with fewer operations it cannot have run.
     expect(report.operations).toBeGreaterThanOrEqual(4);
     expect(report.points).toBeGreaterThanOrEqual(report.operations * 3);
     if (scenario.pairs === true) expect(report.pairs).toBeGreaterThan(report.operations);

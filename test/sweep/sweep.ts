@@ -25,10 +25,10 @@ export interface SweepReport {
 
 /** Runs that may fail before a sweep gives up: the first ones show the cause. */
 const FAILURES_MAX = 3;
-/** Ways to crash. Pairs rotate through them, two for each pair. */
+/** Ways to crash. Each pair takes two of them in turn. */
 const CRASHES: readonly FaultKind[] = ['before', 'torn', 'after'];
 
-/** Sweeps one scenario; `runStory` is given so that a test of the sweep can break it. */
+/** Sweeps one scenario; `runStory` is a parameter so that a test of the sweep can break it. */
 export async function sweep(scenario: Scenario, run: typeof runStory = runStory): Promise<SweepReport> {
   const failures: SweepFailure[] = [];
   const attempt = async (plan: readonly PlannedFault[]): Promise<RunResult> => {

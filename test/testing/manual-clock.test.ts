@@ -10,7 +10,7 @@ describe('manualClock', () => {
     expect(manualClock().now()).toBe(Date.UTC(2026, 0, 1));
   });
 
-  it('V1: fires by due time, equal ones in the order they were set', async () => {
+  it('V1: timers fire by due time, equal ones in the order they were set', async () => {
     const clock = manualClock();
     const fired: string[] = [];
     const set = (name: string, delayMs: number): unknown => clock.setTimer(() => fired.push(name), delayMs);
@@ -41,7 +41,7 @@ describe('manualClock', () => {
     expect(clock.now()).toBe(100);
   });
 
-  it('V3: what a timer causes by microtasks and immediates is done before the next fires', async () => {
+  it('V3: microtasks and immediates caused by a timer run before the next timer fires', async () => {
     const clock = manualClock();
     const order: string[] = [];
     clock.setTimer(() => {

@@ -71,7 +71,7 @@ describe('strictFake', () => {
     });
   });
 
-  it('I3, T6, W5: an illegal request is 400 in the words of the API, is kept, and takes no reply', async () => {
+  it('I3, T6, W5: an illegal request gets 400 with the text of the API, is recorded, and consumes no reply', async () => {
     await withFake({ script: ['kept'] }, async (fake) => {
       const bad = ask('x', {
         messages: [{ role: 'user', content: [{ type: 'tool_result', tool_use_id: 't', content: 'x' }] }],
@@ -88,7 +88,7 @@ describe('strictFake', () => {
     });
   });
 
-  it('T6, W5: every request that a ready-made fake was seen to accept is refused', async () => {
+  it('T6, W5: every request that another fake wrongly accepted is refused', async () => {
     await withFake({ script: () => 'taken' }, async (fake) => {
       const { max_tokens: _left, ...without } = ask();
       const calls = [{ type: 'tool_use', id: 'a', name: 'add', input: {} }];
@@ -162,7 +162,7 @@ describe('strictFake', () => {
     });
   });
 
-  it('W6: a list is consumed in order of arrival; an exhausted one says so', async () => {
+  it('W6: a list is consumed in order of arrival; an exhausted list answers that it is exhausted', async () => {
     await withFake({ script: ['1', { error: { status: 503, message: 'later' } }, '3'] }, async (fake) => {
       const statuses = [];
       for (let n = 0; n < 4; n += 1) statuses.push((await post(fake, ask(`${n}`))).status);
@@ -221,7 +221,7 @@ describe('strictFake', () => {
     expect(new Set(first.map((text) => text.slice(0, 3)))).toEqual(new Set(['200', '529']));
   });
 
-  it('faults are drawn by seed and number alone, all kinds of them', () => {
+  it('faults depend on seed and number only, and all kinds of them occur', () => {
     const draw = (seed: number): unknown[] => Array.from({ length: 400 }, (_, n) => faultOf({ rate: 0.5 }, seed, n));
     expect(draw(1)).toEqual(draw(1));
     expect(draw(1)).not.toEqual(draw(2));
@@ -262,7 +262,7 @@ describe('thinking', () => {
     return [second, third];
   }
 
-  it('R20, R21, W1, W3: thoughts sent back as answered are accepted, texts as strings or as blocks', async () => {
+  it('R20, R21, W1, W3: thoughts sent back unchanged are accepted, with texts as strings or as blocks', async () => {
     await withFake({ script }, async (fake) => {
       const [, third] = await play(fake);
       const marked = changed(third, (copy: { messages?: { content: unknown }[]; system?: unknown }) => {
@@ -302,7 +302,7 @@ describe('thinking', () => {
     });
   });
 
-  it('R20: thoughts dropped from, or reordered in, the answer whose calls are answered', async () => {
+  it('R20: dropping or reordering thoughts is refused in the answer whose calls are answered', async () => {
     const two: Script = [
       {
         content: [
@@ -341,7 +341,7 @@ describe('thinking', () => {
     }
   });
 
-  it('R21, W3: older models accept another prefix', async () => {
+  it('R21, W3: older models accept thoughts after another prefix', async () => {
     await withFake({ script }, async (fake) => {
       const [, third] = await play(fake, { ...begin, model: 'claude-opus-4-6' });
       const { status } = await post(fake, JSON.stringify(third).replace('"content":"Add"', '"content":"Subtract"'));

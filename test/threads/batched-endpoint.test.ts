@@ -1,4 +1,4 @@
-// Goal: the endpoint's contract holds alike in place, over a message port, and over a real thread.
+// Goal: the endpoint's contract holds on one thread, over a message port, and over a real thread.
 import { MessageChannel } from 'node:worker_threads';
 import fc from 'fast-check';
 import { afterEach, describe, expect, test } from 'vitest';
@@ -50,7 +50,7 @@ describe.each([
     expect((error as Error).cause).toBeInstanceOf(TypeError);
   });
 
-  test('T1: a method without a handler is an error, a note of one is ignored', async () => {
+  test('T1: a call without a handler is an error, a note without a handler is ignored', async () => {
     const [near] = pair();
     near.notify('nobody', 1);
     await expect(near.call('nobody', 1)).rejects.toThrow('no handler for "nobody"');
@@ -79,7 +79,7 @@ describe.each([
     );
   });
 
-  test('T2: a late note keeps its place, with everything gathered until its batch was sent', async () => {
+  test('T2: a note keeps its position while its batch waits to be sent, together with everything added meanwhile', async () => {
     const [near, far] = pair();
     const heard: unknown[] = [];
     far.handle('note', (payload) => void heard.push(payload));
@@ -95,7 +95,7 @@ describe.each([
     expect(heard.at(-1)).toBe('of the next batch');
   });
 
-  test('T2: notes gathered before close still arrive; none is gathered after it', async () => {
+  test('T2: notes added before close still arrive, later ones are dropped', async () => {
     const [near, far] = pair();
     const heard: unknown[] = [];
     far.handle('note', (payload) => void heard.push(payload));
@@ -109,7 +109,7 @@ describe.each([
     expect(heard).toEqual(['gathered']);
   });
 
-  test('T2: more frames than one batch holds', async () => {
+  test('T2: more frames than one batch holds all arrive', async () => {
     const [near] = pair();
     const answers = await Promise.all(Array.from({ length: 10_000 }, (_unused, at) => near.call('echo', at)));
     expect(answers).toEqual(answers.map((_answer, at) => at));
@@ -138,7 +138,7 @@ describe.each([
     await expect(near.call('echo', 1)).rejects.toBeInstanceOf(CancelledError);
   });
 
-  test('T1: messages sent before close still arrive, and the other side is notified of the end once', async () => {
+  test('T1: messages sent before close still arrive, and the other side is notified of the close once', async () => {
     const [near, far] = pair();
     const heard: unknown[] = [];
     far.handle('note', (payload) => void heard.push(payload));
@@ -162,8 +162,8 @@ describe.each([
   });
 });
 
-describe('payloads that cannot be cloned', () => {
-  test('T3: fail their own call, answer or note, and no other of the batch', async () => {
+describe('a payload that cannot be cloned', () => {
+  test('T3: fails its own call, answer or note, and no other of the batch', async () => {
     const [near, far] = overPorts();
     open.push(near, far);
     const heard: unknown[] = [];

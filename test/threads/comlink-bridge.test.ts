@@ -1,4 +1,4 @@
-// Goal: an object behind a bridge behaves as a local one with promises, fails as one, and exposes nothing else.
+// Goal: an object behind a bridge behaves and fails like a local object with promises, and exposes nothing else.
 import { afterEach, describe, expect, test } from 'vitest';
 import { ConfigError } from '../../src/base/errors.ts';
 import { type Bridge, createBridgePorts, exposeObject, wrapObject } from '../../src/threads/comlink-bridge.ts';

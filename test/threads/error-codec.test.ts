@@ -1,5 +1,5 @@
-// Goal: an error is the same error on the other side of a thread.
-// Method: every error class of the product through structured clone, then hostile and foreign errors.
+// Goal: an error that crosses to another thread is the same error there. Method: every error class of this package
+// through structured clone, then hostile and foreign errors.
 import { describe, expect, test } from 'vitest';
 import * as errors from '../../src/base/errors.ts';
 import { ConfigError, InvalidArgumentError, MailboxFullError, ModelError, TroupeError } from '../../src/base/errors.ts';
@@ -10,7 +10,7 @@ const crossed = (thrown: unknown): Error => decodeError(structuredClone(encodeEr
 /** Classes that take their code first; separate tests cover them. */
 const CODED: ReadonlySet<string> = new Set(['ModelError', 'InvalidArgumentError']);
 
-describe('errors of the product', () => {
+describe('errors of this package', () => {
   const classes = Object.entries(errors).filter(
     ([name, value]) => typeof value === 'function' && value.prototype instanceof TroupeError && !CODED.has(name),
   );
@@ -50,7 +50,7 @@ describe('errors of the product', () => {
 });
 
 describe('foreign errors', () => {
-  test('errors of the language keep their class, others their name and code', () => {
+  test('built-in errors keep their class, others their name and code', () => {
     expect(crossed(new RangeError('far'))).toBeInstanceOf(RangeError);
     class HttpError extends Error {}
     expect(crossed(new HttpError('404'))).toMatchObject({ name: 'HttpError', message: '404' });
@@ -71,7 +71,7 @@ describe('foreign errors', () => {
     expect(messages).toEqual(['depth 0', 'depth 1', 'depth 2', 'depth 3', 'depth 4', 'depth 5']);
   });
 
-  test('F54: whatever is thrown can be encoded', () => {
+  test('F54: any thrown value can be encoded', () => {
     const evil = new Error('x');
     Object.defineProperty(evil, 'message', {
       get: () => {
@@ -94,7 +94,7 @@ describe('foreign errors', () => {
     expect(crossed('text').message).toBe('text');
   });
 
-  test('A9: a message of a megabyte is cut', () => {
+  test('A9: an error message of a megabyte is cut', () => {
     expect(crossed(new Error('x'.repeat(1_000_000))).message.length).toBeLessThan(20_000);
   });
 });

@@ -1,5 +1,5 @@
-// Goal: a blocked loop reports once how long it stood still, and a running loop reports nothing. Method: a real loop,
-// blocked by hand.
+// Goal: a blocked event loop reports once how long it was blocked, and a running loop reports nothing. Method: a real
+// loop, blocked by hand.
 import { afterEach, expect, test, vi } from 'vitest';
 import { LOOP_STALL_MS, LOOP_WATCH_INTERVAL_MS } from '../../src/base/bounds.ts';
 import { watchLoop } from '../../src/threads/loop-watch.ts';
@@ -9,7 +9,7 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-test('F58, O1: one stall is told once; looks that are a little late, and looks after it, tell nothing', () => {
+test('F58, O1: one stall is reported once; checks that are slightly late, and checks after the stall, report nothing', () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
   let now = 0;
   vi.spyOn(performance, 'now').mockImplementation(() => now);
@@ -29,7 +29,7 @@ test('F58, O1: one stall is told once; looks that are a little late, and looks a
   expect(stalls).toHaveLength(1);
 });
 
-test('O2: the watch keeps nothing alive', () => {
+test('O2: the watch does not keep the process alive', () => {
   const before = process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length;
   const end = watchLoop(() => undefined);
   expect(process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length).toBe(before);

@@ -22,7 +22,7 @@ const failureOf = (promise: Promise<unknown>): Promise<unknown> =>
   );
 
 describe('createTaskPool', () => {
-  test('P2: no thread before the first task, and never more than the bound', async () => {
+  test('P2: no thread starts before the first task, and there are never more than the bound', async () => {
     const pool = poolOf({ threads: 2 });
     expect(pool.counts().threads).toBe(0);
     const tasks = Array.from({ length: 20 }, (_unused, value) => pool.run({ kind: 'echo', value }));
@@ -38,7 +38,7 @@ describe('createTaskPool', () => {
     expect(threadDeathOf(error)).toBeUndefined();
   });
 
-  test('P3: an exit fails its own task; waiting tasks get a new thread', async () => {
+  test('P3: the exit of a thread fails its own task; waiting tasks get a new thread', async () => {
     const pool = poolOf();
     const before = await pool.run({ kind: 'thread' });
     const dying = failureOf(pool.run({ kind: 'exit', value: 5 }));

@@ -17,7 +17,7 @@ afterEach(async () => {
 const exitOf = (thread: Thread): Promise<ThreadExit> => new Promise((resolve) => thread.onExit(resolve));
 
 describe('startThread', () => {
-  test('calls, notes and data cross', async () => {
+  test('calls, notes and data reach the other side', async () => {
     const { endpoint } = start({ given: 1 });
     expect(await endpoint.call('data', 0)).toEqual({ given: 1 });
     expect(await endpoint.call('later', 'x')).toBe('x');
@@ -41,7 +41,7 @@ describe('startThread', () => {
     expect(await endpoint.call('echo', 1)).toBe(1);
   });
 
-  test('W1: its own exit is reported once, with the code; open calls reject', async () => {
+  test('W1: a thread that exits by itself is reported once, with the code; open calls reject', async () => {
     const thread = start();
     let exits = 0;
     thread.onExit(() => {
@@ -70,7 +70,7 @@ describe('startThread', () => {
     expect(await call).toMatchObject({ code: 'internal' });
   });
 
-  test('W1: a thread asked to end ends by itself, without a terminate in the middle of its work', async () => {
+  test('W1: a thread asked to end ends by itself, and is not terminated in the middle of its work', async () => {
     const thread = start();
     await thread.endpoint.call('echo', 0);
     await thread.exit();
@@ -86,7 +86,7 @@ describe('startThread', () => {
     expect(await call).toMatchObject({ code: 'internal' });
   });
 
-  test('W1: a missing entry is an exit, not a throw', async () => {
+  test('W1: a missing entry file is reported as an exit, not thrown', async () => {
     const thread = startThread(new URL('./fixtures/missing.worker.ts', import.meta.url), { name: 'missing' });
     expect((await exitOf(thread)).error).toBeInstanceOf(Error);
   });

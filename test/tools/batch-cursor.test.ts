@@ -25,7 +25,7 @@ describe('BatchCursor', () => {
     expect(thread).toMatchObject({ claimed: 2, end: 2 });
   });
 
-  test('C1: taking back a call that is already gone does nothing', () => {
+  test('C1: taking back a call that has already left does nothing', () => {
     const { pool } = pair(4);
     expect(pool.takeBack(1)).toBe(1);
     expect(pool.takeBack(3)).toBe(1);

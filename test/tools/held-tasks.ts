@@ -88,7 +88,7 @@ export class HeldTasks {
     close: () => Promise.resolve(),
   });
 
-  /** The batches handed out since the last call. */
+  /** The batches handed to threads since the last call of this method. */
   next(): readonly HeldBatch[] {
     return this.batches.splice(0);
   }

@@ -49,8 +49,8 @@ function stage() {
   return { told, begun, letGo, runner, call, work };
 }
 
-test('H2, I4: a probe waits for the run of its call left behind by a dead session thread, and the effect happens once', async () => {
-  // Found by the simulator: the thread died, the tool kept running, and its probe was asked before its effect.
+test('H2, I4: a probe waits for the run that a dead session thread left behind, and the effect happens once', async () => {
+  // Found by the simulator: the thread died, the tool continued to run, and its probe was called before its effect.
   const { told, begun, letGo, runner, call, work } = stage();
   const first = runner();
   const lost = first.run(call(1, 'run'));
@@ -64,7 +64,7 @@ test('H2, I4: a probe waits for the run of its call left behind by a dead sessio
   expect(work.size).toBe(0);
 });
 
-test('H2: a probe cancelled while it waits is not asked', async () => {
+test('H2: a probe cancelled while it waits is not called', async () => {
   const { told, begun, letGo, runner, call } = stage();
   void runner().run(call(1, 'run'));
   await begun;

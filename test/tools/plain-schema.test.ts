@@ -53,7 +53,7 @@ const BROKEN: readonly object[] = [
   { additionalProperties: 'no' },
 ];
 
-/** The validator decides whether it is valid. */
+/** The validator decides whether the input is valid. */
 const LEFT: readonly object[] = [
   { enum: [] },
   { $ref: '#/nowhere' },

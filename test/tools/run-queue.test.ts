@@ -38,7 +38,7 @@ describe('RunQueue', () => {
     expect(taken(queue)).toEqual(['second']);
   });
 
-  test('Q3, Q4: a run put back is first, and keeps its place among the runs of its tool', () => {
+  test('Q3, Q4: a run put back is first, and keeps its position among the runs of its tool', () => {
     const queue = new RunQueue<Run>();
     const [first, second] = [bound('first'), bound('second')];
     queue.add(first);

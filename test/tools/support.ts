@@ -1,4 +1,4 @@
-/** A pool under test with the events its listener received, and a clock driven by the test. */
+/** A pool under test, the events that its listener received, and a clock driven by the test. */
 import type { Clock } from '../../src/base/clock.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import type { ToolRun } from '../../src/tools/pool.ts';
@@ -108,7 +108,7 @@ export class PoolUnderTest {
     return this.#lastId;
   }
 
-  /** The first outcome of a run, once it exists. */
+  /** Resolves with the first outcome of a run. */
   async outcome(id: number): Promise<ToolOutcome> {
     await this.until(() => this.outcomes.has(id));
     const outcome = this.outcomes.get(id)?.[0];

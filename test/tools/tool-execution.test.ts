@@ -1,5 +1,5 @@
-// Goal: one call of one tool in place has one outcome, whatever the tool does. Its text is fit for a model, a log and a
-// terminal.
+// Goal: a call of a tool on this thread has one outcome, whatever the tool does. The text of the outcome is fit for a
+// model, a log and a terminal.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
@@ -131,7 +131,7 @@ describe('F57: text', () => {
   test('F76: escapes that never end cost linear time', () => {
     expect(cleanText('\u001b]'.repeat(200_000))).toBe('');
     expect(cleanText(`\u009b${'1;'.repeat(500_000)}`).length).toBe(1_000_000);
-    // With quadratic cost these would take minutes: beginnings of control strings without an end.
+    // These texts begin control strings that never end. With quadratic cost they would take minutes.
     for (const start of ['\u0090', '\u0098', '\u009d', '\u009e', '\u009f'])
       expect(cleanText(start.repeat(1_000_000))).toBe('');
   });
@@ -141,7 +141,7 @@ describe('F57: text', () => {
     expect(JSON.parse(content)).toEqual({ a: 'x', b: '\u001b[31m' });
   });
 
-  test('F55: cut in the middle within the bytes, on code-point borders, for any text', () => {
+  test('F55: any text is cut in the middle to its bytes, on code-point borders', () => {
     fc.assert(
       fc.property(
         fc.string({ unit: 'grapheme', maxLength: 300 }),
@@ -231,7 +231,7 @@ describe('X1: failures', () => {
     expect(ran).toBe(false);
   });
 
-  test('X2: time spent blocking counts against the deadline of a later wait; a tool that returns at once needs no timer', async () => {
+  test('X2: time spent blocking counts toward the deadline; a tool that returns at once needs no timer', async () => {
     const clock = new HandClock();
     let timersWithin = -1;
     const look = (): void => {
@@ -309,7 +309,7 @@ describe('F27: input', () => {
     expect((await check(strict, { a: { b: [] } })).content).toBe('{"value":{"a":{"b":[]},"n":7}}');
   });
 
-  test('asynchronous schemas, and schemas that throw', async () => {
+  test('asynchronous schemas work, and schemas that throw are failures', async () => {
     const slow = z.object({ a: z.string().refine(async (text) => text === 'yes', 'not yes') });
     expect((await check(slow, { a: 'yes' })).success).toBe(true);
     expect((await check(slow, { a: 'no' })).content).toContain('$.a: not yes');
@@ -325,7 +325,7 @@ describe('F27: input', () => {
     expect(await check(broken, {})).toMatchObject({ success: false });
   });
 
-  test("F145: timeout does not disturb a strict schema, and stays where it is the tool's own", async () => {
+  test('F145: timeout does not disturb a strict schema, and stays where it belongs to the tool', async () => {
     const adjustable = { adjustableTimeout: true };
     const bare = z.strictObject({});
     expect((await check(bare, { timeout: 5 }, adjustable)).content).toBe('{"value":{}}');
@@ -342,7 +342,7 @@ describe('probe', () => {
       { name: 't', description: 'd', input: { type: 'object' }, run: () => 'ran', ...(probe ? { probe } : {}) },
       { input: {}, context, timeoutMs: 1_000, mode: 'probe' },
     );
-  test('replaces the run, lets it run when undefined, fails when it throws or is missing', async () => {
+  test('replaces the run, runs the tool on undefined, fails if the probe throws or is missing', async () => {
     expect((await probing(({ key }) => key)).content).toBe('k9');
     expect((await probing(() => undefined)).content).toBe('ran');
     expect(

@@ -21,10 +21,10 @@ describe('G1: names', () => {
 });
 
 describe('G2: grants', () => {
-  test('null grants everything in order', () => {
+  test('null grants every tool in order', () => {
     expect(registry.narrow(null).names()).toEqual(['bash', 'read_file', 'think', 'MixedCase']);
   });
-  test('F144: think first, then the granted ones in the order given, unknown ones ignored', () => {
+  test('F144: think comes first, then the granted tools in the given order; unknown names are ignored', () => {
     expect(registry.narrow(['bash']).names()).toEqual(['think', 'bash']);
     expect(registry.narrow(['read_file', 'nothing', 'bash', 'think']).names()).toEqual(['think', 'read_file', 'bash']);
     expect(registry.narrow([]).names()).toEqual(['think']);

@@ -64,7 +64,7 @@ describe('refused tools', () => {
     expect(error.message).toContain('probe_it');
   });
 
-  test('effect probe without a probe function, and a value that is no object', () => {
+  test('effect probe without a probe function, and a value that is not an object', () => {
     expect(refusal({ effect: 'probe' }).message).toContain('probe');
     for (const value of [undefined, null, 'tool', 5, []]) expect(() => describeTool(value)).toThrow(ConfigError);
   });
@@ -75,7 +75,7 @@ describe('refused tools', () => {
   });
 });
 
-describe('what is told', () => {
+describe('the schema that the model receives', () => {
   test('a zod schema becomes its input side: defaults are optional, transforms are left out', () => {
     const input = z.object({ path: z.string().describe('where'), limit: z.number().int().default(5) });
     const { inputSchema } = describeTool({ ...given, input });
@@ -96,7 +96,7 @@ describe('what is told', () => {
     }
   });
 
-  test('a schema of another library is used by its JSON Schema', () => {
+  test('a schema of another library is sent as its JSON Schema', () => {
     const schema = { type: 'object', properties: { a: { type: 'string' } } };
     const input = Object.assign(() => undefined, {
       '~standard': {
@@ -115,7 +115,7 @@ describe('what is told', () => {
     expect(described).not.toHaveProperty('timeoutMs');
   });
 
-  test('tool() types run by its schema, and its result fits any list of tools', () => {
+  test('tool() types run by the schema, and its result fits any list of tools', () => {
     const typed = tool({ ...given, input: z.object({ a: z.number() }), run: ({ a }) => a + 1 });
     expect(describeTool(typed).name).toBe('probe_it');
   });
@@ -135,7 +135,7 @@ describe('F145: the timeout property', () => {
     expect(described).toEqual(before);
   });
 
-  test('is added to no other tool, and replaces no property of the tool', () => {
+  test('is not added to other tools, and replaces no property of the tool', () => {
     expect(advertiseTool(describeTool(given), 180_000).input_schema).toEqual({ type: 'object' });
     const own = { type: 'object', properties: { timeout: { type: 'string' } } };
     expect(advertiseTool(describeTool({ ...patient, input: own }), 1).input_schema).toEqual(own);

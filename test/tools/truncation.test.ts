@@ -1,4 +1,4 @@
-// Goal: contract §5.4 with Δ21: a short text stays, a long one keeps its two ends within the bounds.
+// Goal: contract §5.4 with Δ21: a short text stays unchanged, and a long text keeps its two ends within the bounds.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { SUBAGENT_TRUNCATION_REASON, toolTruncationReason, truncateResult } from '../../src/tools/truncation.ts';
@@ -8,7 +8,7 @@ const lines = (count: number, width = 60): string =>
   Array.from({ length: count }, (_unused, at) => `line ${at + 1} `.padEnd(width, '.')).join('\n');
 
 describe('§5.4', () => {
-  test('a text within the threshold is unchanged, to the character', () => {
+  test('a text within the threshold is unchanged', () => {
     for (const text of ['', 'short', 'x'.repeat(6_000), '😀'.repeat(6_000)]) {
       expect(truncateResult(text, bounds)).toEqual({ text });
     }
@@ -67,7 +67,7 @@ describe('Δ21', () => {
     expect(text.startsWith('😀') && text.endsWith('😀')).toBe(true);
   });
 
-  test('any text ends within both bounds, and is cut only when it exceeds one', () => {
+  test('any text is within both bounds afterwards, and is cut only if it exceeds one', () => {
     const text = fc
       .array(fc.string({ unit: 'grapheme', maxLength: 80 }), { maxLength: 60 })
       .map((all) => all.join('\n'));

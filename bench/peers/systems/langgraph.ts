@@ -1,8 +1,9 @@
 /**
  * LangGraph.js: `createAgent` of LangChain, which is its ReAct graph, with the checkpointer SqliteSaver and a chat
- * model class. Variants: as shipped (commits are not synced); `synced` (each commit is, and each step waits for its
- * checkpoint); `exit` (each commit is, and there is one checkpoint a turn, the least that LangGraph can be asked for).
- * A family is its map-reduce: a parent graph which sends each question to a separate node, and reduces the replies.
+ * model class. Variants: as shipped (commits are not synced); `synced` (each commit is synced, and each step waits for
+ * its checkpoint); `exit` (each commit is synced, and there is one checkpoint for each turn, the fewest that LangGraph
+ * allows). A family uses LangGraph's map-reduce: a parent graph sends each question to a separate node, and reduces the
+ * replies.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { BaseChatModel } from '@langchain/core/language_models/chat_models';
@@ -18,8 +19,8 @@ import { ADD, type Shown, say } from './script.ts';
 import { openSqlite, syncEachCommit } from './sqlite.ts';
 
 /**
- * Outside of any run. A graph that is invoked inside a node is part of the parent's checkpoint, and with `exit` is not
- * kept at all. Here a child is a separate thread, as a session is.
+ * The child runs outside any run of the parent. A graph that is invoked inside a node is part of the parent's
+ * checkpoint, and with `exit` it is not kept at all. Here a child is a separate thread, like a session.
  */
 const outside = AsyncLocalStorage.snapshot();
 
@@ -39,7 +40,7 @@ class ScriptedModel extends BaseChatModel {
     return 'scripted';
   }
 
-  /** The tools are known to the script. */
+  /** The script knows the tools already. */
   override bindTools(): this {
     return this;
   }
@@ -63,7 +64,7 @@ export function openPeer(directory: string, variant: string): Promise<PeerSystem
   const durability = DURABILITY[variant as keyof typeof DURABILITY];
   const database = openSqlite(directory);
   const checkpointer = new SqliteSaver(database as ConstructorParameters<typeof SqliteSaver>[0]);
-  // A pragma of the connection; the saver sets WAL itself, at its first use.
+  // Sets the sync mode of the connection. The saver itself sets WAL, at its first use.
   if (variant !== '') syncEachCommit(database);
   const agent = createAgent({ model: new ScriptedModel(), tools: [addTool()], checkpointer });
   const turn = async (session: string, question: Question): Promise<string> => {

@@ -1,4 +1,4 @@
-/** The model of the benchmark by the provider interface of the AI SDK, on which two of the peers stand. */
+/** The model of the benchmark with the provider interface of the AI SDK, which two of the peers use. */
 import type { LanguageModelV4, LanguageModelV4GenerateResult, LanguageModelV4Message } from '@ai-sdk/provider';
 import { ADD, type Shown, say } from './script.ts';
 

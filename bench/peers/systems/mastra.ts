@@ -80,8 +80,8 @@ function textsOf({ content }: MastraDBMessage): readonly string[] {
 }
 
 /**
- * Mastra keeps a call, its result and the answer as parts of one message: here each counts as the message it is
- * elsewhere.
+ * Mastra keeps a call, its result and the answer as parts of one message. Here each part counts as a message, as in the
+ * other systems.
  */
 function countIn({ content }: MastraDBMessage): number {
   return content.parts.reduce((total, part) => {

@@ -1,6 +1,7 @@
 /**
- * nact: an actor a session, spawned when it is first asked. Its state is the conversation; a question arrives by
- * `query`. In memory alone. A parent's children are its actors, and send it their replies by `dispatch`.
+ * nact: one actor for each session, spawned at its first question. The actor's state is the conversation; a question
+ * arrives by `query`. Everything is only in memory. A parent's children are its actors, and send it their replies by
+ * `dispatch`.
  */
 import { type ActorSystemRef, dispatch, query, type Ref, spawn, start, stop } from 'nact';
 import { type Question, textOf } from '../../systems/system.ts';
@@ -16,7 +17,7 @@ interface Asked {
   readonly sender: Ref<Reply>;
 }
 
-/** The answer of a session to its asker: the caller of `query`, or a parent. */
+/** The answer of a session to the caller of `query`, or to a parent. */
 interface Reply {
   readonly type: 'reply';
   readonly text: string;
@@ -64,7 +65,7 @@ export function openPeer(): Promise<PeerSystem> {
   });
 }
 
-/** One actor, one conversation: a turn is one message, and the next waits in its mailbox. */
+/** One actor per conversation: a turn is one message, and the next message waits in the mailbox. */
 function spawnSession(
   system: ActorSystemRef | Ref<Told>,
   name: string,

@@ -1,7 +1,7 @@
 /**
  * OpenAI Agents SDK: `Runner.run` with a session. The JavaScript SDK ships sessions in memory and on OpenAI's servers,
- * and an interface for others; here that interface stands on SQLite, as the SDK for Python does it: one commit for each
- * `addItems`, each synced.
+ * and an interface for other stores. Here SQLite implements that interface, as in the SDK for Python: one commit for
+ * each `addItems`, each synced.
  */
 import {
   Agent,

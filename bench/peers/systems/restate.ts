@@ -1,7 +1,8 @@
 /**
- * Restate: a virtual object a session, whose state is the conversation. Each model call and the tool are steps by
- * `ctx.run`, journaled by the server before the next. Turns arrive through the server's ingress. A parent is an object
- * too, and calls its children durably. The handlers run in the measuring process, the server in its own.
+ * Restate: one virtual object for each session, whose state is the conversation. Each model call and the tool are steps
+ * of `ctx.run`, which the server journals before the next step. Turns arrive through the server's ingress. A parent is
+ * an object too, and calls its children durably. The handlers run in the measuring process, and the server in a
+ * separate process.
  */
 import { once } from 'node:events';
 import { createServer } from 'node:http2';
@@ -77,7 +78,7 @@ export async function openPeer(directory: string): Promise<PeerSystem> {
   };
 }
 
-/** The server as shipped logs two lines an invocation; here it logs warnings and errors only. */
+/** The server as shipped logs two lines for each invocation; here it logs only warnings and errors. */
 const complain: restate.LoggerTransport = ({ level }, ...words) => {
   if (String(level) === 'warn' || String(level) === 'error') console.error(...words);
 };

@@ -15,7 +15,7 @@ export const ADD = { name: 'add', description: 'Add two integers.' } as const;
 
 let calls = 0;
 
-/** `add a b` is answered with a call of the tool, its result with the sum. Throws at anything else. */
+/** Answers `add a b` with a call of the tool, and the tool's result with the sum. Throws for any other text. */
 export function say(shown: Shown): Said {
   if (shown.type === 'question') {
     const found = /^add (\d+) (\d+)/.exec(shown.text);

@@ -1,4 +1,4 @@
-/** The SQLite of the peers that are given one: better-sqlite3. */
+/** The SQLite driver for peers that need one: better-sqlite3. */
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 
@@ -20,7 +20,7 @@ export interface SqliteStatement {
 
 const Driver = createRequire(import.meta.url)('better-sqlite3') as new (path: string) => Sqlite;
 
-/** Opens a database in a directory. As the driver is shipped, a commit in its WAL mode is not synced. */
+/** Opens a database in a directory. With the driver's defaults a commit in WAL mode is not synced. */
 export function openSqlite(directory: string): Sqlite {
   return new Driver(join(directory, 'peer.sqlite'));
 }

@@ -1,6 +1,6 @@
 /**
  * Vercel AI SDK: `generateText` with a tool and `stopWhen`, the model by the provider interface. The SDK keeps no
- * conversation: the list of messages is the caller's, here in memory, as its guide does it.
+ * conversation. The caller has the list of messages, here in memory, as in the SDK's guide.
  */
 import { generateText, isStepCount, type ModelMessage, tool } from 'ai';
 import { z } from 'zod';

@@ -10,11 +10,13 @@
  * for health.
  */
 export const SERVER_CONNECTIONS_MAX = 4_096;
-/** Connections from one address by default: a quarter of all. Behind a proxy, all clients have one address. */
+/**
+ * Connections from one address by default: a quarter of all connections. Behind a proxy, all clients have one address.
+ */
 export const SERVER_CONNECTIONS_PER_ADDRESS_MAX = 1_024;
-/** Connections beyond those bounds, which may only ask for health: room for many probes at once. */
+/** Connections beyond the two bounds above, which may only ask for health: room for many probes at once. */
 export const SERVER_HEALTH_CONNECTIONS_MAX = 64;
-/** Milliseconds such a connection lives: a probe asks at once. */
+/** Milliseconds that a connection beyond the two connection bounds may stay open: a probe sends its request at once. */
 export const SERVER_HEALTH_MS_MAX = 2_000;
 /** Milliseconds between checks for late requests. */
 export const SERVER_LATE_CHECK_MS = 1_000;
@@ -41,11 +43,11 @@ export const SERVER_DISCARD_BYTES_MAX: number = 32 * 1024 * 1024;
 export const SERVER_BODIES_BYTES_MAX: number = 64 * 1024 * 1024;
 /** Sessions or messages of one page of a list by default. */
 export const SERVER_PAGE_DEFAULT = 100;
-/** Sessions or messages of one page of a list at most. A thousand messages of the usual size are a megabyte. */
+/** Most sessions or messages that one page of a list may hold. A thousand messages of the usual size are a megabyte. */
 export const SERVER_PAGE_MAX = 1_000;
 /** Pages that one server reads at once. The others wait in order of arrival. */
 export const SERVER_PAGES_UNDER_WAY_MAX = 8;
-/** Bytes of one file of the observer page; a larger one does not belong there. */
+/** Bytes of one file of the observer page. A larger file does not belong on the page. */
 export const SERVER_FILE_BYTES_MAX: number = 4 * 1024 * 1024;
 
 // ---- HTTP: event streams ------------------------------------------------------------------------------------------
@@ -62,21 +64,28 @@ export const SERVER_RECONNECT_MS = 1_000;
 // ---- HTTP: work in one tick ---------------------------------------------------------------------------------------
 
 /**
- * Bytes in one tick of the host: 0.5 to 1 ms. It applies separately to answers that are encoded or written and to
- * bodies that are joined or parsed. It is small because libuv accepts one connection per tick: a connection waits one
- * tick for each that came before it. With a mebibyte (4 ms), a health check behind fifty of them waited 200 ms.
+ * Bytes that the host processes in one tick: 0.5 to 1 ms of work. The bound applies separately to answers that are
+ * encoded or written and to bodies that are joined or parsed. It is small because libuv accepts one connection per
+ * tick, so a connection waits one tick for each connection before it. With a bound of one mebibyte (4 ms), a health
+ * check behind fifty connections waited 200 ms.
  */
 export const LOOP_BYTES_MAX: number = 128 * 1024;
-/** Ticks in a row in which accepted connections come before such work. 16 ticks are about 10 ms. */
+/**
+ * Ticks in a row in which accepting connections precedes the work that `LOOP_BYTES_MAX` bounds. 16 ticks are about 10
+ * ms.
+ */
 export const LOOP_YIELDS_MAX: number = 16;
-/** Smallest piece of such work that is counted, in bytes. Smaller pieces are at most as many as a service has callers. */
+/**
+ * Smallest piece of the work bounded by `LOOP_BYTES_MAX` that is counted, in bytes. Smaller pieces are not counted: a
+ * service has at most one per caller.
+ */
 export const LOOP_PIECE_BYTES_MIN: number = 16 * 1024;
 
 // ---- telemetry and other protocols --------------------------------------------------------------------------------
 
 /** UTF-16 units of one content attribute of a span: exporters refuse spans of many megabytes. */
 export const SPAN_CONTENT_CHARACTERS_MAX: number = 32 * 1024;
-/** Milliseconds an agent's answer may take before the `send` tool of the MCP server returns a receipt instead. */
+/** Milliseconds after which the `send` tool of the MCP server returns a receipt instead of the agent's answer. */
 export const MCP_ANSWER_MS_DEFAULT = 300_000;
 /** Messages the `read` tool of the MCP server returns at most. */
 export const MCP_MESSAGES_MAX = 200;
@@ -119,7 +128,7 @@ export const DOCTOR_FINDINGS_MAX = 1_000;
 export const DOCTOR_BIGGEST = 10;
 /** Messages one page of an export reads. */
 export const EXPORT_PAGE_MESSAGES = 1_000;
-/** UTF-16 units that `troupe import` reads. All of them are one transaction, and stay in memory until it is committed. */
+/** UTF-16 units that `troupe import` reads. The whole import is one transaction, held in memory until its commit. */
 export const IMPORT_CHARACTERS_MAX: number = 256 * 1024 * 1024;
 
 // ---- commands: review ---------------------------------------------------------------------------------------------
@@ -130,7 +139,7 @@ export const REVIEW_FILES_DEFAULT = 500;
 export const REVIEW_FILES_MAX = 2_000;
 /** Bytes of the largest file that a review reads. With its pages it must fit the context of one reader. */
 export const REVIEW_FILE_BYTES_MAX = 200_000;
-/** Pages that a scripted reader requests of one file: 200 kB in lines of eight bytes. */
+/** Pages that a scripted reader requests of one file: enough for 200 kB in lines of eight bytes. */
 export const REVIEW_PAGES_MAX = 13;
 /** Entries of a directory tree that a review visits. A larger tree is cut, and the review says so. */
 export const REVIEW_ENTRIES_MAX = 200_000;
@@ -138,7 +147,9 @@ export const REVIEW_ENTRIES_MAX = 200_000;
 export const REVIEW_READERS_SCRIPTED = 64;
 /** Readers that work at once with a paid model, so that a review starts below usual rate limits. */
 export const REVIEW_READERS_PAID = 8;
-/** Times that a reader that failed in an earlier run is replaced, and that the index is requested again. */
+/**
+ * Times that a reader is replaced after it failed in an earlier run. The index is also requested again this many times.
+ */
 export const REVIEW_ATTEMPTS_MAX = 5;
 /** Names kept of each list in the report of a reader. */
 export const REPORT_NAMES_MAX = 40;

@@ -6,6 +6,14 @@
 export const DELTA_COALESCE_MS = 50;
 /** UTF-8 bytes of a model request (rule R35). */
 export const REQUEST_BYTES_MAX: number = 32 * 1024 * 1024;
+/** UTF-16 units of an agent's option `request`, as JSON: room for the schema of an answer. */
+export const REQUEST_FIELDS_CHARACTERS_MAX: number = 256 * 1024;
+/** Stop sequences of an agent, and UTF-16 units of each: a few short words are usual. */
+export const STOP_SEQUENCES_MAX = 64;
+export const STOP_SEQUENCE_CHARACTERS_MAX = 1_000;
+/** Betas of an agent, and characters of each name. Together they fit into one header. */
+export const BETAS_MAX = 32;
+export const BETA_CHARACTERS_MAX = 100;
 /** UTF-8 bytes of one line of a model's event stream: ten times the largest block of a model answer. */
 export const STREAM_LINE_BYTES_MAX: number = 10 * 1024 * 1024;
 /**
@@ -18,49 +26,80 @@ export const ERROR_MESSAGE_CHARACTERS_MAX = 2_000;
 /** Milliseconds one call of the Anthropic provider may take by default. This is also the default of the vendor client. */
 export const MODEL_CALL_MS_MAX = 600_000;
 /**
- * Contexts that one thread mirrors: as many as live sessions. The least recently used one is dropped, and sent whole
- * next time.
+ * Contexts that one thread mirrors: as many as live sessions. Beyond this number the least recently used context is
+ * dropped, and is sent whole with the session's next call.
  */
 export const MIRRORED_CONTEXTS_MAX = 10_000;
-/** UTF-16 units of text that one call may gather for its next delta. Beyond it the delta leaves early. */
+/** UTF-16 units of text that one call may gather for its next delta. Beyond this bound the delta is sent early. */
 export const DELTA_CHARACTERS_MAX = 65_536;
 /** Sessions whose script position one scripted provider keeps. Tests and demos have fewer. */
 export const SCRIPT_SESSIONS_MAX = 1_000_000;
 /**
- * Paused answers that a scripted model or the fake server recognises when they are continued. A pause is continued at
- * once.
+ * Paused answers that a scripted model or the fake server recognises when they are continued. A few suffice, because
+ * callers continue a pause at once.
  */
 export const PAUSED_TURNS_MAX = 10_000;
-/** Milliseconds after a model call's timeout or cancellation until its silent thread is ended and replaced. */
+/**
+ * Milliseconds that a model thread may stay silent after a call's timeout or cancellation. Then the thread is ended and
+ * replaced.
+ */
 export const MODEL_THREAD_GRACE_MS = 5_000;
 /** Milliseconds between checks of the deadlines of model threads, while calls run. */
 export const MODEL_THREAD_WATCH_MS = 1_000;
 /**
- * Megabytes of young heap of a model thread. The reason is that of `SESSION_THREAD_YOUNG_HEAP_MB`: the objects of a
- * call live until its answer.
+ * Megabytes of young heap of a model thread. As for `SESSION_THREAD_YOUNG_HEAP_MB`, the objects of a call live until
+ * its answer.
  */
 export const MODEL_THREAD_YOUNG_HEAP_MB = 96;
 /** Decoded bytes read of a model server's answer that is not an event stream: an error with its message, or a token count. */
 export const ERROR_BODY_BYTES_MAX: number = 64 * 1024;
-/** Milliseconds within which a model server must begin its answer. It reads a long prompt without a cache in less. */
+/**
+ * Milliseconds within which a model server must begin its answer. Reading a long prompt without a cache takes less
+ * time.
+ */
 export const MODEL_FIRST_BYTE_MS_MAX = 120_000;
 /** Milliseconds of silence inside a streamed answer after which the answer is lost. The server pings every few seconds. */
 export const MODEL_IDLE_MS_MAX = 90_000;
 /**
- * Milliseconds a model server has to end its stream after the answer is whole. Then the connection is given up, not the
- * answer.
+ * Milliseconds a model server has to end its stream after the answer is whole. Then the connection is closed, and the
+ * answer is kept.
  */
 export const MODEL_ENDING_MS_MAX = 1_000;
-/** Longest wait that a model server may ask for with `retry-after`: a day, since quotas cover a day at most. */
-export const RETRY_AFTER_MS_MAX: number = 24 * 3_600_000;
+/**
+ * Longest wait that a model server may ask for with `retry-after`: a year. Spend limits end with their month; a server
+ * that asks for more has sent something that is no wait.
+ */
+export const RETRY_AFTER_MS_MAX: number = 366 * 24 * 3_600_000;
+/** Largest share of the wait before a retry that is added at random, so that a thousand sessions do not retry at once. */
+export const RETRY_JITTER = 0.15;
+/**
+ * Milliseconds until a rate limit is whole again, at most: most of the API's rates are per minute, the longest are per
+ * day.
+ */
+export const RATE_RESET_MS_MAX: number = 24 * 3_600_000;
+/** Characters of the API's own error code. The longest known has fewer than 50. */
+export const ERROR_CODE_CHARACTERS_MAX = 128;
+
+/** Bytes of one further member of an answer (`stop_details`, `input_transformations`). A longer one is left out. */
+export const ANSWER_FACT_BYTES_MAX: number = 64 * 1024;
+/** Characters of a container's id. The API's ids have about 30. */
+export const CONTAINER_ID_CHARACTERS_MAX = 256;
+/** Counters of the provider's own tools that a usage holds. The API has two. */
+export const USAGE_COUNTERS_MAX = 16;
+/** Iterations that the usage of one answer lists. The counters also include the iterations that are left out. */
+export const USAGE_ITERATIONS_MAX = 64;
+/** Characters of a name in a usage: a tier, a model, a counter. */
+export const USAGE_NAME_CHARACTERS_MAX = 128;
 
 // ---- the governor -------------------------------------------------------------------------------------------------
 
 /** Milliseconds over which a provider's rates are counted: they are rates per minute. */
 export const RATE_WINDOW_MS = 60_000;
+/** Share of a rate that the provider reports which is never used. Other governors may use the same key. */
+export const RATE_RESERVE = 0.05;
 /** Calls that may wait in one governor: ten times the live sessions of a shard, each of which has one call. */
 export const GOVERNED_CALLS_MAX = 100_000;
-/** Milliseconds after which a call that a full governor refused is retried. */
+/** Milliseconds until a call that a full governor refused is retried. */
 export const GOVERNOR_FULL_RETRY_MS = 1_000;
 /**
  * Milliseconds of the longest common pause that a provider can ask for. Then one call tries again, whatever the header
@@ -71,11 +110,14 @@ export const GOVERNOR_HOLD_MS_MAX = 3_600_000;
 export const GOVERNOR_CIRCUIT_MS = 1_000;
 /** Milliseconds a circuit stays open at most: a provider that recovers is found within a minute. */
 export const GOVERNOR_CIRCUIT_MS_MAX = 60_000;
-/** Calls that one answer adds to the window of calls in flight. A whole window of answers adds at least one. */
+/**
+ * Calls by which one answer widens the window of calls in flight. One window full of answers widens it by at least one
+ * call.
+ */
 export const GOVERNOR_WINDOW_GROWTH: number = 1 / 6;
 /**
- * Calls that one refusal takes from the window. A whole window of refusals halves it. It grows while fewer than one
- * call in four is refused.
+ * Calls by which one refusal narrows the window. One window full of refusals halves it. The window grows while fewer
+ * than one call in four is refused.
  */
 export const GOVERNOR_WINDOW_CUT: number = 1 / 2;
 /**
@@ -84,8 +126,8 @@ export const GOVERNOR_WINDOW_CUT: number = 1 / 2;
  */
 export const GOVERNOR_WINDOW_STEP_MS = 1_000;
 /**
- * Milliseconds the governor waits for the first call after refused credentials. A refusal comes at once, an answer
- * comes late.
+ * Milliseconds the governor waits for the first call after refused credentials. If the credentials are refused again,
+ * the call returns at once; an accepted call takes longer.
  */
 export const GOVERNOR_CREDENTIALS_PATIENCE_MS = 5_000;
 /**
@@ -95,7 +137,10 @@ export const GOVERNOR_CREDENTIALS_PATIENCE_MS = 5_000;
 export const GOVERNOR_CIRCUIT_PATIENCE_MS = 30_000;
 /** Failed connections and server errors in a row that open the circuit: twice the attempts of one call. */
 export const GOVERNOR_FAILURES_MAX = 10;
-/** Milliseconds within which those failures must occur: one session that retries repeatedly over minutes is no outage. */
+/**
+ * Milliseconds within which the failures of `GOVERNOR_FAILURES_MAX` must occur. One session that retries over minutes is not
+ * an outage.
+ */
 export const GOVERNOR_FAILURES_PERIOD_MS = 60_000;
 /** Output tokens expected of a call before the first answer. */
 export const GOVERNOR_OUTPUT_TOKENS = 500;

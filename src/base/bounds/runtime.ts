@@ -6,52 +6,58 @@ import type { RestartIntensity } from '../restart-intensity.ts';
 
 // ---- sessions in memory, and their turns --------------------------------------------------------------------------
 
-/** UTF-8 bytes from which only the log keeps a waiting content. Smaller ones cost less in memory than to read back. */
+/**
+ * UTF-8 bytes from which a waiting content is kept in the log only. A smaller content costs less to hold in memory than
+ * to read back.
+ */
 export const STORED_CONTENT_BYTES_MIN = 1_024;
-/** Milliseconds for which only memory may hold a deferrable transition: the time a slow device takes for one flush. */
-export const PATIENCE_MS = 5;
 /** Milliseconds spent on resuming waiters in one tick, so that a thousand of them do not block sockets. */
 export const RESUME_BUDGET_MS = 4;
 /** Milliseconds between checkpoints of session heads. */
 export const CHECKPOINT_INTERVAL_MS = 1_000;
 /**
- * Transitions of one session's log after which its state is stored whole when it leaves memory. It bounds the records
+ * Transitions after which a session's whole state is stored when the session leaves memory. This bounds the records
  * that a wake-up folds.
  */
 export const SNAPSHOT_TURNS = 500;
 /**
- * Journalled transitions after which a checkpoint is due, however little time has passed. It bounds the tail that a
+ * Journalled transitions after which a checkpoint is due, however little time has passed. This bounds the tail that a
  * recovery replays.
  */
 export const CHECKPOINT_TURNS = 10_000;
 /**
- * Milliseconds after the timeout of a session's calls until it checks whether their results will still come. By then
+ * Milliseconds after the timeout of its calls at which a session checks whether their results will still come. By then
  * the pool has answered (`TOOL_GRACE_MS`), and a busy thread has read its answer.
  */
 export const CALL_CHECK_GRACE_MS = 5_000;
-/** Transitions of a session that may wait for the disk when a `pure` tool starts ahead of it: two half-steps. */
+/**
+ * Transitions of a session that may still wait for the disk when a `pure` tool starts before its flush: two half-steps.
+ */
 export const RUN_AHEAD_TURNS_MAX = 8;
 /** Idle sessions kept resident per shard, so that a conversation's next message need not read the disk. */
 export const HOT_SESSIONS_MAX = 10_000;
-/** Ended children among those sessions. They have delivered their results. */
+/** Ended children among the idle resident sessions. They have delivered their results. */
 export const ENDED_SESSIONS_MAX = 256;
 /**
- * Tokens of the conversations of those sessions together: about 256 MB. A token is held as four characters, twice, with
- * its keys.
+ * Tokens of the conversations of all idle resident sessions of a shard: about 256 MB. A token is held as four
+ * characters, twice, with its keys.
  */
 export const HOT_TOKENS_MAX = 16_000_000;
-/** Milliseconds an idle session stays in memory after its last use. To read it again costs a fraction of a millisecond. */
+/**
+ * Milliseconds an idle session stays in memory after its last use. Reading the session again costs a fraction of a
+ * millisecond.
+ */
 export const SESSION_IDLE_MS = 10_000;
 
 /** The bounds of a shard that only tests have a reason to change. A small bound makes a rare event happen often. */
 export interface ShardBounds {
-  /** `HOT_SESSIONS_MAX`. */
+  /** See `HOT_SESSIONS_MAX`. */
   readonly hotSessions: number;
-  /** `SNAPSHOT_TURNS`. */
+  /** See `SNAPSHOT_TURNS`. */
   readonly snapshotTurns: number;
-  /** `CHECKPOINT_TURNS`. */
+  /** See `CHECKPOINT_TURNS`. */
   readonly checkpointTurns: number;
-  /** `STORED_CONTENT_BYTES_MIN`. */
+  /** See `STORED_CONTENT_BYTES_MIN`. */
   readonly storedContentBytes: number;
 }
 
@@ -67,11 +73,17 @@ export const SHARD_BOUNDS: ShardBounds = Object.freeze({
 
 /** UTF-16 units of request texts in flight from the host to one session thread. Each text is copied about three times. */
 export const REQUEST_BYTES_UNDER_WAY_MAX: number = 8 * 1024 * 1024;
-/** UTF-16 units from which a request waits in line. Smaller requests are at most as many as a service has callers. */
+/**
+ * UTF-16 units from which a request waits in line. Smaller requests do not wait: a service has at most one per caller.
+ */
 export const REQUEST_LARGE_BYTES_MIN: number = 16 * 1024;
-/** Milliseconds `close()` waits by default for running half-steps before it gives them up. They resume at the next open. */
+/**
+ * Milliseconds `close()` waits by default for running half-steps. Half-steps that take longer resume at the next open.
+ */
 export const CLOSE_DEADLINE_MS = 10_000;
-/** Milliseconds a session thread has beyond that deadline, for its last flush on a slow device and the end of its pools. */
+/**
+ * Milliseconds a session thread has after the deadline of `close()`, to flush to a slow device and to end its pools.
+ */
 export const SHARD_CLOSE_MS = 30_000;
 /** Session threads of one runtime. */
 export const SHARDS_MAX = 64;
@@ -80,7 +92,10 @@ export const SHARDS_MAX = 64;
  * room for a burst.
  */
 export const SHARD_RESTARTS: RestartIntensity = { intensity: 5, periodMs: 60_000 };
-/** Restarts of one session whose transitions throw, before it is blocked: the same as for its thread. */
+/**
+ * Restarts of one session whose transitions throw, before the session is blocked. The same bound applies to the thread
+ * of the session.
+ */
 export const SESSION_RESTARTS: RestartIntensity = { intensity: 5, periodMs: 60_000 };
 /**
  * Megabytes of young heap of a session thread. The objects of a transition live until its flush and its answer. In a
@@ -133,11 +148,11 @@ export const THREAD_EXIT_MS = 2_000;
  * device.
  */
 export const GATE_CLOSE_MS = 2_000;
-/** Milliseconds between two checks of a session thread that its own event loop still runs. */
+/** Milliseconds between two checks by which a session thread finds out whether its own event loop still runs. */
 export const LOOP_WATCH_INTERVAL_MS = 1_000;
 /**
- * Milliseconds by which a check may be late before the thread reports that its actors were stalled: a hundred times the
- * longest usual tick.
+ * Milliseconds by which such a check may be late. A later check makes the thread report that its actors were stalled. A
+ * hundred times the longest usual tick.
  */
 export const LOOP_STALL_MS = 1_000;
 
@@ -147,7 +162,7 @@ export const LOOP_STALL_MS = 1_000;
 export const ERROR_CAUSES_MAX = 5;
 /** Bytes of the JSON of an error's message. With its code and its envelope every error answer stays below 4 kB. */
 export const ERROR_MESSAGE_BYTES_MAX = 3_000;
-/** Problems of a refused body that are reported. A client fixes the first ones first. */
+/** Problems of a refused body that are reported: the first ones, since a client fixes those first. */
 export const BODY_ISSUES_MAX = 3;
 /** Characters of a message or a stack encoded with an error that crosses a thread. */
 export const ERROR_TEXT_CHARACTERS_MAX = 16_384;
@@ -164,16 +179,19 @@ export const PLAIN_VALUES_MAX: number = 2 * 1024 * 1024;
 
 // ---- subscribers --------------------------------------------------------------------------------------------------
 
-/** Events that may wait for one subscriber. Beyond it the reader receives a `gap` and catches up from the log. */
+/**
+ * Events that may wait for one subscriber. Beyond this bound the subscriber receives a `gap` and catches up from the
+ * log.
+ */
 export const SUBSCRIBER_EVENTS_MAX = 10_000;
 /**
- * Approximate UTF-16 units of event content that may wait for one subscriber. It bounds a few large events as well as
- * many.
+ * Approximate UTF-16 units of event content that may wait for one subscriber. This bounds a few large events as well as
+ * many small ones.
  */
 export const SUBSCRIBER_CHARACTERS_MAX: number = 16 * 1024 * 1024;
 /**
- * Approximate bytes that all readers of a process hold: buffers, pages, and answers their sockets have not taken. Text
- * that is not Latin and uncollected memory may add twice that. A process still stays below 1 GB.
+ * Approximate bytes that all readers of a process hold: buffers, pages, and answers their sockets have not taken.
+ * Non-Latin text and uncollected memory may add twice that amount. Even then a process stays below 1 GB.
  */
 export const READERS_BYTES_MAX: number = 128 * 1024 * 1024;
 /** Subscribers that one runtime serves at once: several for each live session. */
@@ -188,8 +206,8 @@ export const LOST_SESSIONS_MAX = 10_000;
 /** Durable events that a subscriber reads from the log at a time. Each reader that catches up holds one page in memory. */
 export const REPLAY_PAGE_EVENTS = 256;
 /**
- * Approximate bytes of such a page besides its first event: enough that the number of events bounds a page of usual
- * events.
+ * Approximate bytes of one page of the log besides its first event. For events of the usual size the number of events
+ * is the tighter bound.
  */
 export const REPLAY_PAGE_BYTES_MAX: number = 256 * 1024;
 /** Page requests of readers in flight at one shard. The answers of a shard are in memory until the host thread takes them. */
@@ -197,13 +215,13 @@ export const REPLAYS_UNDER_WAY_MAX = 8;
 /** Approximate bytes of pages kept for the next reader of the same session. A thousand readers of one session share them. */
 export const REPLAY_PAGES_KEPT_BYTES_MAX: number = 16 * 1024 * 1024;
 /**
- * Readers of one shard whose next page continues where the last one ended. Each holds a state of its session, and part
- * of its log.
+ * Readers of one shard whose next page continues where the last page ended. Each holds a state of its session and part
+ * of the session's log.
  */
 export const REPLAYS_MAX = 8;
 /**
- * Approximate bytes of those states and log parts together. Beyond it the reader served longest ago begins from a
- * snapshot again.
+ * Approximate bytes of those states and log parts together. Beyond it the reader that was served longest ago loses its
+ * state and begins from a snapshot again.
  */
 export const REPLAYS_BYTES_MAX: number = 16 * 1024 * 1024;
 
@@ -211,5 +229,8 @@ export const REPLAYS_BYTES_MAX: number = 16 * 1024 * 1024;
 
 /** Sessions with work in flight that diagnostics follow: as many as readers of events at most. */
 export const DIAGNOSED_SESSIONS_MAX = 65_536;
-/** Messages of one turn, or of one answer, that diagnostics name. Of a longer list they name the first ones. */
+/**
+ * Messages of one turn, or of one answer, that diagnostics name. Of a longer list, diagnostics name only the first
+ * messages.
+ */
 export const DIAGNOSED_MESSAGES_MAX = 100;

@@ -13,36 +13,42 @@ export const MODEL_ATTEMPTS_MAX = 100;
 export const PAUSE_CONTINUATIONS_MAX = 6;
 /** Tokens counted for the call half of a phantom pair (contract §3.5). */
 export const PHANTOM_CALL_TOKENS = 50;
-/** Messages that the dump of a refused request shows, the last ones: the refusal nearly always concerns the newest. */
+/** Messages that the dump of a refused request shows: the newest, since a refusal nearly always concerns the newest. */
 export const REQUEST_DUMP_MESSAGES_MAX = 20;
 /** UTF-8 bytes counted as one token (contract §6.1). */
 export const BYTES_PER_TOKEN = 4;
-/** Idempotency keys that one session remembers, newest first. A retry comes soon or never. */
+/** Idempotency keys that one session remembers, newest first. A retry usually comes soon. */
 export const KEYS_REMEMBERED_MAX = 4_096;
 /** Characters of one idempotency key. */
 export const KEY_CHARACTERS_MAX = 256;
 /** Finished receipts whose outcome a session keeps in memory. Older ones are read from the log. */
 export const RECEIPTS_REMEMBERED_MAX = 64;
-/** Entries set aside because their promotion failed. Beyond it the oldest leaves memory, not the log. */
+/**
+ * Entries set aside because their promotion failed. Beyond this number the oldest entry is dropped from memory but
+ * stays in the log.
+ */
 export const DEAD_LETTERS_MAX = 100;
-/** Tool calls of one round that run at once, per session. The others wait in call order. */
+/** Tool calls of one round that run at once, per session. Further calls wait in call order. */
 export const PARALLEL_CALLS_MAX = 32;
 /** Tool calls in one model answer. A longer answer is cut, and each cut call is answered with the reason. */
 export const CALLS_PER_ANSWER_MAX = 128;
-/** Children listed in one `children.updated` event. `sessions.list` serves longer lists. */
+/** Children listed in one `children.updated` event. `sessions.list` returns longer lists. */
 export const CHILDREN_LISTED_MAX = 100;
 /** Names suggested for a tool name that does not exist. */
 export const NEAREST_NAMES_MAX = 3;
-/** History messages taken back from the end, at most, after a prompt was too long twice. */
+/** Most messages that are removed from the end of a history after a prompt was too long twice. */
 export const PULLED_BACK_MAX = 64;
-/** Tokens of a child's budget at most: far beyond any bill, and sums of such budgets stay exact. */
+/**
+ * Tokens of a child's budget at most: more than anyone would pay for, yet small enough that sums of such budgets stay
+ * exact.
+ */
 export const BUDGET_TOKENS_MAX = 1_000_000_000_000;
 
 // ---- approvals, guardrails and listeners --------------------------------------------------------------------------
 
 /** Callbacks for the messages of one session. */
 export const MESSAGE_CALLBACKS_MAX = 1_000;
-/** Decisions of persons about held calls that a session remembers. A decision is repeated soon or never. */
+/** Decisions of persons about held calls that a session remembers. A repeated decision usually comes soon. */
 export const APPROVALS_REMEMBERED_MAX = 256;
 /** Guardrails of one agent before a model call, and as many after it. Each delays every call. */
 export const GUARDRAILS_MAX = 32;
@@ -55,31 +61,39 @@ export const APPROVAL_REASON_CHARACTERS_MAX = 10_000;
 
 /** Task titles that one session remembers, newest last. An older task is named by its first message. */
 export const TASK_TITLES_MAX = 1_000;
-/**
- * Tasks of one session that do not follow the task before them. Each comes from an undo or a switch after which work
- * continued.
- */
+/** Tasks of one session that do not continue the previous task. Each begins after an undo or a switch. */
 export const TASK_BRANCHES_MAX = 10_000;
-/** Task starts kept in memory beyond one per message. Turns whose messages were all taken back leave only these. */
+/**
+ * Task starts kept in memory beyond one per message. A task start without messages remains when all messages of a turn
+ * were removed.
+ */
 export const TASK_STARTS_SPARE = 1_024;
 /** Tasks that one `taskHistory` returns. */
 export const TASK_HISTORY_MAX = 1_000;
 /**
- * Messages of other branches that one session keeps in memory. Older ones are only in its log, where `messages()` reads
- * them.
+ * Messages of other branches that one session keeps in memory. Older messages are only in the session's log, where
+ * `messages()` reads them.
  */
 export const HIDDEN_MESSAGES_MAX = 10_000;
-/** Forks that share one session's log. Their beginnings are stored when the session is deleted. Further forks get a copy. */
+/**
+ * Forks that share one session's log. When the session is deleted, the shared beginning of each fork is stored with the
+ * fork. Further forks get a copy.
+ */
 export const FORKS_SHARED_MAX = 256;
-/** Logs under a fork's own log, each resting on the next. A read of the fork reads all of them. Further forks get a copy. */
+/**
+ * Depth of shared logs below a fork's own log: a fork of a fork shares two. A read of the fork reads all of them.
+ * Further forks get a copy.
+ */
 export const FORK_DEPTH_MAX = 16;
 /** Messages that one history operation may add: a history far larger than any context window. */
 export const HISTORY_MESSAGES_MAX = 50_000;
 /** History operations of one session that wait for a message boundary. A session waits for one model call at most. */
 export const EDITS_WAITING_MAX = 1_000;
-/** Keys of history operations that one session remembers with their outcomes, newest first. A retry comes soon or never. */
+/**
+ * Keys of history operations that one session remembers with their outcomes, newest first. A retry usually comes soon.
+ */
 export const EDIT_KEYS_REMEMBERED_MAX = 256;
-/** Times a predicate runs again because the history changed meanwhile, before the operation is refused. */
+/** Times that a predicate is repeated because the history changed while it ran. Then the operation is refused. */
 export const HISTORY_ATTEMPTS_MAX = 32;
 /** Transient messages of one session: reminders of the day, not a second history. */
 export const TRANSIENT_MESSAGES_MAX = 1_000;
@@ -96,24 +110,33 @@ export const EXTENSION_EVENTS_MAX = 50;
 export const KEPT_RESULT_CHARACTERS_MAX = 2_000;
 /** Messages by which a log must grow before a failed compression is tried again. */
 export const COMPRESSION_RETRY_MESSAGES = 20;
-/** Archives whose topics a session keeps in memory for its index card. Of older ones the card names only the numbers. */
+/**
+ * Archives whose topics a session keeps in memory for its index card. For older archives the card lists only the
+ * numbers.
+ */
 export const CHUNKS_AT_HAND_MAX = 100;
 /** Characters kept of the topics of one archive. */
 export const CHUNK_TOPICS_CHARACTERS_MAX = 300;
 
 // ---- memory, goals and enrichers ----------------------------------------------------------------------------------
 
-/** Waiting entries shown to Melete, the oldest. A flooded mailbox would fill its window, and the turn takes one of them. */
+/**
+ * Waiting entries shown to Melete: the oldest ones. A flooded mailbox would fill her window, although the turn takes
+ * only one entry.
+ */
 export const MELETE_PENDING_MAX = 100;
 /** Characters of one line shown to Melete: a call's input may be a whole file. */
 export const MELETE_LINE_CHARACTERS_MAX = 2_000;
 /** Open goals of one session. All of them are shown before a window from which messages have left. */
 export const GOALS_ACTIVE_MAX = 64;
-/** Goals that one session remembers. Beyond it the oldest completed one leaves memory, not the log. */
+/**
+ * Goals that one session remembers. Beyond this number the oldest completed goal is dropped from memory but stays in
+ * the log.
+ */
 export const GOALS_MAX = 256;
 /** Characters of a goal's description: a sentence or a paragraph, not a document. */
 export const GOAL_DESCRIPTION_CHARACTERS_MAX = 1_000;
-/** Characters of a goal shown before the window. A task may be longer, and its beginning says what it is. */
+/** Characters of a goal shown before the window. A longer goal is cut, since its beginning says what it is. */
 export const PREFIX_GOAL_CHARACTERS_MAX = 1_000;
 /** Messages pinned in one session. More do not fit the part of the window that is reserved for them. */
 export const PINS_MAX = 1_000;
@@ -121,7 +144,10 @@ export const PINS_MAX = 1_000;
 export const PIN_TEXT_CHARACTERS_MAX = 200;
 /** Characters of one snapshot (contract §1.5). */
 export const SNAPSHOT_CHARACTERS_MAX = 32_768;
-/** Snapshots of one level that a session keeps. Older ones exceed any budget, and would make its state grow for ever. */
+/**
+ * Snapshots of one level that a session keeps. Older snapshots exceed any budget and would make the session's state
+ * grow for ever.
+ */
 export const SNAPSHOTS_KEPT_MAX = 64;
 /** Attempts at one summary before the window is cut without it (contract §6.5). */
 export const SUMMARY_ATTEMPTS_MAX = 3;

@@ -2,73 +2,97 @@
 
 // ---- rows, flushes and blobs --------------------------------------------------------------------------------------
 
-/** Transitions packed into one row of the journal. It bounds how much a reader of one session decodes in vain. */
+/** Transitions packed into one row of the journal. This bounds how much a reader of one session decodes in vain. */
 export const ROW_TURNS_MAX = 64;
-/** Rows written before one flush is awaited. It keeps the p99 of a flush under 20 ms with thousands in flight. */
+/**
+ * Rows written before one flush is awaited. This keeps the p99 of a flush under 20 ms with thousands of rows in flight.
+ */
 export const FLUSH_ROWS_MAX = 4_096;
 /** UTF-8 bytes after which a row of the journal accepts no further transition. A larger transition has its own row. */
 export const ROW_BYTES_MAX: number = 64 * 1024;
-/** UTF-8 bytes gathered for one flush. Later rows ride the next one, so that a flush of a slow disk stays short. */
+/**
+ * UTF-8 bytes gathered for one flush. Later rows wait for the next flush, so that a flush of a slow disk stays short.
+ */
 export const FLUSH_BYTES_MAX: number = 4 * 1024 * 1024;
+/**
+ * Milliseconds that a deferrable transition waits for a flush started by another transition: the duration of one flush
+ * on a slow device.
+ */
+export const FLUSH_PATIENCE_MS = 5;
 /** Characters of a session's name in the journal: four times the longest session id, far below LMDB's 1,978 bytes. */
 export const JOURNAL_NAME_CHARACTERS_MAX = 512;
-/** Rows that a scan of the log fetches at a time, so that no LMDB cursor outlives a step of the reader. */
+/** Rows that a scan of the log fetches at a time, so that no LMDB cursor stays open between two steps of the reader. */
 export const SCAN_ROWS = 16;
-/** Characters of one session's entries held while its back pointers are followed. Beyond it rows are fetched twice. */
+/**
+ * Characters of one session's entries held while its back pointers are followed. Beyond this bound rows are fetched
+ * twice.
+ */
 export const READ_HELD_CHARACTERS_MAX: number = 4 * 1024 * 1024;
 /** Names fetched at a time when the name table is listed. */
 export const SCAN_NAMES = 256;
 /** UTF-8 bytes of a commit that may run on the session thread itself: a few transitions. */
 export const COMMIT_HERE_BYTES_MAX: number = 8 * 1024;
-/** Milliseconds that such a commit may take: no longer than a tick may. */
+/** Milliseconds that a commit on the session thread may take: no longer than a tick may. */
 export const COMMIT_HERE_MS_MAX = 2;
-/** Bytes from which the data of a journal row is compressed. Below it the call costs more than part of a page is worth. */
+/**
+ * Bytes from which the data of a journal row is compressed. For less data, compressing costs more than the part of a
+ * page it saves.
+ */
 export const ROW_PACKED_BYTES_MIN = 512;
 /** Bytes of rows of one flush that are compressed on the session thread: 1 to 5 ms. Threads of the pool compress the rest. */
 export const ROWS_PACKED_HERE_BYTES_MAX: number = 1024 * 1024;
 /** Bytes of unpacked rows that a journal keeps for the next reader: the rows that a few dozen sessions of one tick share. */
 export const ROW_CACHE_BYTES_MAX: number = 1024 * 1024;
 /**
- * UTF-8 bytes from which a row holds a transition as bytes until it is written. Smaller ones cost more to copy than to
- * keep.
+ * UTF-8 bytes from which a row holds an unwritten transition as bytes. A smaller transition costs more to copy than to
+ * keep as it is.
  */
 export const ROW_TURN_HELD_BYTES_MIN: number = 16 * 1024;
 /** UTF-8 bytes of a blob from which it is compressed. */
 export const BLOB_PACKED_BYTES_MIN = 512;
-/** UTF-8 bytes of a blob up to which it is compressed, and beyond which no blob is unpacked: half of the longest string. */
+/** UTF-8 bytes of the largest blob that is compressed or unpacked: half of the longest string. */
 export const BLOB_PACKED_BYTES_MAX: number = 256 * 1024 * 1024;
 
 // ---- the store and its files --------------------------------------------------------------------------------------
 
 /** Bytes of address space for the map of one shard's file. `src/journal/lmdb/environment.ts` gives the reason. */
 export const STORE_MAP_BYTES: number = 64 * 1024 ** 3;
-/** Bytes of the data file kept ready behind the last page, at least: room for some commits of a lone session. */
+/** Least bytes of the data file that are kept ready behind the last page: room for some commits of a lone session. */
 export const STORE_ROOM_BYTES_MIN: number = 1024 * 1024;
 /**
- * Bytes kept ready at most. One flush of `FLUSH_BYTES_MAX` needs as many at worst, and a store of 128 MiB grows by an
- * eighth.
+ * Most bytes of the data file that are kept ready. One flush of `FLUSH_BYTES_MAX` needs this many at worst. A store of
+ * 128 MiB grows by an eighth of its size.
  */
 export const STORE_ROOM_BYTES_MAX: number = 16 * 1024 * 1024;
 /**
- * Bytes that must be free, besides twice the commit, if the file system writes to new blocks. Its own tables need some
- * too.
+ * Bytes that must be free, besides twice the commit, if the file system writes to new blocks. The file system's own
+ * tables need space too.
  */
 export const STORE_SPARE_BYTES_MIN: number = 4 * 1024 * 1024;
-/** Bytes of a new data file that are made ready before LMDB creates its tables, one commit each: six times what they take. */
+/**
+ * Bytes of a new data file that are made ready before LMDB creates its tables, with one commit each: six times what
+ * these commits take.
+ */
 export const STORE_OPEN_BYTES: number = 256 * 1024;
 /** Bytes of LMDB's lock file that are made ready: the size of its table of 126 readers, and a page more. */
 export const STORE_LOCK_FILE_BYTES: number = 12 * 1024;
 /** Files of a store whose rights are checked when it is opened: all files of most stores, in a few milliseconds. */
 export const STORE_RIGHTS_ENTRIES_MAX = 256;
-/** Milliseconds between checks that the store is still in its place. A lost store is noticed within a second. */
+/**
+ * Milliseconds between checks that the store's files are still in its directory. A lost store is noticed within a
+ * second.
+ */
 export const STORE_LOOK_MS = 500;
-/** Milliseconds an opener waits for a younger opener to give way before it reports the store as locked. */
+/** Milliseconds that an opener waits for a younger opener to give way. After that it reports the store as locked. */
 export const STORE_LOCK_WAIT_MS = 5_000;
 /** Bytes of a store's file up to which all pages are checked before LMDB maps it: about 30 ms. */
 export const STORE_CHECK_BYTES_MAX: number = 32 * 1024 * 1024;
 /** Bytes of a store's file up to which each entry of the small tables is checked as well: about 30 ms. */
 export const STORE_CHECK_ENTRIES_BYTES_MAX: number = 8 * 1024 * 1024;
-/** Entries of those tables up to which that check runs: five per session, a microsecond or two each. */
+/**
+ * Most entries of the small tables for which the check of each entry runs. A session has five entries, and each takes a
+ * microsecond or two.
+ */
 export const STORE_CHECK_ENTRIES_MAX = 16_384;
 /** Pages of a larger store's file that are checked before LMDB maps it, from the roots down: about 30 ms. */
 export const STORE_CHECK_PAGES_MAX = 2_048;
@@ -77,20 +101,26 @@ export const DOCTOR_PIECES_MAX = 64;
 
 // ---- the search index and its searches ----------------------------------------------------------------------------
 
-/** Messages that a search index holds: about 30 bytes of memory each. Beyond it search no longer finds the oldest. */
+/**
+ * Messages that a search index holds: about 30 bytes of memory each. Beyond this number, search no longer finds the
+ * oldest messages.
+ */
 export const SEARCH_DOCUMENTS_MAX = 4_000_000;
-/** Messages that a search index accepts before it writes them to a segment. After a crash it reads as many again. */
+/**
+ * Messages that a search index accepts before it writes them to a segment. After a crash it reads at most this many
+ * again.
+ */
 export const SEARCH_SEGMENT_DOCUMENTS = 32_768;
-/** Characters of message texts after which a segment is written as well. */
+/** Characters of message texts after which a segment is written even if `SEARCH_SEGMENT_DOCUMENTS` is not reached. */
 export const SEARCH_SEGMENT_CHARACTERS: number = 16 * 1024 * 1024;
 /** Messages that one search reads to check whether they match: the best ones by their terms. */
 export const SEARCH_CANDIDATES_MAX = 200;
 /**
- * Characters of a message that are indexed. The words of interest in a longer message are at its beginning, or in
- * another message.
+ * Characters of a message that are indexed. In a longer message the interesting words are usually at the beginning, or
+ * they also occur in another message.
  */
 export const SEARCH_TEXT_CHARACTERS_MAX = 65_536;
-/** Characters of one term. A longer one is not a word. */
+/** Characters of one term. A longer term is not a word. */
 export const SEARCH_TERM_CHARACTERS_MAX = 64;
 /** Stems remembered for the most recent words: more than a language has in daily use. */
 export const SEARCH_STEMS_MAX = 65_536;
@@ -98,11 +128,11 @@ export const SEARCH_STEMS_MAX = 65_536;
 export const SEARCH_QUERY_CHARACTERS_MAX = 1_000;
 /** Words and phrases of one query that are read. */
 export const SEARCH_UNITS_MAX = 32;
-/** Terms at most between two words that count as near each other. */
+/** Most terms between two words that count as near each other. */
 export const SEARCH_NEAR_TERMS = 10;
 /**
- * Rows of the log handed to an index in one step. With the next bound this is less than a millisecond of the session
- * thread.
+ * Rows of the log handed to an index in one step. With this and the next bound, a step takes less than a millisecond of
+ * the session thread.
  */
 export const SEARCH_PAGE_ROWS = 128;
 /** Stored bytes of the log handed to an index in one step. A larger row crosses in parts. */
@@ -125,5 +155,7 @@ export const SEARCH_WAIT_MS = 20_000;
 export const SEARCH_CLOSE_MS = 5_000;
 /** Characters shown of a found message (contract §6.9). */
 export const SEARCH_SNIPPET_CHARACTERS = 300;
-/** Session trees that a search scope may open to one session. The list crosses to the search thread with every search. */
+/**
+ * Session trees that a search scope may open to one session. The list is posted to the search thread with every search.
+ */
 export const SEARCH_SCOPE_TREES_MAX = 10_000;

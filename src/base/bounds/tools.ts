@@ -4,13 +4,16 @@
 
 /** Lines kept at each end of a truncated tool result (contract §5.4). */
 export const TRUNCATION_EDGE_LINES = 10;
-/** Milliseconds after a tool's timeout within which its call is over. Its thread is killed if necessary. */
+/** Milliseconds after a tool's timeout by which its call has ended, if necessary because its thread was killed. */
 const TOOL_GRACE_MS = 1_000;
 /** Tasks that wait for a tool thread, per shard. */
 export const TOOL_QUEUE_MAX = 100_000;
 /** Longest time in ms that progress events of a tool are held back. The newest is kept. */
 export const PROGRESS_COALESCE_MS = 100;
-/** Milliseconds a tool has to obey its abort signal before its thread is killed. The other half is left for the kill. */
+/**
+ * Milliseconds a tool has to obey its abort signal before its thread is killed. The other half of `TOOL_GRACE_MS` is
+ * left for the kill.
+ */
 export const TOOL_KILL_MS: number = TOOL_GRACE_MS / 2;
 /** Milliseconds a tool thread may take to start and to load a module, before any tool of the module runs. */
 export const TOOL_LOAD_MS = 30_000;
@@ -30,7 +33,7 @@ export const TOOL_SNIPPET_CHARACTERS_MAX = 400;
 export const TOOL_GUIDELINES_MAX = 16;
 /** Problems of one tool input that are reported to the model. It repairs a few at a time. */
 export const INPUT_ISSUES_MAX = 5;
-/** Different late errors of one tool thread that are reported. Further ones repeat the same problem. */
+/** Different late errors of one tool thread that are reported. Further errors add nothing new. */
 export const TOOL_NOISE_MAX = 100;
 /**
  * Megabytes of young heap of a tool thread. It is small, since a young heap that survives whole at once exceeds the
@@ -59,9 +62,9 @@ export const DEFINITIONS_SETTLE_MS = 200;
 
 /** Matches of an ambiguous edit that are counted. A text full of them is not searched to the end. */
 export const EDIT_MATCHES_COUNTED_MAX = 1_000;
-/** Lines of such matches that are reported to the model. */
+/** Lines of ambiguous matches that are reported to the model. */
 export const EDIT_LINES_NAMED_MAX = 20;
-/** Bytes of the largest file that the file tools read or write, by default. The file is held in memory whole. */
+/** Bytes of the largest file that the file tools read or write, by default. The whole file is held in memory. */
 export const FILE_BYTES_MAX = 10_485_760;
 /** Lines of one answer of `read_file`, by default. */
 export const FILE_LINES_SHOWN_MAX = 2_000;
@@ -69,7 +72,10 @@ export const FILE_LINES_SHOWN_MAX = 2_000;
 export const FILE_BYTES_SHOWN_MAX = 50_000;
 /** Characters of one thought of `think`, by default: about 2,500 tokens. */
 export const THOUGHT_CHARACTERS_MAX = 10_000;
-/** Times one edit is repeated because others changed the file meanwhile. Each time at least one of them succeeded. */
+/**
+ * Times one edit is repeated because another program changed the file meanwhile. Whenever an edit must be repeated,
+ * another edit has succeeded.
+ */
 export const EDIT_ATTEMPTS_MAX = 100;
 /** Milliseconds between checks of the lock of a file that is written. The lock is held for two quick steps. */
 export const FILE_LOCK_POLL_MS = 5;
@@ -89,21 +95,26 @@ export const SHELL_OUTPUT_BYTES_MAX = 100_000;
 export const SHELL_COMMANDS_MAX = 100;
 /** Milliseconds an interrupted command has to end before its shell is killed. Most end within one, some clean up first. */
 export const SHELL_STOP_MS = 2_000;
-/** The same for a command that times out: it is stopped this long before the deadline, so that its output can be reported. */
+/**
+ * Milliseconds before its deadline at which a command that times out is stopped, so that its output can be reported.
+ */
 export const SHELL_LATE_STOP_MS = 500;
-/** Milliseconds reserved, beyond those, for the answer of a timed-out command to arrive. */
+/** Further milliseconds reserved for the answer of a timed-out command to arrive. */
 export const SHELL_ANSWER_MS = 100;
 /** Milliseconds between TERM and KILL for the processes a shell started (contract §12, shell kill grace). */
 export const SHELL_KILL_MS = 5_000;
 /** Milliseconds between checks that an ending shell is gone. */
 export const SHELL_GONE_POLL_MS = 25;
-/** Milliseconds to wait for the last output of a shell that has exited. Processes it left behind may hold the pipe open. */
+/**
+ * Milliseconds to wait for the last output of a shell that has exited. Processes that the shell left behind may hold
+ * the pipe open.
+ */
 export const SHELL_DRAIN_MS = 100;
 /** Milliseconds a shell is kept without use, by default. It costs about 4 MB. */
 export const SHELL_IDLE_MS = 600_000;
-/** Shells of one tool at once. Beyond it the least recently used one makes room. */
+/** Shells of one tool at once. Beyond this number the least recently used shell is ended. */
 export const SHELLS_MAX = 64;
-/** Sessions without a shell whose directory one tool remembers: as many as live sessions. */
+/** Sessions without a shell for which one tool remembers the last directory: as many as live sessions. */
 export const SHELL_DIRECTORIES_MAX = 10_000;
 /** UTF-8 bytes of the newest output that is published as progress of a running command. */
 export const SHELL_PROGRESS_BYTES = 2_000;
@@ -116,14 +127,16 @@ export const SHELL_PATH_BYTES_MAX = 16_384;
 export const WEB_TIMEOUT_MS = 10_000;
 /** Decoded bytes of an answer that the web tool reads (contract, `tools.max_web_response_bytes`). */
 export const WEB_RESPONSE_BYTES_MAX = 100_000;
-/** Largest value of the previous bound that an embedder may set. The thread of the tool parses a page in one step. */
+/**
+ * Largest value of `WEB_RESPONSE_BYTES_MAX` that an embedder may set. The thread of the tool parses a page in one step.
+ */
 export const WEB_RESPONSE_BYTES_LIMIT: number = 2 * 1024 * 1024;
 /**
  * Characters of a page below which the model is warned that the text may be incomplete (contract,
  * `tools.min_web_content_chars`).
  */
 export const WEB_CONTENT_CHARACTERS_MIN = 100;
-/** Redirects that one call follows. A longer chain is a loop, or a page that keeps sending its visitors away. */
+/** Redirects that one call follows. A longer chain is a loop, or a page that never stops redirecting. */
 export const WEB_REDIRECTS_MAX = 5;
 /** UTF-16 units of a URL: the length that servers commonly accept. */
 export const WEB_URL_CHARACTERS_MAX = 8_192;

@@ -59,7 +59,7 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
   const messages = given.flag('json') ? stderr : stdout;
   const stop = stopSignal(surroundings);
   const directory = await mkdtemp(join(parent, 'troupe-bench-'));
-  // However the process ends, gigabytes of data must not stay behind.
+  // The data may be gigabytes, so it must be removed however the process ends.
   const forget = surroundings.onExit(() => rmSync(directory, { recursive: true, force: true }));
   try {
     const place = shownPath(parent, surroundings);
@@ -119,7 +119,7 @@ async function writableDirectory(given: string | undefined, { directory }: Surro
   return path;
 }
 
-/** Catches the first signal; the work ends at the next repetition. */
+/** Catches the first signal, so that the work ends at the next repetition. */
 function stopSignal(surroundings: Surroundings): {
   readonly came: () => StopSignal | undefined;
   readonly forget: () => void;

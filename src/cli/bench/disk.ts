@@ -13,7 +13,7 @@ const MEMORY_TYPES: ReadonlySet<number> = new Set([0x01021994, 0x858458f6]);
 export interface DiskFigures {
   /** Median of one append and `fdatasync`, ms. */
   readonly flushMs: number;
-  /** The directory is in memory: nothing in it is durable, and the flush time does not describe a disk. */
+  /** True if the directory is in memory: nothing in it is durable, and the flush time does not describe a disk. */
   readonly isMemory: boolean;
 }
 

@@ -1,6 +1,6 @@
 /**
- * The model of `troupe bench`: it answers at once, from the last message alone. It answers `add 1 2` with a call, and
- * the call's result with a sum.
+ * The model of `troupe bench`: it answers at once, from the last message alone. It answers `add 1 2` with a tool call,
+ * and the result of the call with the sum.
  */
 import type { ContentBlock } from '../../base/messages.ts';
 import type { ModelProvider, ModelRequest, ModelResponse } from '../../models/provider.ts';

@@ -25,9 +25,9 @@ const COLUMNS = 79;
 const LABEL_COLUMNS = 37;
 const NUMBER_COLUMNS = 12;
 const SECONDS_A_MINUTE = 60;
-/** Share of the cores that other processes use, from which on the figures do not describe the machine. */
+/** If other processes use this share of the cores or more, the figures do not describe the machine. */
 const BUSY_SHARE = 0.5;
-/** Significant digits of a number of agents. */
+/** Significant digits to which a number of agents is rounded. */
 const DIGITS = 2;
 
 /** Number of agents that keep this machine busy when each makes so many model calls per minute. */

@@ -8,7 +8,7 @@ import { median } from '../figures.ts';
 import provider from './model.ts';
 import { add } from './tools.ts';
 
-/** The use of threads: the defaults, or everything on one thread. */
+/** How threads are used: the defaults, or everything on one thread. */
 export type Isolation = 'isolated' | 'inline';
 
 /** The measurements with one use of threads. Rates are medians over repetitions. */
@@ -23,7 +23,7 @@ export interface WorkFigures {
   readonly receiptMs: number;
 }
 
-/** Checked between repetitions: true ends the work. */
+/** A function that is called between repetitions; true ends the work. */
 export type IsStopped = () => boolean;
 
 /** The work was stopped before it had a result. */
@@ -31,11 +31,11 @@ export class StoppedError extends Error {
   override readonly name: string = 'StoppedError';
 }
 
-/** Sessions of W2, children of W3. */
+/** The number of sessions of W2, and of children of W3. */
 export const MANY = 1_000;
 const TURNS_EACH = 3;
 const HALF_STEPS_A_TURN = 2;
-/** Turns of W1 in one repetition: few, so that a slow disk stays within the time. */
+/** Turns of W1 in one repetition: few, so that even a slow disk finishes within the time. */
 const TURNS_IN_A_ROW = 20;
 /** Shares of the time; the rest is the warm-up, in which code is compiled. */
 const SHARES = { oneSession: 0.2, manySessions: 0.25, oneFamily: 0.2, receipts: 0.05 } as const;

@@ -100,7 +100,7 @@ async function check(store: SalvageStore, { directory, isJson, surroundings }: P
     if (hidden > 0) stdout.write(`and ${counted(hidden, 'more', 'more')}\n`);
     const verdict =
       findings.length === 0 ? paint.green('whole') : paint.red(`${counted(findings.length, 'thing')} wrong`);
-    stdout.write(`${shownPath(directory, surroundings)}: ${verdict}; ${counted(sessions, 'session')} looked at\n`);
+    stdout.write(`${shownPath(directory, surroundings)}: ${verdict}; ${counted(sessions, 'session')} checked\n`);
   }
   return findings.length === 0 ? EXIT.ok : EXIT.failed;
 }
@@ -117,7 +117,7 @@ async function stats(store: SalvageStore, { directory, isJson, surroundings }: P
   return EXIT.ok;
 }
 
-/** Exit code 1 when something was damaged: not everything was saved. */
+/** Saves a store. The exit code is 1 when something was damaged, since then not everything was saved. */
 async function salvage(store: SalvageStore, to: string, { directory, isJson, surroundings }: Place): Promise<number> {
   const saved = await salvageStore(store, directory, to);
   await store.checkUnchanged();

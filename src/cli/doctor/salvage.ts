@@ -76,7 +76,7 @@ async function writeSession(file: FileHandle, { id, state, messages, damage }: F
   await file.write(line({ ...meta, ...counts }));
   for (const message of messages) await file.write(line({ type: 'message', session: id, message }));
   for (const entry of mailbox) {
-    // Folded from the whole log, so the contents are in memory.
+    // The session was folded from the whole log, so the contents are in memory.
     const pending = publicEntry(withContent(entry, undefined));
     await file.write(line({ type: 'pending', session: id, pending }));
   }

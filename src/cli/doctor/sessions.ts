@@ -7,14 +7,15 @@ import { decodeHead } from '../../runtime/reading/head.ts';
 import { applyAll } from '../../session/apply/apply.ts';
 import { publicMessage } from '../../session/state/messages.ts';
 import { decodeTransition } from '../../session/state/records.ts';
-import { emptyState, restoreState, type SessionState } from '../../session/state/state.ts';
+import { restoreState } from '../../session/state/snapshot.ts';
+import { emptyState, type SessionState } from '../../session/state/state.ts';
 
 /** The readable part of a session. */
 export interface FoldedSession {
   readonly id: string;
   readonly shard: SalvageShard;
   readonly state: SessionState;
-  /** All its messages, including those that left its window, without removed ones. */
+  /** All messages of the session, including those that left its window, but not the removed ones. */
   readonly messages: readonly Message[];
   readonly turns: number;
   /** UTF-8 bytes of its entries. */
@@ -23,7 +24,7 @@ export interface FoldedSession {
   readonly oldest: number;
   readonly newest: number;
   readonly hasSnapshot: boolean;
-  /** The place and reason of the damage that cuts its log short. */
+  /** The position and the reason of the damage at which the readable log ends. */
   readonly damage?: { readonly reason: string; readonly row?: number };
 }
 
@@ -83,7 +84,7 @@ function sourceOf(shard: SalvageShard): LogSource {
   };
 }
 
-/** Checks that the head of a session and its snapshot can be read. Damage of either loses nothing of the log. */
+/** Checks that the head of a session and its snapshot can be read. Damage to either loses nothing of the log. */
 function headOf(
   shard: SalvageShard,
   key: number,

@@ -13,7 +13,9 @@ export interface SessionSize {
   readonly messages: number;
 }
 
-/** See the head of the file. Bytes are those of the data files, except where a session's bytes are named. */
+/**
+ * See the head of the file. Bytes are those of the data files, except where the name says that they are a session's.
+ */
 export interface StoreStats {
   readonly shards: number;
   readonly sessions: number;
@@ -92,7 +94,7 @@ export function statsJson({ oldest, newest, ...stats }: StoreStats): Readonly<Re
   return { ...stats, oldest: new Date(oldest).toISOString(), newest: new Date(newest).toISOString() };
 }
 
-/** The same for people. */
+/** The statistics as text for people. */
 export function statsText(stats: StoreStats, title: string, paint: Paint): string {
   const { oldest, newest, biggest } = stats;
   const facts: readonly (readonly [string, string])[] = [

@@ -5,9 +5,9 @@ import { workerUrl } from '../../threads/worker-url.ts';
 import { type ReviewModel, reviewAgents } from './plan.ts';
 
 /** The model of the readers: small and cheap, since there are many. */
-const READER_MODEL = 'claude-haiku-4-5';
+const READER_MODEL = 'claude-haiku-5-5';
 /** The model that writes the index from the reports. */
-const REVIEWER_MODEL = 'claude-opus-4-6';
+const REVIEWER_MODEL = 'claude-opus-5-5';
 const READER_TOKENS_MAX = 2_000;
 const REVIEWER_TOKENS_MAX = 32_000;
 /**

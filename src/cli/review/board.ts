@@ -16,7 +16,7 @@ export type ReaderState = 'waits' | 'thinks' | 'reads' | 'done' | 'failed';
 export interface ReaderRow {
   readonly file: PlannedFile;
   state: ReaderState;
-  /** A short note on its report, once there is one. */
+  /** A short note on the reader's report, once there is a report. */
   note: string;
 }
 

@@ -1,6 +1,6 @@
 /**
- * The review: a reviewer and a reader for each file. Running it again continues it: every step has a key, the plan is
- * the reviewer's first message, and earlier answers are read from the log.
+ * The review: a reviewer and a reader for each file. Running the same review again continues it: every step has a key,
+ * the plan is the reviewer's first message, and earlier answers are read from the log.
  *
  * Owns: the order of the steps. Does not own: the runtime, the display.
  *  V1 the plan is durable before the first reader exists; a review that is started again reads the plan and not the
@@ -16,22 +16,23 @@ import { textOf } from '../../base/messages.ts';
 import type { Child, Receipt, Runtime, Session } from '../../index.ts';
 import { INDEX_REQUEST, type PlannedFile, planMessage, planOf, type ReviewPlan, reviewAgents, taskOf } from './plan.ts';
 
-/** The standing of a review at its start. */
+/** How far a review had come when this run started. */
 export type ReviewStanding = 'new' | 'continued' | 'finished';
 
 /** Notified of the progress of a review. Its methods must not throw. */
 export interface ReviewListener {
   /**
-   * The plan was made, or found in the log; `standing` says which. `before`: number of readers that had ended by then.
+   * Called when the plan was made, or found in the log; `standing` says which of the two. `before`: number of readers
+   * that had ended by then.
    */
   planned(plan: ReviewPlan, standing: ReviewStanding, before: number): void;
-  /** A file has a reader; `child` is its session. */
+  /** Called when a file has a reader; `child` is the reader's session. */
   spawned(file: PlannedFile, child: Child): void;
-  /** A reader ended. */
+  /** Called when a reader ended. */
   ended(file: PlannedFile, reason: 'completed' | 'failed' | 'cancelled'): void;
-  /** A message or spawn was accepted, `ms` after it was sent. */
+  /** Called when a message or spawn was accepted, `ms` after it was sent. */
   accepted(ms: number): void;
-  /** All readers have ended; the index is requested. */
+  /** Called when all readers have ended and the index is requested. */
   asking(): void;
 }
 
@@ -50,7 +51,7 @@ const PLAN_KEY = 'plan';
 const SPAWN_LANES = 16;
 
 /**
- * Runs a review to its end, from any standing. `makePlan` is called when the log has no plan. Rejects with
+ * Runs a review to its end, however far it had come. `makePlan` is called when the log has no plan. Rejects with
  * `TurnFailedError` when the reviewer's own turn fails; the failure of a reader is part of the index.
  */
 export async function runReview(
@@ -61,14 +62,14 @@ export async function runReview(
 ): Promise<ReviewResult> {
   const agents = reviewAgents(id);
   const reviewer = runtime.session(id, agents.reviewer);
-  // Sessions blocked by a bad key continue: there may be a good one now.
+  // Sessions that a bad key blocked continue, because there may be a good key now.
   await runtime.resume();
   const known = await findPlan(reviewer);
   const standing = known === undefined ? 'new' : (await isAnswered(reviewer)) ? 'finished' : 'continued';
   const plan = known ?? (await startReview(reviewer, await makePlan(), listener));
   const { children } = await reviewer.state();
   listener.planned(plan, standing, children.filter(({ exited }) => exited !== undefined).length);
-  // Finished: the log has the answer, which covers the readers that failed.
+  // The review is finished: the log has the answer, which also covers the failed readers.
   const failed =
     standing === 'finished'
       ? await failedReaders(reviewer)
@@ -97,8 +98,8 @@ async function isAnswered(reviewer: Session): Promise<boolean> {
 }
 
 /**
- * V1, V2: pauses first, then sends the plan. A crash in between leaves a paused session without a plan, which starts
- * over.
+ * Pauses the session first, then sends the plan (V1, V2). After a crash in between, the session is paused and has no
+ * plan, so the review starts over.
  */
 async function startReview(reviewer: Session, plan: ReviewPlan, listener: ReviewListener): Promise<ReviewPlan> {
   await reviewer.pause();
@@ -131,8 +132,8 @@ async function readAll(reading: Reading): Promise<number> {
       const child = await readerOf(reading, file, known);
       reading.listener.spawned(file, child);
       const end = endOf(reading, file, child);
-      // Awaited when all are spawned, or never: whatever ends the spawning, such as a runtime that closes, also ends
-      // the waiting.
+      // Awaited once all readers are spawned. If spawning fails, for example because the runtime closes, it is never
+      // awaited, because the same cause also ends the wait.
       end.catch(() => undefined);
       ends.push(end);
     }
@@ -147,7 +148,7 @@ async function endOf({ listener }: Reading, file: PlannedFile, child: Child): Pr
   return reason;
 }
 
-/** The reader of a file: its present one, or a new one if that failed before this process began. */
+/** The reader of a file: the present reader, or a new reader if the present one failed before this process began. */
 async function readerOf(
   { reviewer, agent, listener }: Reading,
   file: PlannedFile,
@@ -155,7 +156,7 @@ async function readerOf(
 ): Promise<Child> {
   for (let attempt = 1; ; attempt += 1) {
     const begun = performance.now();
-    // The runtime names the replacement of a failed reader: the first name is taken.
+    // The runtime chooses the name of the replacement, because the failed reader still holds the first name.
     const name = attempt === 1 ? { name: file.reader } : {};
     const key = attempt === 1 ? `read:${file.path}` : `read:${file.path}:${attempt}`;
     const child = await reviewer.spawn({ agent, task: taskOf(file), ...name }, { key });

@@ -13,11 +13,11 @@ const FIGURE_COLUMNS = 6;
 const SUMMARY_COLUMNS: number = COLUMNS - NAME_COLUMNS - FIGURE_COLUMNS - 2;
 /** Maximum entries of one list of findings. */
 const TOP = 5;
-/** A function longer than a screen. */
+/** Lines from which a function counts as long: more than a screen. */
 const LONG_LINES = 60;
 const INDENT = '  ';
 
-/** Reports by path; a file without one is missing. */
+/** Reports by path; a file without a report has no entry. */
 export type Reports = ReadonlyMap<string, SourceReport | FailedReport>;
 
 /** The text of the index: a table by folder, totals, findings. */
@@ -153,7 +153,7 @@ function packages(read: readonly SourceReport[]): readonly string[] {
   }
   const used = ranked(counts).slice(0, 2 * TOP);
   if (used.length === 0) return [];
-  // In one paragraph: a list of ten lines would say no more.
+  // One paragraph, because a list of ten lines would say no more.
   const text = used.map(([name, count]) => `${withoutMentions(name)} (${count})`).join(', ');
   return ['', `${INDENT}Packages and modules by files that import them`, ...indented(text)];
 }
@@ -207,7 +207,7 @@ function resolveImport(from: string, specifier: string, known: ReadonlySet<strin
   return candidates.find((candidate) => known.has(candidate));
 }
 
-/** Removes `@`: an `@name` in a parent's answer would be sent to the child of that name. */
+/** Removes each `@` of a text: the runtime would send an answer with `@name` to the child of that name. */
 function withoutMentions(text: string): string {
   return text.replaceAll('@', '');
 }

@@ -74,12 +74,15 @@ function reportOn(
   return reportOf(path, facts, more === null ? undefined : `${facts.lines} of ${more[1]} lines read`);
 }
 
-/** A failed call's text is JSON with an `error` in it. */
+/** The error in the text of a failed call, which is JSON with a member `error`. */
 function errorText(text: string): string {
   return /^\{"error":"(.*)"\}$/s.exec(text)?.[1]?.replaceAll('\\"', '"') ?? text;
 }
 
-/** Reports by path. Of two reports on one file, the one with figures counts, otherwise the later one. */
+/**
+ * Reports by path. If a file has two reports, the report with figures counts; if both or neither have figures, the
+ * later report counts.
+ */
 function reportsOf(calls: readonly AnsweredCall[]): ReadonlyMap<string, SourceReport | FailedReport> {
   const reports = new Map<string, SourceReport | FailedReport>();
   for (const call of calls) {

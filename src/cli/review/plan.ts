@@ -15,7 +15,7 @@ export type ReviewModel = 'scripted' | 'claude';
 
 /** The parameters of a review. Two reviews with equal parameters are the same review. */
 export interface ReviewOrder {
-  /** Absolute path, links resolved. */
+  /** The reviewed directory: an absolute path, with links resolved. */
   readonly directory: string;
   readonly model: ReviewModel;
   /** Maximum number of files. */
@@ -31,7 +31,7 @@ export interface PlannedFile extends SourceFile {
 export interface ReviewPlan {
   readonly directory: string;
   readonly model: ReviewModel;
-  /** Ascending by path. */
+  /** The files to read, ascending by path. */
   readonly files: readonly PlannedFile[];
   /** Number of source files that are not read: beyond the limit, too large, binary. */
   readonly leftOut: number;
@@ -88,7 +88,7 @@ export function planReview(order: ReviewOrder, walk: SourceWalk): ReviewPlan {
   };
 }
 
-/** A nickname of as many words from the end of a path as fit, plus a number if another file has the same words. */
+/** A nickname made of as many words from the end of a path as fit, with a number if another file has the same words. */
 function nicknameOf(path: string, taken: ReadonlySet<string>): string {
   const stem = path.slice(0, path.length - extname(path).length);
   const words = stem.toLowerCase().match(/[a-z0-9]+/g) ?? [];

@@ -30,7 +30,7 @@ export interface SourceFacts {
 
 interface Language {
   readonly isHash: boolean;
-  /** A block is closed by a separate line (a brace, an `end`), which belongs to it. */
+  /** True if a block is closed by a separate line (a brace, an `end`), which belongs to the block. */
   readonly closes: boolean;
   readonly exported: readonly RegExp[];
   readonly imported: readonly RegExp[];
@@ -94,9 +94,9 @@ const NOT_NAMES: ReadonlySet<string> = new Set([
   ...['if', 'for', 'while', 'switch', 'catch', 'with', 'return', 'function', 'else', 'do', 'try'],
   ...['await', 'throw', 'new', 'typeof', 'super', 'import', 'require', 'yield'],
 ]);
-/** Only at the start of a comment: later in a text the word is a mention, not a mark. */
+/** A mark counts only at the start of a comment: later in a text the word is a mere mention. */
 const MARK = /(?:\/\/|\/\*+|^\s*\*|#|--|<!--)\s*(TODO|FIXME|HACK|XXX)\b/;
-/** Bounded, since an unclosed list would be scanned from each of its starts. */
+/** The length is bounded, since an unclosed list would otherwise be scanned again from each `export {`. */
 const EXPORT_LIST = /^export\s+(?:type\s+)?\{([^}]{0,2000})\}/gm;
 const SUMMARY_CHARACTERS = 160;
 
@@ -165,7 +165,7 @@ function headSummary(lines: readonly string[], comments: readonly boolean[], lan
     } else {
       words.push(text);
     }
-    // Stops after one comment, even if the next one follows without a gap.
+    // The summary ends with the first comment, even if another comment follows directly.
     if (line.includes('*/')) break;
   }
   const prose = words.join(' ');
@@ -253,7 +253,8 @@ function extent(lines: readonly string[], start: number, language: Language): nu
       continue;
     }
     if (!language.closes) break;
-    // `): string {` continues the head of a function; `);` ends a call written over several lines.
+    // A line such as `): string {` continues the head of a function, whereas `);` ends a call written over several
+    // lines.
     const text = line.trim();
     if (!isOpen && /^[)\]}]/.test(text) && text.endsWith('{')) {
       isOpen = true;

@@ -12,11 +12,11 @@ export interface SourceFile {
 
 /** The result of a walk. */
 export interface SourceWalk {
-  /** Ascending by path. */
+  /** The source files found, ascending by path. */
   readonly files: readonly SourceFile[];
   /** Source files that are too large, binary, or could not be opened, ascending by path. */
   readonly passedOver: readonly string[];
-  /** The tree has more entries than the walk visits. */
+  /** True if the tree has more entries than the walk visits. */
   readonly isCut: boolean;
 }
 

@@ -55,7 +55,7 @@ interface Wanted {
   readonly isJson: boolean;
 }
 
-/** The sample before: its time, and the event counts of the sessions shown. */
+/** The previous sample: its time, and the event counts of the sessions shown. */
 interface Before {
   readonly sample: TopSample;
   readonly events: ReadonlyMap<string, number>;

@@ -1,6 +1,6 @@
 /**
- * The sources of `troupe top`: a running server, or a data directory that no process has open. Each look gives one
- * sample.
+ * The sources of `troupe top`: a running server, or a data directory that no process has open. Each call of `look`
+ * gives one sample.
  */
 import { z } from 'zod';
 import { TOP_ANSWER_BYTES_MAX, TOP_SESSIONS_MAX, TOP_TIMEOUT_MS } from '../../base/bounds.ts';
@@ -15,16 +15,16 @@ export interface TopSession {
   readonly name?: string | undefined;
   readonly state: string;
   readonly mailbox: number;
-  /** Epoch ms. */
+  /** Epoch ms of the session's last change. */
   readonly updatedAt: number;
 }
 
 /** The sample of one moment. */
 export interface TopSample {
-  /** Epoch ms. */
+  /** Epoch ms of the sample. */
   readonly at: number;
   readonly sessions: readonly TopSession[];
-  /** There are more sessions than were requested. */
+  /** True if there are more sessions than were requested. */
   readonly isCut: boolean;
   /** Counters of the runtime; missing without a running runtime. */
   readonly counters?: Readonly<Record<string, number>>;
@@ -35,7 +35,7 @@ export interface TopSource {
   /** The name of the source, for people. */
   readonly title: string;
   readonly isLive: boolean;
-  /** Rejects when the source cannot be read. */
+  /** Takes a sample. Rejects when the source cannot be read. */
   look(): Promise<TopSample>;
   /** Number of durable events of a session, from which its rate is computed; undefined when it is unknown. */
   events(session: string): Promise<number | undefined>;
@@ -144,7 +144,7 @@ function reasonOf(text: string): string {
     const reason = problem.data?.detail ?? problem.data?.title;
     return reason === undefined ? '' : `: ${reason}`;
   } catch {
-    // Not a problem document: the status is the only information.
+    // The body is not a problem document, so only the status says what failed.
     return '';
   }
 }

@@ -27,7 +27,7 @@ const AGE_COLUMNS = 7;
 const AGENT_COLUMNS = 14;
 const SESSION_COLUMNS_MIN = 12;
 const COLUMNS_MAX = 120;
-/** Minimum columns for the agent. */
+/** Columns from which on the table shows the agent. */
 const AGENT_FROM = 72;
 /** Lines around the rows: head, counters, blank, titles, count of hidden rows. */
 export const TOP_FRAME_LINES = 5;
@@ -39,7 +39,7 @@ const SECONDS = [
   [60, 'm'],
 ] as const;
 
-/** Rows in the requested order: sessions at work before sessions at rest, then by the order, then by id. */
+/** Rows in the requested order: first sessions at work, then sessions at rest, each in this order and then by id. */
 export function inOrder(rows: readonly TopRow[], order: TopOrder): readonly TopRow[] {
   const keys: Readonly<Record<TopOrder, (row: TopRow) => number>> = {
     mailbox: (row) => row.mailbox,

@@ -1,14 +1,14 @@
 /**
  * The form in which events cross between threads: one flat list of values. Each event begins with a number, its head:
  * its kind, the optional members that follow, and its enumerated values. Cloning a flat list takes a fraction of the
- * time of cloning objects, whose member names are written and looked up each time. An enumerated value that both sides
- * know costs nothing.
+ * time of cloning objects, because member names of objects are written and looked up each time. An enumerated value
+ * that both sides know takes no extra entry.
  *
  * Both sides belong to one process and one version: this form is stored and sent nowhere else.
  */
-import type { Message, Pending, Source, Usage } from '../../base/messages.ts';
+import type { Message, Pending, Source } from '../../base/messages.ts';
 
-/** Values in the order of the events they belong to. Made by `EventPacking`, read only by `unpackEvents`. */
+/** Packed values, in the order of the events they belong to. Made by `EventPacking`, read only by `unpackEvents`. */
 export type PackedEvents = readonly unknown[];
 
 /** The kinds of a head: its lowest bits. */
@@ -32,20 +32,23 @@ export const CODE_MASK = 15;
 
 /** The other facts of a head: one bit each. */
 export const FLAG = {
-  /** A time follows. Otherwise the time is that of the event, and for a place that of the previous place. */
+  /** A time follows. Without this flag, the time is the event's, or for a `PLACE` the time of the previous `PLACE`. */
   time: 16,
-  /** For a place: the number of the next durable event follows; later events count on from it. */
+  /**
+   * For a `place`: the number of the next durable event follows. The numbers of later events are counted from that
+   * number.
+   */
   number: 32,
   toolUseId: 64,
-  /** Same call id as the last one packed. */
+  /** The call id is that of the last packed call. */
   sameToolUseId: 128,
   toolName: 256,
-  /** Same tool as the last one packed. */
+  /** The tool is that of the last packed call. */
   sameToolName: 512,
-  /** Same content as the last one packed: an entry and its message share it. */
+  /** The content is the last packed content: an entry and its message have the same. */
   sameContent: 1_024,
   input: 2_048,
-  /** `success` is present. */
+  /** The member `success` is present. */
   ended: 4_096,
   success: 8_192,
   ms: 16_384,
@@ -55,13 +58,18 @@ export const FLAG = {
   usageRead: 262_144,
   deliver: 524_288,
   background: 1_048_576,
+  /** The usage has members besides its counters: it follows as one object. */
+  usageMore: 536_870_912,
 } as const;
 
-/** Two enumerated values above the flags, each with room for 15: 0 is none, otherwise the index in its list, from 1. */
+/**
+ * Two enumerated values above the flags, each with room for 15: 0 means no value, any other number is the index in the
+ * list of values, from 1.
+ */
 export const WORD_MASK = 15;
-/** The type of a message or an entry, a state, a reason. */
+/** Shift of the first enumerated value: types of messages and entries, states, reasons. */
 export const TYPE_SHIFT = 21;
-/** The type of the source. */
+/** Shift of the second enumerated value: the type of the source. */
 export const SOURCE_SHIFT = 25;
 
 /**
@@ -78,8 +86,4 @@ const PENDING_IS_WHOLE: Covers<
   'id' | 'type' | 'kind' | 'content' | 'at' | 'source' | 'toolUseId' | 'success' | 'deliver'
 > = true;
 const SOURCE_IS_WHOLE: Covers<Source, 'type' | 'name'> = true;
-const USAGE_IS_WHOLE: Covers<
-  Usage,
-  'input_tokens' | 'output_tokens' | 'cache_creation_input_tokens' | 'cache_read_input_tokens'
-> = true;
-void [MESSAGE_IS_WHOLE, PENDING_IS_WHOLE, SOURCE_IS_WHOLE, USAGE_IS_WHOLE];
+void [MESSAGE_IS_WHOLE, PENDING_IS_WHOLE, SOURCE_IS_WHOLE];

@@ -127,7 +127,7 @@ class Unpacking {
     return pending;
   }
 
-  /** The call that a head names becomes the last one named. */
+  /** Reads the call that a head names. It becomes the last named call. */
   #call(head: number): void {
     if ((head & FLAG.toolUseId) !== 0) this.#toolUseId = this.#take();
     if ((head & FLAG.toolName) !== 0) this.#toolName = this.#take();
@@ -149,6 +149,7 @@ class Unpacking {
   }
 
   #usage(head: number): Usage {
+    if ((head & FLAG.usageMore) !== 0) return this.#take();
     const usage: Draft<Usage> = { input_tokens: this.#take(), output_tokens: this.#take() };
     if ((head & FLAG.usageCreated) !== 0) usage.cache_creation_input_tokens = this.#take();
     if ((head & FLAG.usageRead) !== 0) usage.cache_read_input_tokens = this.#take();

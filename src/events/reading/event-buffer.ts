@@ -5,8 +5,8 @@
  * replay.
  *
  * B1 The buffer never holds more than its bounds; one event alone may exceed the bound on size.
- * B2 An event beyond the bounds empties the buffer first: a reader that is behind reads the log, not the memory of its
- *    host.
+ * B2 An event beyond the bounds empties the buffer first, because a reader that is behind must read the log and not
+ *    fill the memory of its host.
  * B3 Successive deltas of one text are joined into one event while they are unread: a slow reader misses no text.
  */
 import { SUBSCRIBER_CHARACTERS_MAX, SUBSCRIBER_EVENTS_MAX } from '../../base/bounds.ts';
@@ -29,7 +29,7 @@ export class EventBuffer {
   readonly #bounds: BufferBounds;
   /**
    * A ring in three lists of one length, a power of two: the events, the durable event known to come before each, and
-   * the size of each. Not one list of triples, and not one that is emptied and regrown, since this is filled and
+   * the size of each. A list of triples, or a list that is emptied and regrown, would cost more: the ring is filled and
    * emptied for each event of each reader.
    */
   #events = empty<SessionEvent | undefined>(RING_EVENTS, undefined);
@@ -92,7 +92,7 @@ export class EventBuffer {
     this.#characters -= this.#sizes[this.#head] ?? 0;
     this.#head = this.#place(1);
     this.#size -= 1;
-    // Memory that a large burst required is not kept.
+    // The memory that a large burst required is released.
     if (this.#size === 0 && this.#events.length > RING_KEPT_EVENTS) this.#shrink();
     return event;
   }
@@ -104,12 +104,12 @@ export class EventBuffer {
     return events;
   }
 
-  /** Index in the lists of the event with so many events before it. */
+  /** Index in the lists of the event that has `count` events before it. */
   #place(index: number): number {
     return (this.#head + index) & (this.#events.length - 1);
   }
 
-  /** Doubles the lists, starting at the oldest event. The ring was full. */
+  /** Doubles the lists of a full ring; the new lists begin with the oldest event. */
   #grow(): void {
     const turned = <T>(list: readonly T[], filler: T): T[] => [
       ...list.slice(this.#head),
@@ -148,7 +148,7 @@ function empty<T>(length: number, filler: T): T[] {
   return new Array<T>(length).fill(filler);
 }
 
-/** Two pieces of one text as one event, or undefined when they are not that. */
+/** Two pieces of one text as one event, or undefined when they are not pieces of one text. */
 function joinDeltas(first: SessionEvent, second: SessionEvent): SessionEvent | undefined {
   if (first.type !== 'text.delta' && first.type !== 'thinking.delta') return undefined;
   if (second.type !== first.type || second.turn !== first.turn || second.session !== first.session) return undefined;
@@ -156,7 +156,10 @@ function joinDeltas(first: SessionEvent, second: SessionEvent): SessionEvent | u
   return { ...first, text: first.text + second.text };
 }
 
-/** Values measured in one event. Values beyond are not measured, except for contents and inputs, which are plain. */
+/**
+ * Most values that are measured in one event. Further values are not measured, except in contents and inputs, which are
+ * plain.
+ */
 const VALUES_MEASURED_MAX = 1_000;
 /** Charged for an event, and for each value in it, besides its text. */
 const VALUE_CHARACTERS = 16;
@@ -185,15 +188,20 @@ export function charactersOf(event: SessionEvent): number {
     case 'pending.created':
       return MEMBERS_CHARACTERS + charactersOfContent(event.pending.content);
     case 'turn.finished':
-      return 2 * MEMBERS_CHARACTERS + event.turn.length + charactersOfContent(event.healedToolCallIds);
+      return (
+        2 * MEMBERS_CHARACTERS +
+        event.turn.length +
+        charactersOfContent(event.healedToolCallIds) +
+        charactersOfContent(event.stopDetails)
+      );
     default:
       return charactersIn(event, { left: VALUES_MEASURED_MAX });
   }
 }
 
 /**
- * The size of a content or an input, which usually is a short text. One with many values is measured whole, and only
- * once.
+ * The size of a content or an input, which usually is a short text. A content with many values is measured as a whole,
+ * and only once.
  */
 export function charactersOfContent(value: unknown): number {
   if (value === undefined) return 0;
@@ -207,8 +215,8 @@ export function charactersOfContent(value: unknown): number {
 }
 
 /**
- * Sizes of contents with many values. A large block behind a thousand small ones must count, but not be measured again
- * for each reader.
+ * Sizes of contents with many values. A large block behind a thousand small ones must be counted, but must not be
+ * measured again for each reader.
  */
 const MEASURED = new WeakMap<object, number>();
 
@@ -225,7 +233,7 @@ function charactersOfAll(value: object): number {
   return characters;
 }
 
-/** Allocates no list: this runs for each event of each reader. */
+/** The size of a value and its members. It allocates no list, because it runs for each event of each reader. */
 function charactersIn(value: unknown, measure: { left: number }): number {
   measure.left -= 1;
   if (typeof value === 'string') return VALUE_CHARACTERS + value.length;

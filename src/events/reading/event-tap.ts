@@ -1,12 +1,12 @@
 /**
- * One reader of all sessions that receives whole lists of events as they are published, by a plain call. For readers
- * that must keep up with everything at a small part of the cost of an iteration.
+ * One reader of all sessions that receives whole lists of events as they are published, by a plain call. It is for
+ * readers that must keep up with all events, at a fraction of the cost of an iteration.
  *
  * Owns: published events that are not taken yet, the sessions that lost events. Does not own: the other readers, the
  * use of the events. Belongs to the thread that reads.
  * T1 Events are taken in the order they were published, in a separate microtask: the publisher only queues (N2).
  * T2 At most `eventsMax` events wait, or one list that is longer. An event beyond the bound drops all that wait. Each
- *    session that lost a durable event by this is cut off before any later event is taken.
+ *    session that lost a durable event in this way is cut off before any later event is taken.
  * T4 `over` is called once, when no more events will come; then nothing is held, and nothing else is called.
  */
 import { LOST_SESSIONS_MAX, SUBSCRIBER_EVENTS_MAX } from '../../base/bounds.ts';
@@ -18,11 +18,11 @@ export interface TapReader {
   /** Takes these events. Must not change the list. */
   take(events: readonly SessionEvent[]): void;
   /**
-   * Events of this session were lost, or it was deleted: operations that began before will show no end. A later session
-   * of the same name may be another one.
+   * Events of this session were lost, or the session was deleted, so the ends of its open operations will not be seen.
+   * A later session of the same name may be another one.
    */
   cutOff(session: string): void;
-  /** No more events come. `error`: the reason, unless it ended normally. Must not throw. */
+  /** Called when no more events come. `error`: the reason, unless the tap ended normally. Must not throw. */
   over(error: unknown): void;
 }
 
@@ -36,7 +36,7 @@ export interface EventTapOptions {
 /** A waiting item: events, or the name of a session that was deleted. */
 type Batch = readonly SessionEvent[] | string;
 
-/** Its reactions run after the current synchronous code. */
+/** A resolved promise: its reactions run after the current synchronous code. */
 const SOON: Promise<void> = Promise.resolve();
 
 /** See the head of the file. */
@@ -50,7 +50,7 @@ export class EventTap {
   /** Sessions to be cut off. */
   readonly #cutOff = new Set<string>();
   #isRoused = false;
-  /** Set by the publisher: waiting events are still taken. */
+  /** Set when the publisher has ended the tap; waiting events are still taken. */
   #ending: { readonly error?: unknown } | undefined;
   #isOver = false;
 

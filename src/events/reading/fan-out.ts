@@ -5,7 +5,7 @@
  *
  * N1 An event reaches every subscriber of its session and every subscriber of all sessions, in the order of
  *    publication.
- * N2 No subscriber delays or breaks another, or the publisher: a push only queues, also for a tap.
+ * N2 No subscriber delays or breaks another, or the publisher: publishing only queues the event, also for a tap.
  * N3 Without readers, nothing need be sent: `onInterest` reports the arrival of the first reader and the departure of
  *    the last.
  */
@@ -17,11 +17,11 @@ import { EventQueue, type EventQueueOptions } from './subscriber.ts';
 
 /** Ports of a fan-out. */
 export interface FanOutOptions {
-  /** Epoch ms. */
+  /** Returns epoch ms. */
   readonly now: () => number;
   /**
-   * The live events of a session, or of all (`undefined`), are wanted from now on, or no longer. Called before the
-   * subscriber can ask its log for anything. Must not throw.
+   * Called when the live events of a session, or of all sessions (`undefined`), are wanted from now on, or no longer.
+   * The call comes before the subscriber can read from the log. Must not throw.
    */
   readonly onInterest?: (session: string | undefined, isWanted: boolean) => void;
   readonly subscribersMax?: number;
@@ -118,7 +118,7 @@ export class FanOut {
     this.#endAll(undefined, this.#ofAll, error);
   }
 
-  /** Removes the readers at once: one that never reads to its end must not be held here. */
+  /** Removes the readers at once, because a reader that is never read to its end must not be held here. */
   #endAll<R extends EventQueue | EventTap>(session: string | undefined, readers: Set<R>, error: unknown): void {
     for (const reader of [...readers]) {
       if (error === undefined) reader.close();

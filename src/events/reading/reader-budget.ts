@@ -5,9 +5,11 @@
  * Owns: the sum, and the set of larger holders. Does not own: the held data. Belongs to the thread that reads.
  *
  * M1 Whenever the sum passes the bound, readers give up the data they hold, until a quarter of the bound is free or
- *    only small holders are left. The largest holders go first, and among equals the one that has held it longest.
+ *    only small holders are left. The largest holders are asked first, and of equal holders the one that has been large
+ *    for the longest time.
  * M2 Data that many readers share is counted once.
- * M3 A reader that gives up loses nothing durable: it reads it again from the log, or ends where its client can resume.
+ * M3 A reader that gives up its data loses nothing durable: it reads the data again from the log, or ends where its
+ *    client can resume.
  */
 import { READERS_BYTES_MAX } from '../../base/bounds.ts';
 
@@ -19,7 +21,7 @@ export interface BudgetedReader {
   giveUp(): void;
 }
 
-/** Readers with fewer bytes are not asked to give up: most hold one small event for one tick. */
+/** Bytes below which a reader is not asked to give up: most readers hold one small event for one tick. */
 const LITTLE_BYTES = 4_096;
 /**
  * Share of the bound in use when readers stop giving up. Without this margin each further event would search for the
@@ -30,7 +32,7 @@ const KEPT_SHARE = 0.75;
 /** See the head of the file. */
 export class ReaderBudget {
   readonly #bytesMax: number;
-  /** The larger holders, in the order in which they became so. */
+  /** The readers that hold more than `LITTLE_BYTES`, in the order in which they passed that size. */
   readonly #holders = new Set<BudgetedReader>();
   /** The number of holders of each shared object. */
   readonly #shared = new Map<object, number>();
@@ -47,15 +49,15 @@ export class ReaderBudget {
   }
 
   /**
-   * A reader's bytes changed from `before` to `after`, which its `held` now shows. May ask readers to give up,
-   * including this one.
+   * Notes that a reader's bytes changed from `before` to `after`, which its `held` now shows. May ask readers to give
+   * up, including this one.
    */
   changed(reader: BudgetedReader, before: number, after: number): void {
     this.#held += after - before;
     this.#note(reader, before, after);
   }
 
-  /** The same for a reader that now holds an object that others may hold too. */
+  /** Does the same as `changed` for a reader that now holds an object that other readers may also hold. */
   hold(reader: BudgetedReader, thing: object, bytes: number): void {
     const holders = this.#shared.get(thing) ?? 0;
     this.#shared.set(thing, holders + 1);
@@ -63,7 +65,7 @@ export class ReaderBudget {
     this.#note(reader, 0, bytes);
   }
 
-  /** Notes that the reader no longer holds an object that it held by `hold`. */
+  /** Notes that the reader no longer holds an object that was noted by `hold`. */
   release(reader: BudgetedReader, thing: object, bytes: number): void {
     const holders = this.#shared.get(thing) ?? 0;
     if (holders > 1) this.#shared.set(thing, holders - 1);

@@ -1,20 +1,23 @@
 /**
  * One reader of events: an async iterable over the log's events and the live ones.
  *
- * Owns: the reader's cursor in a session's total order, its buffered events, reading from the log when it fell behind.
- * Does not own: the log (it calls `replay`), the other readers. Belongs to the thread that reads.
+ * Owns: the reader's cursor in a session's total order, its buffered events, and the reads from the log when the reader
+ * has fallen behind. Does not own: the log (it calls `replay`), the other readers. Belongs to the thread that reads.
  *
  * E1 Each durable event after the subscription's cursor is read exactly once, ascending. Events missing from the log
  *    are announced by a `gap` and left out.
- * E2 A reader that is too slow loses its buffered events, receives a `gap` at its next read, and gets the durable ones
- *    among them from the log.
- * E3 An ephemeral event is read after the durable event it came after and before the next one, or not at all.
+ * E2 A reader that is too slow loses its buffered events and receives a `gap` at its next read. It then gets the
+ *    durable events among the lost ones from the log.
+ * E3 An ephemeral event is read between the same two durable events between which it was published, or not at all.
  * E4 Memory is bounded, whatever the reader does: the buffer's bounds and one page of the log. All of it counts in the
- *    budget of the process. When the budget asks, it is given up: the page is read again, the buffer is lost as in E2.
- * E5 Once the iteration has ended, for any reason, nothing is held and `onClose` was called, once. An iteration whose
- *    signal was aborted before ends from the start: it was never open, and `onClose` is not called.
+ *    budget of the process. When the budget asks, the held data is dropped: the page is read again later, and the
+ *    buffer is lost as in E2.
+ * E5 Once the iteration has ended, for any reason, nothing is held and `onClose` was called, once. If the signal was
+ *    aborted before the iteration began, the iteration ends at once without having been open, and `onClose` is not
+ *    called.
  *
- * Live events must flow before the first page of the log is requested; events that therefore come twice are read once.
+ * Live events must flow before the first page of the log is requested. An event that therefore arrives twice is read
+ * once.
  */
 import { LOST_SESSIONS_MAX, REPLAY_PAGE_EVENTS } from '../../base/bounds.ts';
 import { LimitError } from '../../base/errors.ts';
@@ -31,24 +34,25 @@ export type Replay = (fromSeq: number, limit: number) => Promise<readonly Sessio
 /** The dependencies of an `EventQueue`. The functions are called on the reader's thread, while it reads. */
 export interface EventQueueOptions {
   /**
-   * The session to read. If missing, along with `replay`: events of many sessions, live only, in order of publication.
+   * The session to read. If this and `replay` are missing, the queue has the events of many sessions, live only, in
+   * order of publication.
    */
   readonly session?: string;
-  /** Durable events after this number are wanted. If missing: from the first one published live. */
+  /** Durable events after this number are wanted. If missing, events are wanted from the first one published live. */
   readonly after?: number;
   readonly replay?: Replay;
   /** Ends the iteration after the first event for which it is true. A throw fails the iteration. */
   readonly until?: (event: SessionEvent) => boolean;
   /** The event as this reader sees it, or undefined to leave it out. A throw fails the iteration. */
   readonly view?: (event: SessionEvent) => SessionEvent | undefined;
-  /** False: text and thinking deltas are not wanted. */
+  /** False if text and thinking deltas are not wanted. */
   readonly deltas?: boolean;
   /** Ends the iteration at once, without an error. */
   readonly signal?: AbortSignal;
   /** Called once, when the iteration ends; not when `signal` was aborted before it began. Must not throw. */
   readonly onClose?: () => void;
   readonly bounds?: BufferBounds;
-  /** Default: that of the process. */
+  /** The budget that counts this queue. Default: that of the process. */
   readonly budget?: ReaderBudget;
   /** Epoch ms, for the gaps it announces. */
   readonly now: () => number;
@@ -56,17 +60,17 @@ export interface EventQueueOptions {
 
 type Read = IteratorResult<SessionEvent, undefined>;
 
-/** A read that waits for an available event. */
+/** A read that waits until an event is available. */
 interface WaitingRead {
   readonly resolve: (read: Read) => void;
   readonly reject: (error: unknown) => void;
 }
 
 const OVER: Read = Object.freeze({ done: true, value: undefined });
-/** Its reactions run after the current synchronous code. */
+/** A resolved promise: its reactions run after the current synchronous code. */
 const SOON: Promise<void> = Promise.resolve();
 
-/** Marks an ephemeral event that came before any durable one was known. */
+/** The number noted for an ephemeral event that came before any durable event was known. */
 const UNKNOWN = -1;
 
 /** A bounded queue of events between one producer and one reader; lost events are read again from the log. */
@@ -87,9 +91,12 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
   #pageCharacters = 0;
   /** The value last reported to the budget. */
   #held = 0;
-  /** Lost and not yet announced, by session: one entry, or up to `LOST_SESSIONS_MAX` for a reader of all sessions. */
+  /**
+   * Losses that were not announced yet, by session: one entry, or up to `LOST_SESSIONS_MAX` for a reader of all
+   * sessions.
+   */
   readonly #lost: Map<string, { readonly from: number; readonly to: number }> = new Map();
-  /** Set by the producer: available events are still read. */
+  /** Set when the producer has ended the iteration; available events are still read. */
   #ending: { readonly error?: unknown } | undefined;
   #isOver = false;
   /** Reads are served one after the other, however many are requested at once. */
@@ -140,7 +147,7 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
     this.#rouse();
   }
 
-  /** The same for many events, in order. */
+  /** Receives many live events, in order, as `push` does. */
   pushAll(events: readonly SessionEvent[]): void {
     for (let index = 0; index < events.length && !this.#isOver && this.#ending === undefined; index += 1) {
       const event = events[index];
@@ -175,13 +182,16 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
     this.#rouse();
   }
 
-  /** No more events are added. A queue that is never read to its end must not be held by the budget either. */
+  /**
+   * Leaves the budget: no more events are added, and the budget must also release a queue that is never read to its
+   * end.
+   */
   #leaveBudget(): void {
     this.#budget.changed(this, this.#held, 0);
     this.#held = 0;
   }
 
-  /** The next event. Rejects once, when the iteration fails; afterwards it is always done. */
+  /** The next event. Rejects once, when the iteration fails; every later call resolves as done. */
   next(): Promise<Read> {
     if (this.#reads.length === 0) {
       try {
@@ -230,7 +240,7 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
     }
   };
 
-  /** The next available event that this reader is to see; undefined if there is none. */
+  /** The next available event that this reader may see; undefined if there is none. */
   #atHandSeen(): SessionEvent | undefined {
     while (!this.#isOver) {
       const event = this.#atHand();
@@ -241,7 +251,7 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
     return undefined;
   }
 
-  /** Ends the iteration, as `break` does. A waiting read is done. */
+  /** Ends the iteration, as `break` does. A waiting read resolves as done. */
   return(): Promise<Read> {
     this.#finish();
     return Promise.resolve(OVER);
@@ -256,7 +266,7 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
     return Promise.resolve();
   }
 
-  /** The reader's view of an event; ends the iteration when this event is the last. */
+  /** The reader's view of an event; ends the iteration if this event is the last. */
   #see(event: SessionEvent): SessionEvent | undefined {
     const isLast = this.#options.until?.(event) === true;
     const seen = this.#options.view === undefined ? event : this.#options.view(event);
@@ -317,15 +327,17 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
     this.#pageCharacters = 0;
   }
 
-  /** The log does not have these events: a gap is announced, and the reader continues after it (E1). */
+  /**
+   * Called when the log does not have these events: a gap is announced, and the reader continues after the gap (E1).
+   */
   #skip(from: number, to: number): void {
     this.#next = to + 1;
     this.#noteLost(this.#options.session ?? '', from, to);
   }
 
   /**
-   * Drops from the buffer's front the events that the log gave already, and those published before an event read since
-   * (E3).
+   * Drops events from the buffer's front that were already read from the log, and ephemeral events that are older than
+   * the last event read (E3).
    */
   #trim(): void {
     const next = this.#next;
@@ -370,7 +382,8 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
   }
 
   /**
-   * `known`: the newest durable event published when the page was requested; the log had it then, if it has it at all.
+   * Takes a page of the log. `known`: the newest durable event published when the page was requested; if the log has
+   * that event at all, the log already had it at that time.
    */
   #fetched(page: readonly SessionEvent[], from: number, known: number): void {
     this.#isFetching = false;
@@ -382,10 +395,12 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
     if (isEmpty) {
       const oldest = this.#oldestLive() ?? from;
       if (known >= from) this.#skip(from, Math.min(known, oldest - 1));
-      // Events published and dropped while the page was in flight are in the log by now: the next read finds the hole.
+      // Events that were published and dropped while the page was in flight are in the log by now. The next read finds
+      // the hole and reads them.
       this.#isReplaying = false;
     }
-    // A waiting read takes its event first: a page that is given up at once would be requested without end.
+    // A waiting read takes its event first. Otherwise a page that is given up at once would be requested again and
+    // again.
     if (this.#reads.length === 0) this.#account();
     this.#rouse();
   }
@@ -399,7 +414,7 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
   #put(event: SessionEvent, after: number): void {
     if (event.seq !== undefined && this.#options.replay !== undefined) this.#durables += 1;
     const thrownOut = this.#buffer.put(event, after);
-    // Tested first: a loop over an empty list makes an iterator, for each event of each reader.
+    // Tested first, because a loop over an empty list would create an iterator for each event of each reader.
     if (thrownOut.length > 0) for (const lost of thrownOut) this.#lose(lost);
   }
 
@@ -417,7 +432,7 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
     this.fail(new LimitError('a reader of all sessions fell too far behind', { data: { limit: 'lostSessions' } }));
   }
 
-  /** Deferred: readers do not delay the publisher, and events published together become available together. */
+  /** Deferred, so that readers do not delay the publisher, and events published together become available together. */
   #rouse(): void {
     if (this.#isRoused || this.#reads.length === 0) return;
     this.#isRoused = true;

@@ -1,7 +1,7 @@
 /**
- * Collects everything that can still be read of one environment. That is its tables as far as they can be walked. Where
- * a part of them cannot be reached, it is also every entry of them in the file's pages. It writes nothing and does not
- * call LMDB.
+ * Collects everything that can still be read of one environment. It walks the tables as far as possible. If a part of a
+ * table cannot be reached, it searches the file's pages for entries of that table. It writes nothing and does not call
+ * LMDB.
  */
 
 import { walkPages } from '../lmdb/page-walk.ts';
@@ -17,7 +17,7 @@ export interface SalvageIndex {
   readonly damage: readonly { readonly reason: string; readonly page?: number }[];
   readonly pages: number;
   readonly freePages: number;
-  /** A part could not be reached, so pages were searched one by one: deleted entries may reappear. */
+  /** True if a part could not be reached, so that pages were searched one by one. Then deleted entries may reappear. */
   readonly isSearched: boolean;
 }
 
@@ -85,7 +85,7 @@ function leafPage(
   }
 }
 
-/** A key that looks like a row's number counts as one only if its value is a row. */
+/** True if every key that looks like a row's number has a row as its value. Otherwise such keys are no row numbers. */
 function isWhole(file: PageFile, piece: StoreIndex): boolean {
   for (const [row, { offset, length }] of piece.rows) {
     try {

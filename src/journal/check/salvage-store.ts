@@ -1,7 +1,7 @@
 /**
  * Reads a store for `troupe doctor`: every shard with all its rows, however damaged. It does not take the store's lock
- * and writes nothing into its directory. It refuses while a living process has the store, and notices when one opens it
- * meanwhile.
+ * and writes nothing into its directory. It refuses while a living process has the store, and notices when a process
+ * opens the store during the read.
  *
  * Owns: the open data files. Reads block the thread.
  *
@@ -22,7 +22,7 @@ import { refuseIfOwned } from '../store/lock.ts';
 import { readManifest, type StoreManifest, shardDirectory } from '../store/manifest.ts';
 import { gatherIndex, type SalvageIndex } from './salvage-index.ts';
 
-/** A fault in the store, with its place where it is known. */
+/** A fault in the store, with its location if that is known. */
 export interface Finding {
   readonly path: string;
   readonly reason: string;
@@ -58,7 +58,7 @@ export class SalvageShard {
     }
   }
 
-  /** Bytes of its data file. */
+  /** Bytes of the shard's data file. */
   get bytes(): number {
     return this.#file.size;
   }

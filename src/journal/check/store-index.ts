@@ -1,6 +1,6 @@
 /**
  * The contents of an environment's tables, collected by a walk over its pages, and whether the tables agree with each
- * other. For rows and blobs only the place in the file is kept.
+ * other. For rows and blobs only the location in the file is kept.
  */
 
 import { integerOf, type LeafNode, PageDamage, type PageFile, type PageTree } from '../lmdb/pages.ts';
@@ -12,7 +12,9 @@ import { blobAddress, decodeBlob } from '../rows/stored-text.ts';
 const VERSION_BYTES = 8;
 const HEAD_LINE = /^1 (\d+) ([01])$/;
 const ADDRESS = /^[0-9a-f]{64}$/;
-/** A key of the table `log`, as lmdb writes it: a double's bits behind this nibble, without the zeros at the end. */
+/**
+ * A key of the table `log`, as lmdb writes it: the bits of a double follow this nibble, without the zeros at the end.
+ */
 const ROW_KEY_PREFIX = 0x10;
 const ROW_KEY_BYTES_MIN = 4;
 const ROW_KEY_BYTES_MAX = 9;
@@ -57,7 +59,7 @@ export class StoreIndex {
     }
   }
 
-  /** Takes over the entries that another index has and this one lacks. */
+  /** Takes over the entries that another index has and this index lacks. */
   addMissing(other: StoreIndex): void {
     addMissing(this.names, other.names);
     addMissing(this.keys, other.keys);
@@ -75,7 +77,7 @@ export class StoreIndex {
     return text !== undefined && blobAddress(text) === address ? text : undefined;
   }
 
-  /** Addresses of blobs that do not match their addresses. */
+  /** Addresses of blobs whose contents do not match them. */
   *wrongBlobs(file: PageFile): Iterable<string> {
     for (const address of this.blobs.keys()) if (this.blob(file, address) === undefined) yield address;
   }
@@ -85,8 +87,8 @@ export class StoreIndex {
     if (!this.#hasFence) yield 'the record "fence" is missing';
     for (const [name, key] of this.names) {
       if (this.keys.get(key) !== name)
-        yield `the session ${JSON.stringify(name)} has the key ${key}, which is another's`;
-      if (key >= this.nextKey) yield `the session ${JSON.stringify(name)} has a key that was never given`;
+        yield `the session ${JSON.stringify(name)} has the key ${key}, which belongs to another session`;
+      if (key >= this.nextKey) yield `the session ${JSON.stringify(name)} has a key that was never assigned`;
     }
     for (const [key, name] of this.keys) {
       if (!this.names.has(name)) yield `the session ${JSON.stringify(name)} is not in the list of names`;
@@ -176,7 +178,7 @@ export function parseHead(text: string): StoredHead {
   return { position: Number(position), runnable: runnable === '1', data: text.slice(end + 1) };
 }
 
-/** Tables that are missing, or made in another way than ours; none in a whole store. */
+/** Tables that are missing, or have other flags than this library gives them; none in a whole store. */
 export function* wrongTables(tables: readonly PageTree[]): Iterable<string> {
   const names = new Set(tables.map(({ name }) => name));
   for (const name of Object.keys(TABLE_FLAGS))

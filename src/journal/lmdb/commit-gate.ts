@@ -6,7 +6,7 @@
  *
  * Invariants:
  *  G1 one write at a time, in the order the batches were opened;
- *  G2 a caller that arrives during a write rides the next one. There is no timer: a write starts at the end of the tick
+ *  G2 data that arrives during a write joins the next write. There is no timer: a write starts at the end of the tick
  *     in which a caller began to wait or the previous write ended. So the callers of one tick share it, and the event
  *     loop is never starved;
  *  G3 one promise for each batch, shared by all its waiters, and none for a batch without a waiter;
@@ -21,9 +21,9 @@ export interface GatePort<Batch> {
   isEmpty(batch: Batch): boolean;
   /** Resolves when the batch is durable. */
   write(batch: Batch): Promise<void>;
-  /** The batch is durable; runs before its waiters resume. Must not throw. */
+  /** Called when the batch is durable, before its waiters resume. Must not throw. */
   written(batch: Batch): void;
-  /** A write was refused and the queue dropped; runs before the waiters are rejected. Must not throw. */
+  /** Called when a write was refused and the queue was dropped, before the waiters are rejected. Must not throw. */
   refused(): void;
   /** Calls `run` once, soon, never synchronously. */
   schedule(run: () => void): void;
@@ -43,7 +43,7 @@ interface Waiter {
 /** The gate; see the head of this file. All methods belong to one thread. */
 export class CommitGate<Batch> {
   readonly #port: GatePort<Batch>;
-  /** Oldest first; never empty; the last is open. */
+  /** Batches not yet durable, oldest first. Never empty; the last batch is open. */
   #queue: Slot<Batch>[];
   #state: 'idle' | 'scheduled' | 'writing' | 'refused' = 'idle';
   #refusal: Error | undefined;
@@ -94,7 +94,7 @@ export class CommitGate<Batch> {
     return slot.waiter.promise;
   }
 
-  /** Takes work again after a refused write. */
+  /** Lets the gate take work again after a refused write. */
   reset(): void {
     this.#refusal = undefined;
     this.#state = 'idle';
@@ -132,8 +132,8 @@ export class CommitGate<Batch> {
     this.#queue.shift();
     this.#port.written(slot.batch);
     this.#state = 'idle';
-    // Must precede the waiters, so that the next write cannot start twice. The write runs after them and takes what
-    // they put.
+    // Scheduled before the waiters resume, so that the next write cannot start twice. The write runs after them and
+    // includes the data they put.
     if (this.#queue.length > 1 || this.#queue[0]?.waiter !== undefined) this.#start();
     slot.waiter?.resolve();
   }
@@ -154,8 +154,8 @@ function createWaiter(): Waiter {
     settle = { resolve, reject };
   });
   if (settle === undefined) throw new Error('a promise runs its executor at once');
-  // A caller may await a later `flushed()` only. That one rejects with the same refusal (G5), so this rejection may
-  // stay unhandled.
+  // A caller may await only a later `flushed()`, which rejects with the same refusal (G5). So this rejection may stay
+  // unhandled.
   promise.catch(() => undefined);
   return { promise, ...settle };
 }

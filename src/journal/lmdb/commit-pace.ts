@@ -13,11 +13,11 @@
  */
 import { COMMIT_HERE_BYTES_MAX, COMMIT_HERE_MS_MAX } from '../../base/bounds.ts';
 
-/** Commits measured before the first one runs here. */
+/** Commits measured on the writer thread before the first commit runs here. */
 const COMMITS_MEASURED = 4;
-/** Commits on the writer thread after too many here were slow. */
+/** Commits that run on the writer thread after too many commits here were slow. */
 const COMMITS_AWAY = 256;
-/** Quick commits that make up for a slow one: every device is slow now and then. */
+/** Quick commits that make up for a slow one, since every device is slow at times. */
 const QUICK_FOR_SLOW = 16;
 /** Slow commits in a row that the initial credit covers. */
 const SLOW_SPARED = 2;
@@ -26,7 +26,7 @@ const SLOW_SPARED = 2;
 export class CommitPace {
   /** Commits that must run on the writer thread before the next may run here. */
   #away = COMMITS_MEASURED;
-  /** Quick commits here that no slow commit has used up. */
+  /** Credit from quick commits here. A slow commit uses up `QUICK_FOR_SLOW` of it. */
   #credit = QUICK_FOR_SLOW * SLOW_SPARED;
 
   /** True when a commit of so many bytes should run on this thread. */
@@ -49,7 +49,7 @@ export class CommitPace {
   /** Records the duration of a commit of so many bytes on the writer thread, ms. */
   tookThere(bytes: number, ms: number): void {
     if (this.#away === 0 || bytes > COMMIT_HERE_BYTES_MAX) return;
-    // Quick answers measure a device: a slow one may be the scheduler's fault.
+    // Only quick commits count as a measure of the device, because the scheduler may be the cause of a slow one.
     if (ms <= COMMIT_HERE_MS_MAX || this.#away > COMMITS_MEASURED) this.#away -= 1;
   }
 }

@@ -2,9 +2,9 @@
  * Room for the commits of one environment: computes the size of each commit before it begins, and lets its file grow
  * (D1 of `data-file.ts`).
  *
- * Owns: the known shapes of the tables, and the last page. Both are read from LMDB from time to time. In between, the
- * pages that commits may have added are counted on top, so that most commits cost a few sums here. Does not own: the
- * file.
+ * Owns: the known shapes of the tables, and the last page. Both are read from LMDB from time to time. Between these
+ * reads, the pages that commits may have added are counted in addition, so that most commits need only a few sums here.
+ * Does not own: the file.
  */
 import { z } from 'zod';
 import { headText } from '../check/store-index.ts';
@@ -18,7 +18,7 @@ const KEY_BYTES = 24;
 const SEALED_BYTES = 96;
 /** Pages that a table may gain before its shape is read again: at most two levels of a tree. */
 const SHAPE_PAGES_MAX = 256;
-/** UTF-8 bytes of a UTF-16 unit, at most. */
+/** Most UTF-8 bytes that a UTF-16 unit takes. */
 const UNIT_BYTES = 3;
 
 const shapeSchema = z.object({
@@ -51,7 +51,7 @@ export class CommitRoom {
   }
 
   /**
-   * Makes room for a batch whose rows are stored as `rows`; undefined: there is room already. Rejects like
+   * Makes room for a batch whose rows are stored as `rows`; undefined if there is room already. Rejects like
    * `DataFile.grow`, and throws `StoreLostError`.
    */
   forBatch(batch: WriteBatch, rows: readonly Buffer[]): Promise<void> | undefined {

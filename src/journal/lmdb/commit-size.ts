@@ -6,9 +6,7 @@
  * more.
  */
 
-/**
- * The share of a page beyond which LMDB may put an entry's value into separate pages. Counted are key, value and head.
- */
+/** If an entry (key, value and head) exceeds this share of a page, LMDB may put its value into separate pages. */
 const INLINE_SHARE = 0.45;
 /** Bytes of the head of a page. */
 const PAGE_HEAD_BYTES = 24;
@@ -16,7 +14,7 @@ const PAGE_HEAD_BYTES = 24;
 const ENTRY_HEAD_BYTES = 24;
 /** Bytes of one page number in the list of free pages. */
 const FREE_ENTRY_BYTES = 8;
-/** Pages of the record of tables and of the roots: one path each, with every page split at worst. */
+/** Pages written for the record of tables and for the roots: one path each, on which every page is split at worst. */
 const ROOT_PAGES = 8;
 /** Levels that a table may have grown by since its shape was read. */
 const LEVELS_GROWN = 2;
@@ -27,9 +25,9 @@ export interface TableChange {
   readonly entries: number;
   /** Bytes of keys and values that share a page with others. */
   readonly inlineBytes: number;
-  /** Pages of the values that lie in separate pages. */
+  /** The number of separate pages for large values. */
   readonly overflowPages: number;
-  /** Entries may be replaced or removed: their pages become free. */
+  /** True if entries may be replaced or removed, so that their pages become free. */
   readonly frees: boolean;
 }
 
@@ -53,7 +51,7 @@ export class ChangeTally implements TableChange {
     this.#pageBytes = pageBytes;
   }
 
-  /** Counts an entry that is put. `isNew`: it replaces none. */
+  /** Counts an entry that is put. `isNew`: the entry replaces no other. */
   put(keyBytes: number, valueBytes: number, isNew = false): void {
     this.entries += 1;
     if (!isNew) this.frees = true;
@@ -63,7 +61,7 @@ export class ChangeTally implements TableChange {
       return;
     }
     this.inlineBytes += keyBytes + ENTRY_HEAD_BYTES;
-    // One page more than it fills: LMDB may put a value that just fits either way.
+    // One page more than the value fills, because LMDB may or may not use another page for a value that just fits.
     this.overflowPages += Math.ceil((valueBytes + 2 * PAGE_HEAD_BYTES) / this.#pageBytes) + 1;
   }
 
@@ -92,7 +90,8 @@ export function pagesOfCommit(
       change.entries * (shape.depth + LEVELS_GROWN),
       shape.branchPages + shape.leafPages + grownPages,
     );
-    // A full page splits at its first new entry. A half splits again once it took at least a quarter of a page more.
+    // A full page splits at its first new entry. A half of it splits again only after at least a quarter of a page was
+    // added.
     const splits = Math.min(
       change.entries,
       2 * (shape.leafPages + grownPages + 1) + Math.ceil((8 * change.inlineBytes) / pageBytes),

@@ -3,8 +3,8 @@
  * file is still the one that was opened.
  *
  * LMDB maps its file and trusts it. A page that cannot be written for want of room may end the process
- * (`docs/upstream`). A page that is read where the file was cut does end it. A removed file accepts commits that can
- * never be read again. So room is made before a commit needs it, and the file is checked regularly.
+ * (`docs/upstream`). Reading a page where the file was cut always ends the process. A removed file accepts commits that
+ * can never be read again. So room is made before a commit needs it, and the file is checked regularly.
  *
  * Owns: one descriptor of the file, opened to append; the number of bytes that have blocks of the device behind them.
  * Does not own: the pages.
@@ -24,7 +24,8 @@ import { STORE_LOOK_MS, STORE_ROOM_BYTES_MAX, STORE_ROOM_BYTES_MIN, STORE_SPARE_
 import { StoreLostError } from '../../base/errors.ts';
 
 /**
- * File systems that overwrite a block in place: ext2 to ext4, XFS, tmpfs. Others may need a new block for an old page.
+ * File systems that overwrite a block in place: ext2 to ext4, XFS, tmpfs. Other file systems may need a new block for
+ * an old page.
  */
 const OVERWRITING: ReadonlySet<number> = new Set([0xef53, 0x58465342, 0x01021994]);
 /** Bytes appended by one write. */
@@ -41,7 +42,7 @@ const syncLater = promisify(fdatasync);
 export interface DataFileOptions {
   readonly directory: string;
   readonly path: string;
-  /** Appended zeros are synced, so that the next commit need not wait for them. */
+  /** True if appended zeros are flushed here, so that the next commit need not wait for that. */
   readonly isSynced: boolean;
   /** Called once, when a check finds the file lost (D3). */
   readonly onLost?: (error: StoreLostError) => void;
@@ -76,12 +77,12 @@ export class DataFile {
     this.#watch.unref();
   }
 
-  /** The reason why the store must not be written any more; undefined: it may be written. */
+  /** The reason why the store must not be written any more; undefined if it may be written. */
   get lost(): StoreLostError | undefined {
     return this.#lost;
   }
 
-  /** The file is shorter than it was: reading it may end the process. */
+  /** True if the file is shorter than it was, so that reading the file may end the process. */
   get isShort(): boolean {
     return this.#isShort;
   }
@@ -100,8 +101,8 @@ export class DataFile {
   }
 
   /**
-   * True when there is room for a commit of so many bytes behind the `usedBytes` that LMDB uses (D1). False: call
-   * `grow` first.
+   * True when there is room for a commit of so many bytes behind the `usedBytes` that LMDB uses (D1). If it is false,
+   * call `grow` first.
    */
   hasRoom(usedBytes: number, commitBytes: number): boolean {
     return usedBytes + commitBytes <= this.#end && this.#hasSpare(commitBytes);
@@ -116,7 +117,7 @@ export class DataFile {
       try {
         await this.#append(this.#target(usedBytes, commitBytes));
       } catch (error) {
-        // The spare room may not fit, though the commit itself does.
+        // The device may lack room for the spare part although the commit itself fits.
         if (usedBytes + commitBytes > this.#end) throw error;
       }
     }
@@ -135,8 +136,8 @@ export class DataFile {
   }
 
   /**
-   * Starts making room for later commits when little is left. A refusal is ignored here: the commit that needs the room
-   * meets it again.
+   * Starts making room for later commits when little is left. A refusal is ignored here, because the commit that needs
+   * the room will meet it again.
    */
   growAhead(usedBytes: number): void {
     if (this.#isClosed || this.#growing !== undefined || this.#lost !== undefined) return;
@@ -158,7 +159,7 @@ export class DataFile {
     closeSync(this.#descriptor);
   }
 
-  /** The end that the file should have. */
+  /** The size that the file should have. */
   #target(usedBytes: number, commitBytes: number): number {
     const ready = Math.min(Math.max(usedBytes * ROOM_SHARE, STORE_ROOM_BYTES_MIN), STORE_ROOM_BYTES_MAX);
     return Math.ceil((usedBytes + commitBytes + ready) / PIECE_BYTES) * PIECE_BYTES;
@@ -194,7 +195,7 @@ export class DataFile {
     onLost?.(this.#lost);
   }
 
-  /** The way in which the file differs from the one that was opened; undefined: it does not. */
+  /** How the file differs from the opened one; undefined if it does not. */
   #absence(): string | undefined {
     const { path } = this.#options;
     if (fstatSync(this.#descriptor).size < this.#end) {
@@ -206,7 +207,7 @@ export class DataFile {
       return `${dev} ${ino}` === this.#identity ? undefined : `${path} was replaced by another file`;
     } catch (error) {
       const code = error instanceof Error && 'code' in error ? error.code : undefined;
-      // Any other error says nothing about the file.
+      // No other error says anything about the file.
       return code === 'ENOENT' || code === 'ENOTDIR' || code === 'ESTALE' ? `${path} was removed` : undefined;
     }
   }

@@ -8,14 +8,14 @@
  *     (`commit-pace.ts`);
  *  L2 every write takes effect only if the fence on disk is still the one this engine took, checked inside the
  *     transaction (J5);
- *  L3 no cursor and no borrowed buffer outlives the call that made it, so old pages can be used again;
+ *  L3 no cursor and no borrowed buffer outlives the call that made it, so LMDB can reuse old pages;
  *  L4 rows are put behind all others (E2), and this is checked before the write: LMDB would silently skip any other
  *     row;
  *  L5 after a rejected write the environment is not written again: `reopen` opens a new one and reads the state from
  *     disk;
- *  L6 a transaction on this thread runs inside the thread's gate. If the thread ended between begin and end,
- *     lmdb's clean-up would wait on this thread for a lock that this thread holds. Then neither the thread nor the
- *     process would end;
+ *  L6 a transaction on this thread runs inside the thread's gate. If the thread ended between begin and end, lmdb's
+ *     clean-up would wait on this thread for a lock that this thread holds. Then neither the thread nor the process
+ *     would end;
  *  L7 a write begins only when there is room for the most it may need (`commit-room.ts`): a page that LMDB cannot write
  *     for want of room may end the process;
  *  L8 once the file is found removed, replaced or cut short (`data-file.ts`), no write begins and `reopen` opens
@@ -53,7 +53,7 @@ export async function openLmdbEngine(options: LmdbOptions): Promise<Engine> {
   }
 }
 
-/** Raises the fence by one, and the format to ours; repeats this if another opener was faster. */
+/** Raises the fence by one, and the format to ours; repeats both if another opener was faster. */
 async function takeFence(environment: LmdbEnvironment, room: CommitRoom, directory: string): Promise<number> {
   for (;;) {
     const format = readNumber(environment, 'format', directory);
@@ -69,7 +69,10 @@ async function takeFence(environment: LmdbEnvironment, room: CommitRoom, directo
   }
 }
 
-/** One durable transaction that does nothing unless the fence is `fence` (L1, L2). False: the fence was another. */
+/**
+ * One durable transaction that does nothing unless the fence is `fence` (L1, L2). Resolves to false if the fence was
+ * another.
+ */
 async function guardedWrite(
   { meta }: LmdbEnvironment,
   directory: string,
@@ -92,7 +95,7 @@ async function guardedWrite(
 async function madeRoom(directory: string, make: () => Promise<void> | undefined): Promise<void> {
   try {
     const growing = make();
-    // Most commits find the room ready, and need not wait for a microtask.
+    // For most commits the room is ready. They need not wait for a microtask.
     if (growing !== undefined) await growing;
   } catch (error) {
     throw await writeError(directory, asError(error));
@@ -103,7 +106,8 @@ function readNumber({ meta }: LmdbEnvironment, name: string, path: string): numb
   const entry = meta.getEntry(name);
   const text = entry === undefined ? undefined : unsealText('meta', name, entry.value);
   const value = Number(text);
-  // Writes are guarded by the version (L2): a version that is not the fence would refuse every write forever.
+  // Writes are guarded by the version (L2): a version that is not the fence would cause every write to be refused
+  // forever.
   const isRight = name !== 'fence' || entry?.version === value;
   if (text === undefined || !isRight || !Number.isSafeInteger(value) || value < 0) {
     throw corruptError(path, new Error(`its record ${JSON.stringify(name)} is damaged`));
@@ -246,7 +250,7 @@ class LmdbEngine implements Engine {
   }
 
   async reopen(): Promise<void> {
-    // A reopen would take another file of the same name for this one (L8).
+    // Opening again would mistake another file of the same name for the lost file (L8).
     const { lost } = this.#environment.file;
     if (lost !== undefined) throw lost;
     if (this.#isOpen) await closeEnvironment(this.#environment);
@@ -314,8 +318,8 @@ class LmdbEngine implements Engine {
   }
 
   /**
-   * Runs inside `ifVersion` or `transactionSync`: all of it is one transaction. The promises of single puts add
-   * nothing.
+   * Puts a batch. Call it inside `ifVersion` or `transactionSync`, so that all puts are one transaction; the promises
+   * of single puts can be ignored.
    */
   #put(batch: WriteBatch, rows: readonly Buffer[]): void {
     const { log, names, keys, heads, lastRows, runnable, blobs, meta } = this.#environment;
@@ -378,7 +382,8 @@ class LmdbEngine implements Engine {
   }
 
   /**
-   * Whatever LMDB cannot read is damage; our own errors pass. A closed environment must never be read: it is unmapped.
+   * Runs a read. An error of LMDB during the read counts as damage; our own errors are thrown unchanged. A closed
+   * environment must never be read: it is unmapped.
    */
   #reading<T>(read: () => T): T {
     if (!this.#isOpen) throw new TroupeError('internal', `the store ${this.#options.directory} is closed`);
@@ -393,7 +398,10 @@ class LmdbEngine implements Engine {
   }
 }
 
-/** lmdb lends one large buffer with its length overwritten. Native code needs a view of the true length. */
+/**
+ * A view of bytes lent by lmdb. lmdb returns one large shared buffer whose `length` property it overwrote, but native
+ * code needs a view with the true length.
+ */
 function lent(bytes: Buffer | undefined): Buffer | undefined {
   return bytes === undefined ? undefined : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
 }

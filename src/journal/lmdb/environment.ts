@@ -1,11 +1,12 @@
 /**
- * Opening the LMDB environment of one shard. It is checked first, created whole or not at all, and never written when
- * it is not ours.
+ * Opens the LMDB environment of one shard. The environment is checked first. It is created whole or not at all, and
+ * never written if it is not ours.
  *
  * Options, and why:
- *  - `overlappingSync: false`. lmdb's default shows a commit to readers before it is on disk. When the fsync then
- *    fails, refused data has been seen (J3), and a waiter for `flushed` waits forever. With `false` a write resolves
- *    after fdatasync and the synchronous write of the meta page, and rejects otherwise. The cost is not measurable.
+ *  - `overlappingSync: false`. lmdb's default shows a commit to readers before it is on disk. If the fsync then fails,
+ *    a reader has seen refused data (which violates J3), and a waiter for `flushed` waits forever. With `false` a write
+ *    resolves after fdatasync and the synchronous write of the meta page, and rejects otherwise. The cost is not
+ *    measurable.
  *  - `eventTurnBatching: false` and `batchStartThreshold` beyond any batch: the writer thread starts only on a complete
  *    batch. If it started earlier, it would hold the write lock and wait for a thread that may be terminated meanwhile.
  *  - `mapSize` of `STORE_MAP_BYTES`: the map is address space, not memory and (except on Windows) not disk. A fixed map
@@ -110,7 +111,7 @@ async function createEnvironment(options: LmdbOptions): Promise<void> {
   const birth = join(directory, BIRTH_DIRECTORY);
   await mkdir(directory, { recursive: true, mode: PRIVATE_DIRECTORY_MODE });
   if ((await readdir(directory)).includes(LOCK_FILE)) {
-    throw corruptError(directory, new Error(`${DATA_FILE} is gone, ${LOCK_FILE} is still there`));
+    throw corruptError(directory, new Error(`${DATA_FILE} is missing although ${LOCK_FILE} exists`));
   }
   await rm(birth, { recursive: true, force: true });
   await mkdir(birth, { mode: PRIVATE_DIRECTORY_MODE });
@@ -181,8 +182,8 @@ function openAllTables(options: LmdbOptions): LmdbEnvironment {
 }
 
 /**
- * LMDB maps its table of readers and writes to it. The file needs disk blocks, or the process ends with SIGBUS. An
- * existing file is only made longer, since another owner, about to be fenced off, may use it.
+ * LMDB maps its table of readers and writes to it. If the file lacks disk blocks, the process ends with SIGBUS. An
+ * existing file is only made longer, because another owner that is about to be fenced off may still use it.
  */
 function makeLockFile(path: string): void {
   const descriptor = openSync(path, 'a', PRIVATE_FILE_MODE);
@@ -209,7 +210,7 @@ function openOver(root: RootDatabase<unknown, Key>, file: DataFile): LmdbEnviron
   };
 }
 
-/** See the head of this file. lmdb's types lack `batchStartThreshold` and `permissionsMode`. */
+/** lmdb's options; see the head of this file. Its types lack `batchStartThreshold` and `permissionsMode`. */
 function environmentOptions(
   options: LmdbOptions,
 ): RootDatabaseOptionsWithPath & { readonly batchStartThreshold: number; readonly permissionsMode: number } {

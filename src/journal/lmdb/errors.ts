@@ -14,7 +14,7 @@ const FREE_BYTES_MIN = 16 * 1024 * 1024;
 
 /**
  * The reason of a rejected write. lmdb rejects with a general error; the error's `commitError` promise rejects with the
- * reason. Call this at once, since that promise has no other handler.
+ * reason. Call this immediately, because that promise has no other handler.
  */
 export async function commitCause(error: unknown): Promise<Error> {
   const pending = error instanceof Error && 'commitError' in error ? error.commitError : undefined;
@@ -29,7 +29,8 @@ export async function commitCause(error: unknown): Promise<Error> {
 
 /**
  * Maps an error met while opening `path` in `directory`. A refusal of the system (rights, descriptors, memory) becomes
- * `StoreFullError` with its code, as it may pass. A file that LMDB cannot read becomes `StoreCorruptError`.
+ * `StoreFullError` with its code, because it may be temporary. A file that LMDB cannot read becomes
+ * `StoreCorruptError`.
  */
 export async function openError(directory: string, path: string, thrown: unknown): Promise<TroupeError> {
   const cause = asError(thrown);
@@ -62,7 +63,7 @@ export function corruptError(path: string, cause: Error): StoreCorruptError {
   return storeCorrupt(path, cause.message, cause, {});
 }
 
-/** The same for damage found in the file, naming the page where it is known. */
+/** Like `corruptError`, for damage found in the file. Names the page if it is known. */
 export function damageError(path: string, damage: PageDamage): StoreCorruptError {
   return storeCorrupt(path, damage.message, damage, defined({ page: damage.page }));
 }
@@ -74,12 +75,12 @@ function storeCorrupt(
   place: Readonly<Record<string, unknown>>,
 ): StoreCorruptError {
   return new StoreCorruptError(
-    `the store ${path} cannot be read: ${reason}; its files were left as they are. ${CORRUPT_HINT}`,
+    `the store ${path} cannot be read: ${reason}; its files were not changed. ${CORRUPT_HINT}`,
     { cause, data: { path, reason, ...place, hint: CORRUPT_HINT } },
   );
 }
 
-/** The address space of the map is used up; lmdb's writer thread then enlarges it. */
+/** True if the address space of the map is used up; lmdb's writer thread then enlarges it. */
 export function isMapFull(thrown: unknown): boolean {
   return numericCode(asError(thrown)) === MAP_FULL_CODE;
 }

@@ -1,5 +1,5 @@
 /**
- * Checks an LMDB file before LMDB maps it. LMDB trusts its file: a foreign, cut or damaged one ends the process with a
+ * Checks an LMDB file before LMDB maps it. LMDB trusts its file: a foreign, cut or damaged file ends the process with a
  * signal that cannot be caught, or appears as a smaller store. Reads only.
  *
  * For a file up to `STORE_CHECK_ENTRIES_BYTES_MAX`, with up to `STORE_CHECK_ENTRIES_MAX` entries beside its rows, the
@@ -27,9 +27,9 @@ import { walkPages } from './page-walk.ts';
 import { type LeafNode, PageDamage, PageFile, type PageMeta, type PageTree } from './pages.ts';
 import { STORE_FORMAT } from './tables.ts';
 
-/** At most this many checks of a file that changes meanwhile. */
+/** The most checks of a file that changes meanwhile. */
 const LOOKS_MAX = 6;
-/** Longer than the resolution of a file's times, so that a change between two checks shows. */
+/** Longer than the resolution of a file's times, so that a change between two checks is visible in these times. */
 const LOOK_AGAIN_MS = 20;
 
 /**
@@ -46,8 +46,8 @@ export async function checkLmdbFile(path: string): Promise<void> {
     } catch (error) {
       if (!(error instanceof PageDamage)) throw error;
       const after = await stat(path);
-      // An owner that is about to be fenced off may still write. Apparent damage may come from a read between two of
-      // its pages.
+      // An owner that is about to be fenced off may still write. A check that reads between two of its writes may find
+      // apparent damage.
       const isWritten = after.size !== before.size || after.mtimeMs !== before.mtimeMs;
       if (look > 1 && (!isWritten || look === LOOKS_MAX)) throw damageError(path, error);
       before = after;
@@ -82,7 +82,7 @@ function checkOnce(path: string): void {
   }
 }
 
-/** Sum of the entries that the tables' records count; the records stand in one page. */
+/** Sum of the entry counts in the tables' records, which are all in one page. */
 function entriesBesideRows(file: PageFile, { main }: PageMeta): number {
   const page = main.root === undefined ? undefined : file.treePage(main.root, main);
   if (page?.kind !== 'leaf') return 0;

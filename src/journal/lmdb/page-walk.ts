@@ -1,7 +1,7 @@
 /**
- * A walk over everything that an LMDB file's newest state leads to. It checks all that can be checked. Each page is
- * used once, lies where its parent says, and holds keys in order and within its parent's bounds. Each table has the
- * pages, entries and depth of its record. No free page is in use.
+ * A walk over everything that an LMDB file's newest state leads to. It makes every possible check. Each page is used
+ * once, lies where its parent says, and holds keys in order and within its parent's bounds. Each table has the pages,
+ * entries and depth of its record. No free page is in use.
  */
 import {
   compareKeys,
@@ -20,8 +20,8 @@ export interface WalkVisitor {
   /** Receives an entry of a table, in key order. `PageDamage` thrown here is reported like any other. */
   entry?(tree: PageTree, node: LeafNode): void;
   /**
-   * False: `entry` receives only the entries of this table whose values lie in separate pages. Missing: it receives
-   * all.
+   * If it returns false, `entry` receives only the entries of this table whose values are in separate pages. Without
+   * it, `entry` receives all entries.
    */
   wants?(tree: PageTree): boolean;
   /** Receives damage; the walk skips the pages below it. Without this callback the first damage is thrown. */
@@ -33,7 +33,7 @@ export interface WalkResult {
   readonly tables: readonly PageTree[];
   readonly pagesSeen: number;
   readonly freePages: number;
-  /** False: `pagesMax` was reached. */
+  /** False if the walk stopped at `pagesMax`. */
   readonly isWhole: boolean;
 }
 
@@ -72,14 +72,14 @@ class Walk {
   #freePages = 0;
   #seen = 0;
   #stepsMax = Number.POSITIVE_INFINITY;
-  /** Pages beyond the bound were left out before they were queued. */
+  /** True if pages beyond the bound were left out before they were queued. */
   #isCut = false;
 
   constructor(file: PageFile, meta: PageMeta, visitor: WalkVisitor) {
     this.#file = file;
     this.#meta = meta;
     this.#visitor = visitor;
-    // One bit for each page the file can hold, whatever its records say. Free pages may lie beyond its end.
+    // One bit for each page the file can hold, whatever its records say. Free pages may be beyond the end of the file.
     this.#used = new Uint8Array(Math.ceil(file.size / meta.pageBytes / 8) + 1);
   }
 
@@ -101,7 +101,7 @@ class Walk {
       }
     };
     run();
-    // The free list comes last: its pages must not be in use.
+    // The free list comes last: its pages must not be used by a tree.
     push(this.#meta.free);
     run();
     const isWhole = at >= steps.length && !this.#isCut;
@@ -178,7 +178,7 @@ class Walk {
     push(node.tree);
   }
 
-  /** Checks that the page's level is right, and that its keys rise and lie within the bounds of the parent. */
+  /** Checks that the page's level is right, and that its keys rise and are within the bounds of the parent. */
   #checkFrame(
     found: PageFrame,
     tree: PageTree,
@@ -188,7 +188,7 @@ class Walk {
   ): void {
     const page = found.number;
     if ((found.kind === 'leaf') !== (depth === tree.depth)) throw new PageDamage('it stands at another level', page);
-    // The first key of a branch page is not used, and may be a former one.
+    // LMDB does not use the first key of a branch page, which may be outdated.
     const first = found.kind === 'branch' ? 1 : 0;
     const last = found.places.length - 1;
     if (last < first) return;
@@ -200,8 +200,8 @@ class Walk {
   }
 
   /**
-   * Reads a record of the free list: a count, then pages, or blocks as minus their length and their first page; 0 is a
-   * gap.
+   * Reads a record of the free list: a count, then single pages and blocks of pages. A block is stored as its negated
+   * length and its first page. 0 is a gap.
    */
   #markFree(node: LeafNode): void {
     const bytes = this.#file.bytes(node.offset, node.length);
@@ -247,7 +247,7 @@ class Walk {
     if (isRight) return;
     const name = JSON.stringify(tree.name);
     this.#damaged(
-      new PageDamage(`the table ${name} should have ${tree.entries} entries, and ${tally.entries} are there`),
+      new PageDamage(`the table ${name} should have ${tree.entries} entries, but has ${tally.entries}`),
       tree,
     );
   }

@@ -1,7 +1,7 @@
 /**
- * Reads pages of an LMDB file without LMDB. LMDB trusts its file, and a damaged one ends the process with a signal that
- * cannot be caught. Here every length and place is checked before it is followed, so a file of any bytes gives pages or
- * `PageDamage`.
+ * Reads pages of an LMDB file without LMDB. LMDB trusts its file, and a damaged file ends the process with a signal
+ * that cannot be caught. Here every length and location is checked before it is used, so a file of any bytes gives
+ * pages or `PageDamage`.
  *
  * Owns: one file opened for reading, and the pieces of it read last. Writes nothing. Reads block the thread.
  *
@@ -38,7 +38,10 @@ const UINT32 = 2 ** 32;
 /** Address space that a 64-bit process can have. */
 const MAP_BYTES_MAX = 2 ** 47;
 
-/** A page, or the reference to it, is not what LMDB wrote. `page` is missing for damage of the whole file. */
+/**
+ * The error for a page, or a reference to a page, that is not what LMDB wrote. `page` is missing for damage of the
+ * whole file.
+ */
 export class PageDamage extends Error {
   override readonly name: string = 'PageDamage';
   readonly page: number | undefined;
@@ -76,7 +79,7 @@ export interface BranchNode {
   readonly page: number;
 }
 
-/** The place of a large value, and the commit that wrote it. */
+/** The location of a large value, and the commit that wrote it. */
 export interface OverflowPlace {
   readonly page: number;
   readonly pages: number;
@@ -84,15 +87,15 @@ export interface OverflowPlace {
 }
 
 /**
- * An entry of a leaf page. The value is `length` bytes at `offset` of the file; with `overflow` it lies in overflow
- * pages.
+ * An entry of a leaf page. The value is `length` bytes at `offset` of the file; with `overflow`, the value is in
+ * overflow pages.
  */
 export interface LeafNode {
   readonly key: Buffer;
   readonly offset: number;
   readonly length: number;
   readonly overflow?: OverflowPlace;
-  /** The record of a table. */
+  /** The record of the table that the entry names. */
   readonly tree?: PageTree;
 }
 
@@ -106,7 +109,7 @@ export interface PageFrame {
   readonly number: number;
   readonly kind: TreePage['kind'];
   readonly bytes: Buffer;
-  /** Offsets of its entries, in the order of their keys. */
+  /** Offsets of the page's entries, in the order of their keys. */
   readonly places: readonly number[];
 }
 
@@ -136,7 +139,7 @@ export class PageFile {
     closeSync(this.#descriptor);
   }
 
-  /** Pages that lie wholly in the file. */
+  /** Number of pages that are completely in the file. */
   get pages(): number {
     return this.#pageBytes === 0 ? 0 : Math.floor(this.size / this.#pageBytes);
   }
@@ -177,9 +180,9 @@ export class PageFile {
   }
 
   /**
-   * For files whose meta pages `meta` finds damaged: the newer of those that can be read. Its state may be one commit
-   * older than the last. Undefined when there is none; the usual page size is then assumed, so that pages can still be
-   * read.
+   * For files in which `meta` finds damaged meta pages. Returns the newer of the readable meta pages. Its state may be
+   * one commit older than the last. Undefined when none is readable; the usual page size is then assumed, so that pages
+   * can still be read.
    */
   anyMeta(): PageMeta | undefined {
     const found: PageMeta[] = [];
@@ -205,7 +208,7 @@ export class PageFile {
     return newest;
   }
 
-  /** Reads a page of `tree`; throws `PageDamage` unless it is one. Call `meta` first. */
+  /** Reads a page of `tree`; throws `PageDamage` unless it is a page of that tree. Call `meta` first. */
   treePage(number: number, tree: PageTree): TreePage {
     const frame = this.frame(number);
     const nodes = frame.kind === 'leaf' ? this.leafNodes(frame, tree) : this.branchNodes(frame);
@@ -217,14 +220,14 @@ export class PageFile {
     this.#checkPlace(number);
     const size = this.#pageBytes;
     const page = this.bytes(number * size, size);
-    if (readNumber(page, 0) !== number) throw new PageDamage('it says it is another page', number);
-    // LMDB would treat a page of a later commit as one it may write in place.
-    if (!(readNumber(page, 8) <= this.#transaction)) throw new PageDamage('it says it is of a later commit', number);
+    if (readNumber(page, 0) !== number) throw new PageDamage('it has the number of another page', number);
+    // If a page claims a later commit, LMDB would treat it as a page that may be overwritten.
+    if (!(readNumber(page, 8) <= this.#transaction)) throw new PageDamage('it claims to be of a later commit', number);
     const flags = page.readUInt16LE(18);
     const lower = page.readUInt16LE(20);
     const upper = page.readUInt16LE(22);
     const body = size - PAGE_HEADER_BYTES;
-    if (flags !== BRANCH_FLAG && flags !== LEAF_FLAG) throw new PageDamage('it is no page of a tree', number);
+    if (flags !== BRANCH_FLAG && flags !== LEAF_FLAG) throw new PageDamage('it is not a tree page', number);
     const isOdd = lower % 2 !== 0 || lower > upper || upper > body;
     if (isOdd || lower === 0) throw new PageDamage('its table of entries is damaged', number);
     const places: number[] = [];
@@ -263,7 +266,7 @@ export class PageFile {
       const keyBytes = word(bytes, at + 6);
       const end = at + NODE_HEADER_BYTES + keyBytes + bytes.readUInt32LE(at);
       const isPlain = word(bytes, at + 4) === 0 && keyBytes > 0 && end <= this.#pageBytes;
-      // An entry that is not plainly right gets the full check, which reports its damage in the usual way.
+      // An entry that this quick check does not accept gets the full check, which reports its damage in the usual way.
       if (!isPlain || (isInteger && keyBytes !== 4 && keyBytes !== 8)) {
         distant.push(this.#leafNode(bytes, number, at, tree));
       }
@@ -280,7 +283,7 @@ export class PageFile {
       transaction <= this.#transaction &&
       header.readUInt16LE(18) === OVERFLOW_FLAG &&
       header.readUInt32LE(20) === pages;
-    if (!isRight) throw new PageDamage('it does not begin the value that should be there', page);
+    if (!isRight) throw new PageDamage('it is not the first page of the expected value', page);
   }
 
   #leafNode(page: Buffer, number: number, at: number, tree: PageTree): LeafNode {
@@ -310,14 +313,15 @@ export class PageFile {
     if (data + length > size) throw new PageDamage('an entry lies outside', number);
     const node = { key, offset: number * size + data, length };
     if (flags === 0) return node;
-    if (flags !== NODE_SUB_DATA || length !== TREE_BYTES) throw new PageDamage('an entry is of no known kind', number);
+    if (flags !== NODE_SUB_DATA || length !== TREE_BYTES) throw new PageDamage('an entry has an unknown kind', number);
     const name = key.toString('latin1').replace(/\0$/, '');
     return { ...node, tree: parseTree(page, data, name) };
   }
 
   /**
-   * Every commit writes the root of the tables again, and the pages of the last two commits are never overwritten. A
-   * root of another commit means that a meta page's number is damaged, so the older one may pass for the newer.
+   * Every commit writes the root of the tables again, and the pages of the last two commits are never overwritten. If a
+   * root belongs to another commit, the number in a meta page is damaged, and the older meta page may look like the
+   * newer one.
    */
   #checkCommit({ main: { root }, transaction }: PageMeta): void {
     if (root === undefined) return;
@@ -357,7 +361,7 @@ export class PageFile {
   }
 }
 
-/** Compares two keys of a table: below zero, zero, above. */
+/** Compares two keys of a table. The result is below, equal to or above zero. */
 export function compareKeys(a: Buffer, b: Buffer, tree: PageTree): number {
   if ((tree.flags & INTEGER_KEY_FLAG) === 0) return a.compare(b);
   return integerOf(a) - integerOf(b);
@@ -368,7 +372,7 @@ export function integerOf(key: Buffer): number {
   return integerAt(key, 0, key.length);
 }
 
-/** The key of an entry. Throws `PageDamage` when it lies outside. */
+/** The key of an entry. Throws `PageDamage` when the key is outside the page. */
 export function entryKey({ bytes, number, places }: PageFrame, index: number): Buffer {
   return keyAt(bytes, number, places[index] ?? 0);
 }
@@ -463,7 +467,7 @@ function parseTree(bytes: Buffer, at: number, name: string): PageTree {
   return tree;
 }
 
-/** Reads 64 bits; a number above 2^53 becomes Infinity, and fails every check of a place or count. */
+/** Reads a number of 64 bits. A number above 2^53 becomes Infinity, which fails every check of a location or count. */
 function readNumber(bytes: Buffer, at: number): number {
   const high = bytes.readUInt32LE(at + 4);
   return high >= 2 ** 21 ? Number.POSITIVE_INFINITY : bytes.readUInt32LE(at) + high * UINT32;

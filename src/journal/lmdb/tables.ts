@@ -1,14 +1,14 @@
 /** The tables of a journal's environment, and the formats of their keys. */
 
 /**
- * Version of the whole environment. A store with a higher version is not opened; one with a lower version is raised
- * when it is opened for writing. 2: rows and blobs may be packed.
+ * Version of the whole environment. A store with a higher version is not opened. A lower version is raised when the
+ * store is opened for writing. 2: rows and blobs may be packed.
  */
 export const STORE_FORMAT = 2;
 
 /** The file of an environment. */
 export const DATA_FILE = 'data.mdb';
-/** LMDB's own lock file beside it: the table of readers. */
+/** LMDB's own lock file beside the data file. It holds the table of readers. */
 export const LOCK_FILE = 'lock.mdb';
 
 /** Flags of each table: 8 for native integer keys, 256 (lmdb's own flag) for values with versions. */

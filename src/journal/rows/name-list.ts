@@ -9,7 +9,7 @@ export interface NameQuery {
   readonly limit?: number;
 }
 
-/** Stored names starting at `from` (`exclusive`: after it), ascending, up to `limit`. */
+/** Lists stored names starting at `from`, or after `from` if `exclusive` is true; ascending, at most `limit`. */
 export type NameScan = (from: string, exclusive: boolean, limit: number) => readonly (readonly [string, SessionKey])[];
 
 /**

@@ -1,7 +1,8 @@
 /**
- * Rows that were unpacked lately: sessions that share a row are often read one after the other, as at an open.
+ * Recently unpacked rows. Sessions that share a row are often read one after the other, for example when a store is
+ * opened.
  *
- * Owns: up to `ROW_CACHE_BYTES_MAX` of plain rows. Does not own: the decision when they are read.
+ * Owns: up to `ROW_CACHE_BYTES_MAX` of plain rows. Does not own: the decision when rows are read.
  *
  * Invariants:
  *  C1 rows never change, and no number is given twice (E2). So a cached row is right for as long as the environment is
@@ -11,7 +12,7 @@ import { ROW_CACHE_BYTES_MAX } from '../../base/bounds.ts';
 
 /** See the head of the file. */
 export class RowCache {
-  /** By number, least recently used first. */
+  /** The cached rows by number, least recently used first. */
   readonly #rows = new Map<number, Buffer>();
   #bytes = 0;
 

@@ -16,7 +16,7 @@
  * used.
  *
  * A **position** is `row number * POSITION_STRIDE + turn`, the transition counted from 0 within its row. So `read` and
- * `tail` can cut at any transition, and a head can stand at any. Positions start at 1024.
+ * `tail` can begin at any transition, and a head can name any transition. Positions start at 1024.
  */
 import { crc32 } from 'node:zlib';
 import { ROW_TURN_HELD_BYTES_MIN } from '../../base/bounds.ts';
@@ -24,8 +24,8 @@ import { StoreCorruptError } from '../../base/errors.ts';
 import type { Position, SessionKey } from '../position.ts';
 
 /**
- * Positions of one row. It is above `ROW_TURNS_MAX` and part of the format: it must not change when that bound is
- * tuned.
+ * The number of positions in one row. It is above `ROW_TURNS_MAX` and part of the format, so it must not change when
+ * that bound is tuned.
  */
 export const POSITION_STRIDE = 1024;
 /** Version of the row format. */
@@ -37,8 +37,8 @@ const CHECKED_HEADER_BYTES = 16;
 const ENTRY_BYTES = 24;
 
 /**
- * The entry that one transition wrote for one session, with its place in the row and the session's row before this one
- * (0: none).
+ * The entry that one transition wrote for one session, with its position in the row and the session's row before this
+ * one (0: none).
  */
 export interface RowEntry {
   readonly key: SessionKey;
@@ -50,8 +50,8 @@ export interface RowEntry {
 }
 
 /**
- * An entry of a row in memory. A large one is held as bytes: as a string it would wait on the heap for the flush, and
- * stay there after it.
+ * An entry of a row in memory. A large entry is held as bytes. As a string the entry would stay on the heap until the
+ * flush, and for some time after the flush.
  */
 export interface HeldEntry extends Omit<RowEntry, 'data'> {
   readonly data: string | Buffer;
@@ -92,7 +92,7 @@ export function rowOf(position: Position): number {
   return Math.floor(position / POSITION_STRIDE);
 }
 
-/** The bytes of `rows`, one value for each, over one allocation: a flush pins one buffer instead of hundreds. */
+/** The bytes of `rows`, one value for each, in one allocation, so that a flush pins one buffer instead of hundreds. */
 export function encodeRows(rows: readonly Row[]): readonly Buffer[] {
   const sizes = rows.map((row) => HEADER_BYTES + row.entries.length * ENTRY_BYTES + row.bytes);
   const all = Buffer.allocUnsafeSlow(sizes.reduce((sum, size) => sum + size, 0));
@@ -139,7 +139,9 @@ export function decodeRow(bytes: Buffer, row: number): readonly RowEntry[] {
   return entries;
 }
 
-/** The part of one session; `undefined` when the row has no entry of it. Throws `StoreCorruptError`. */
+/**
+ * The entries of one session in a stored row; `undefined` when the row has no entry of it. Throws `StoreCorruptError`.
+ */
 export function sliceRow(bytes: Buffer, row: number, key: SessionKey): RowSlice | undefined {
   const entries: { readonly turn: number; readonly data: string }[] = [];
   let previous = 0;
@@ -152,7 +154,7 @@ export function sliceRow(bytes: Buffer, row: number, key: SessionKey): RowSlice 
 }
 
 /**
- * The sessions of a row, each with its previous row; a key may come twice, with the same row. Throws
+ * The sessions of a row, each with its previous row; a key may come twice, with the same previous row. Throws
  * `StoreCorruptError`.
  */
 export function rowSessions(bytes: Buffer, row: number): readonly (readonly [SessionKey, number])[] {
@@ -164,8 +166,8 @@ export function rowSessions(bytes: Buffer, row: number): readonly (readonly [Ses
 }
 
 /**
- * The row of a session before this one, 0 for none; `undefined` when the row has no entry of it. Throws
- * `StoreCorruptError`.
+ * The number of the session's row before row `row`; 0 if there is none, `undefined` if row `row` has no entry of the
+ * session. Throws `StoreCorruptError`.
  */
 export function previousRowOf(bytes: Buffer, row: number, key: SessionKey): number | undefined {
   const count = checkHeader(bytes, row);

@@ -1,6 +1,6 @@
 /**
- * Rows as they lie on disk. Most words of a session were said before, so a row's data is compressed where that saves
- * something. A store then takes about a third of the room. A packed row is the row of `row-codec.ts` with another
+ * The form of rows on disk. The text of a session is repetitive, so a row's data is compressed where that saves
+ * something. A store then needs about a third of the space. A packed row is the row of `row-codec.ts` with another
  * format byte, and with the data of all its entries as one Brotli stream. Header and table stay as they were, checksums
  * included, so back pointers are read without unpacking. Unpacked data is used only after the row's own checks.
  *
@@ -19,15 +19,15 @@ import { corruptRow, dataStart, ROW_FORMAT, rowDataBytes } from './row-codec.ts'
 
 const FORMAT_AT = 1;
 const PACKED_FORMAT = 2;
-/** The smallest chunk that zlib accepts for its output, and the largest worth allocating at once. */
+/** The smallest output chunk that zlib accepts, and the largest that is worth allocating at once. */
 const CHUNK_BYTES_MIN = 64;
 const CHUNK_BYTES_MAX = 64 * 1024;
 const PARAMETERS = { [constants.BROTLI_PARAM_QUALITY]: 1, [constants.BROTLI_PARAM_LGWIN]: 18 };
 
 /**
- * The rows of one flush as they are stored, in their order. Up to `ROWS_PACKED_HERE_BYTES_MAX` of them are packed on
- * this thread, since a pool thread would cost as much in messages. The pool packs the rest, so that a flush of large
- * messages does not hold this thread up.
+ * The rows of one flush as they are stored, in their order. Up to `ROWS_PACKED_HERE_BYTES_MAX` bytes are packed on this
+ * thread, since the messages to a pool thread would cost as much. The pool packs the rest, so that a flush of large
+ * messages does not block this thread.
  */
 export async function packRows(rows: readonly Buffer[]): Promise<readonly Buffer[]> {
   let hereBytes = 0;
@@ -65,7 +65,8 @@ function optionsFor({ length }: Buffer): { readonly chunkSize: number; readonly 
 function withData(plain: Buffer, packedData: Buffer): Buffer {
   const start = dataStart(plain);
   if (start + packedData.length >= plain.length) return plain;
-  // Not from the pool of small buffers: the writer thread reads it until the commit is done.
+  // The buffer is not taken from the pool of small buffers, because the writer thread reads it until the commit is
+  // done.
   const packed = Buffer.allocUnsafeSlow(start + packedData.length);
   plain.copy(packed, 0, 0, start);
   packed[FORMAT_AT] = PACKED_FORMAT;
@@ -74,7 +75,7 @@ function withData(plain: Buffer, packedData: Buffer): Buffer {
 }
 
 /**
- * The plain bytes of a stored row. All checks are done, except for the entries' own checksums of a packed row. Throws
+ * The plain bytes of a stored row. Runs all checks except for the entry checksums inside a packed row. Throws
  * `StoreCorruptError`.
  */
 export function unpackRow(stored: Buffer, row: number): Buffer {
@@ -86,8 +87,8 @@ export function unpackRow(stored: Buffer, row: number): Buffer {
 }
 
 /**
- * The bytes of a stored row for callers that read its header and table only: these are readable even when its data is
- * damaged. Throws `StoreCorruptError`.
+ * The bytes of a stored row, for callers that read only its header and table. These are readable even if the row's data
+ * is damaged. Throws `StoreCorruptError`.
  */
 export function unpackTable(stored: Buffer, row: number): Buffer {
   if (!isPacked(stored)) return stored;

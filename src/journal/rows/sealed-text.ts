@@ -1,7 +1,7 @@
 /**
- * Sealed values of the small tables: a CRC-32 of the table, the key and the text stands before the text. So a flipped
- * bit in either, or an entry in another's place, is found before the value is used. Rows of the log have their own
- * checksums.
+ * Sealed values of the small tables: a CRC-32 of the table, the key and the text precedes the text. So a flipped bit in
+ * the checksum or the text is found before the value is used, and so is an entry under the wrong key or in the wrong
+ * table. Rows of the log have their own checksums.
  */
 import { crc32 } from 'node:zlib';
 
@@ -12,7 +12,7 @@ export function sealText(table: string, key: string | number, text: string): str
   return sealOf(table, key, text) + text;
 }
 
-/** The text under a seal; `undefined` when it is not what was sealed for this place. */
+/** The text under a seal; `undefined` when the seal does not match this table, key and text. */
 export function unsealText(table: string, key: string | number, stored: string): string | undefined {
   const seal = stored.slice(0, SEAL_CHARACTERS);
   const text = stored.slice(SEAL_CHARACTERS);

@@ -1,4 +1,4 @@
-/** Rows and blobs that were handed over as stored, on the thread that unpacks them. */
+/** Unpacks rows and blobs that a shard sent in their stored form, on the receiving thread. */
 import { StoreCorruptError } from '../../base/errors.ts';
 import type { SessionKey } from '../position.ts';
 import type { BlobPiece, RowPiece } from '../stored-log.ts';
@@ -60,7 +60,9 @@ export function turnsOf({ row, bytes }: ShippedRow, key: SessionKey): readonly s
   return (sliceRow(unpackRow(bytes, row), row, key)?.entries ?? []).map(({ data }) => data);
 }
 
-/** Fetches a blob until it is whole; `undefined`: there is none. Rejects with `StoreCorruptError` for a damaged one. */
+/**
+ * Fetches a blob until it is whole; `undefined` if there is none. Rejects with `StoreCorruptError` for a damaged one.
+ */
 export async function shippedBlob(
   address: string,
   ask: (offset: number) => Promise<BlobPiece | undefined>,

@@ -19,19 +19,20 @@ export interface StoredText {
 
 /**
  * `json` as it is stored. Lone surrogates, which a JSON text can only have inside its strings, become `\uXXXX` escapes:
- * the value parsed from it is the same. `JSON.stringify` escapes them itself; texts joined from parts may not.
+ * the value parsed from the text is the same. `JSON.stringify` escapes them itself, but a text joined from parts may
+ * contain them.
  */
 export function storedJson(json: string): StoredText {
   const bytes = Buffer.byteLength(json);
-  // A text with as many bytes as UTF-16 units is ASCII. Nearly all are, and they skip the search.
+  // A text with as many bytes as UTF-16 units is ASCII. Nearly all texts are, so they skip the search.
   if (bytes === json.length || !LONE_SURROGATE.test(json)) return { text: json, bytes };
   const text = json.replace(LONE_SURROGATES, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
   return { text, bytes: Buffer.byteLength(text) };
 }
 
 /**
- * The bytes of a blob: one byte of form, then the text. It is UTF-8, compressed where that pays, or UTF-16LE for a text
- * that UTF-8 cannot carry.
+ * The bytes of a blob: one byte of form, then the text. The text is UTF-8, compressed where that saves bytes, or
+ * UTF-16LE if UTF-8 cannot carry it.
  */
 export function encodeBlob(text: string): Buffer {
   const utf16 = LONE_SURROGATE.test(text);
@@ -60,7 +61,7 @@ function unpackedText(packed: Buffer): string | undefined {
   try {
     return brotliDecompressSync(packed, { maxOutputLength: BLOB_PACKED_BYTES_MAX }).toString('utf8');
   } catch {
-    // A damaged stream gives no text, like a wrong form; the caller reports it.
+    // Like a wrong form, a damaged stream gives no text. The caller reports the damage.
     return undefined;
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Makes a data directory into a store. Its shards are made first, then its manifest. So a shard missing beside a
- * manifest was taken away, and is never mistaken for a new one.
+ * Makes a data directory into a store. Its shards are made first, then its manifest. So a shard that is missing
+ * although there is a manifest was removed, and is never mistaken for a new shard.
  *
  * Owns: `creating.json`. It exists from before the first shard until after the manifest, and names the number of shards
  * the store is made with. A process killed in between leaves empty shards and no manifest; the next opener continues.

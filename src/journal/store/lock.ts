@@ -1,8 +1,8 @@
 /**
  * Ensures that a data directory has one owner.
  *
- * Owns: one file for each claimant in the data directory, `owner-<pid>-<random>.lock`. The file appears whole and
- * synced, and no other process writes it. Does not own: the store; a journal's fence (J5) guards that as well.
+ * Owns: one file for each claimant in the data directory, `owner-<pid>-<random>.lock`. The file appears complete and
+ * flushed to disk, and no other process writes it. Does not own: the store; a journal's fence (J5) guards that as well.
  *
  * Invariants:
  *  K1 a claimant owns the directory only if, after its own file was in place, it saw no file of another living
@@ -10,7 +10,7 @@
  *  K2 a refused claimant has removed its file. If two see each other, the one with the older claim waits for the
  *     younger to leave, so a race has a winner;
  *  K3 a file is stale when its process is gone, or started at another time than the file says. It is also stale when
- *     the machine restarted since. A file of another host is never judged stale from here. Stale files are removed.
+ *     the machine restarted since. This host never judges a file of another host as stale. Stale files are removed.
  *     Their names are never used twice, so no other claimant races with that.
  */
 import { randomUUID } from 'node:crypto';
@@ -35,7 +35,7 @@ const claimSchema = z.object({
   startedAt: z.string().nullable(),
   boot: z.string().nullable(),
   host: z.string(),
-  /** Epoch ms. */
+  /** Epoch ms at which the directory was taken. */
   since: z.number(),
 });
 
@@ -54,8 +54,9 @@ export interface StoreLock {
 
 /**
  * Takes the data directory, made when missing. Rejects with `StoreLockedError`, `data: { pid, host, since, path }`,
- * when another process or this one has it. It rejects at once, unless the other is itself about to be refused. Rejects
- * with `StoreFullError` when the system refuses (read-only, no space, no rights, no descriptors), its code in `cause`.
+ * when another process or this one has it. It rejects at once, unless the other claimant is itself about to be refused.
+ * Rejects with `StoreFullError` when the system refuses (read-only, no space, no rights, no descriptors), its code in
+ * `cause`.
  */
 export async function acquireStoreLock(directory: string): Promise<StoreLock> {
   let mine: Claimant;
@@ -98,7 +99,7 @@ async function putClaim(directory: string): Promise<Claimant> {
   return { file, claim };
 }
 
-/** K1, K2: returns when no other claimant lives, throws when one remains. */
+/** Enforces K1 and K2: returns when no other claimant lives, throws when one remains. */
 async function waitUntilAlone(directory: string, mine: Claimant): Promise<void> {
   const deadline = performance.now() + STORE_LOCK_WAIT_MS;
   for (;;) {
@@ -131,8 +132,8 @@ async function claimants(directory: string): Promise<readonly Claimant[]> {
 }
 
 /**
- * `undefined`: the file was removed meanwhile. A file without a readable claim counts as a living claim of an unknown
- * process.
+ * Reads a claim; `undefined` if the file was removed meanwhile. A file without a readable claim counts as a living
+ * claim of an unknown process.
  */
 async function readClaim(path: string): Promise<Claim | undefined> {
   let text: string;
@@ -169,7 +170,7 @@ function isElder(other: Claimant, mine: Claimant): boolean {
 function locked(directory: string, { file, claim }: Claimant): StoreLockedError {
   const { pid, host, since } = claim;
   const path = join(directory, file);
-  const advice = host === hostname() ? '' : `; if that host is gone, remove ${path}`;
+  const advice = host === hostname() ? '' : `; if that host no longer exists, remove ${path}`;
   return new StoreLockedError(
     `the store ${directory} is in use by process ${pid} on ${host} since ${new Date(since).toISOString()}${advice}`,
     { data: { pid, host, since, path } },

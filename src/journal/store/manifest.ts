@@ -18,7 +18,7 @@ import { putFile, syncDirectory } from './durable-file.ts';
 export const MANIFEST_FORMAT = 1;
 
 const MANIFEST_FILE = 'manifest.json';
-/** Stands in for the manifest until the store is created; see `store/birth.ts`. */
+/** The file that stands in for the manifest until the store is created; see `store/birth.ts`. */
 const BEGUN_FILE = 'creating.json';
 const MANIFEST_BYTES_MAX = 4_096;
 const SHARD_PREFIX = 'shard-';
@@ -51,18 +51,21 @@ export async function readManifest(directory: string): Promise<StoreManifest | u
   const found = await shardNumbers(directory);
   if (manifest === undefined) {
     if (found.length > 0 && (await readBegunManifest(directory)) === undefined) {
-      throw corrupt(path, 'it is gone, and the shards are there');
+      throw corrupt(path, 'the manifest is missing although shards exist');
     }
     return undefined;
   }
   for (let shard = 0; shard < manifest.shards; shard += 1) {
     if (!(await exists(join(shardDirectory(directory, shard), DATA_FILE)))) {
-      throw corrupt(shardDirectory(directory, shard), `its ${DATA_FILE} is gone, and ${MANIFEST_FILE} names it`);
+      throw corrupt(
+        shardDirectory(directory, shard),
+        `${DATA_FILE} is missing although ${MANIFEST_FILE} names this shard`,
+      );
     }
   }
   const extra = found.find((shard) => shard >= manifest.shards);
   if (extra !== undefined)
-    throw corrupt(path, `it names ${manifest.shards} shards, and ${SHARD_PREFIX}${extra} is there`);
+    throw corrupt(path, `the manifest names ${manifest.shards} shards, but ${SHARD_PREFIX}${extra} exists`);
   return manifest;
 }
 
@@ -84,7 +87,7 @@ export async function beginManifest(directory: string, shards: number): Promise<
 
 /**
  * Writes the manifest of a directory whose shards exist; the directory is made when missing. From then on a missing
- * shard is damage.
+ * shard counts as damage.
  */
 export async function writeManifest(directory: string, shards: number): Promise<StoreManifest> {
   const manifest = manifestSchema.parse({ format: MANIFEST_FORMAT, shards });
@@ -119,7 +122,7 @@ async function readFileOf(path: string): Promise<StoreManifest | undefined> {
     );
   }
   const parsed = manifestSchema.safeParse(value);
-  if (!parsed.success) throw corrupt(path, 'it does not say what a manifest says', parsed.error);
+  if (!parsed.success) throw corrupt(path, 'the manifest does not have the form of a manifest', parsed.error);
   return parsed.data;
 }
 

@@ -18,13 +18,13 @@ export async function processStart(pid: number): Promise<string | null | undefin
   } catch {
     return signalReaches(pid) ? null : undefined;
   }
-  // The command name stands in parentheses and may itself contain spaces and parentheses.
+  // The command name is in parentheses and may itself contain spaces and parentheses.
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
   if (DEAD_STATES.has(fields[STATE_FIELD] ?? '')) return undefined;
   return fields[START_FIELD] ?? null;
 }
 
-/** Changes when the machine restarts; `null` when the system does not say. */
+/** An id of this run of the machine, which changes at a restart; `null` when the system does not provide one. */
 export async function bootIdentity(): Promise<string | null> {
   try {
     return (await readFile('/proc/sys/kernel/random/boot_id', 'utf8')).trim();
@@ -38,7 +38,7 @@ function signalReaches(pid: number): boolean {
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    // A process that may not be signalled exists.
+    // If signalling a process is refused, the process exists.
     return error instanceof Error && 'code' in error && error.code === 'EPERM';
   }
 }

@@ -9,7 +9,7 @@ const OTHERS = 0o077;
 
 /** A file or directory that others than the owner may use. */
 export interface WideRights {
-  /** The first one found; the directory of the store comes before all others. */
+  /** The first file or directory with wider rights; the directory of the store is checked first. */
   readonly path: string;
   /** Rights in octal, as `ls` and `chmod` count them. */
   readonly mode: string;
@@ -40,7 +40,7 @@ export async function findWideRights(directory: string): Promise<WideRights | un
   return undefined;
 }
 
-/** Undefined: the file was removed meanwhile. */
+/** The stats of a file; undefined if it was removed meanwhile. */
 async function look(path: string): Promise<Stats | undefined> {
   return lstat(path).catch((error: unknown) => {
     if (error instanceof Error && 'code' in error && (error.code === 'ENOENT' || error.code === 'ENOTDIR'))

@@ -10,7 +10,7 @@ import { ResponseAssembly } from './response-assembly.ts';
 
 /** The part of a call that reading its answer uses and updates. */
 export interface AnswerReading {
-  /** Aborted by the caller and by the deadline. */
+  /** A signal aborted by the caller and by the deadline. */
   readonly signal: AbortSignal;
   readonly deadline: CallDeadline;
   /** The answer as far as it was read, complete or not; set once reading begins. */
@@ -31,7 +31,8 @@ export async function readAnswer(
   reading.answer = assembly;
   const parser = new EventStreamParser();
   try {
-    // Read to the end, not to `message_stop`: an unread body costs its connection.
+    // Reads to the end and not only to `message_stop`, because a connection whose body was not read to its end is not
+    // reused.
     for await (const chunk of chunksOf(response, reading.signal)) {
       reading.deadline.heard();
       for (const event of parser.push(chunk)) assembly.accept(event.name, event.data);
@@ -39,7 +40,7 @@ export async function readAnswer(
     }
     for (const event of parser.end()) assembly.accept(event.name, event.data);
   } catch (error) {
-    // The answer is complete: an error after it does not fail the call.
+    // If the answer is complete, an error after it does not fail the call.
     if (!assembly.finished) throw error;
   }
   return assembly.response();

@@ -4,7 +4,7 @@
  * their waits (the runtime makes them and shows them to the user), rate limits, the legality of requests.
  *
  * - N1 A call is one HTTP request: the SDK retries nothing.
- * - N2 Every failure is a `ModelError` of the class its cause has, or `CancelledError` after the signal.
+ * - N2 Every failure is a `ModelError` whose class follows from its cause, or `CancelledError` after the signal.
  * - N3 Keys and tokens go into headers only: never into an error's message or cause.
  * - N4 An incomplete answer is an error (B4), never a short answer. The error reports the tokens it used as
  *   `data.lostUsage`, since they are paid for.
@@ -46,6 +46,7 @@ import {
   holdsCredentials,
 } from './credentials.ts';
 import { anthropicError } from './error.ts';
+import { readRateLimits } from './rate-headers.ts';
 
 /** The options of `anthropic()`. */
 export interface AnthropicOptions extends AnthropicData {
@@ -126,7 +127,7 @@ export function createAnthropicProvider(
 /** A request in flight. */
 interface CallOut extends AnswerReading {
   readonly client: Anthropic;
-  /** For N6. */
+  /** The body that was sent, which N6 needs. */
   body?: string;
 }
 
@@ -153,16 +154,27 @@ class AnthropicCaller {
       out.body = encodeRequest(request);
       checkBodySize(out.body);
       const response = await out.client
-        .post('/v1/messages', { ...rawBody(out.body), stream: true, ...this.#transport(out) })
+        .post('/v1/messages', { ...rawBody(out.body, this.#betas(request)), stream: true, ...this.#transport(out) })
         .asResponse();
       out.deadline.heard();
-      return readAnswer(response, context, out);
+      const rateLimits = readRateLimits(response.headers, this.#clock.now());
+      const answer = await readAnswer(response, context, out);
+      return rateLimits === undefined ? answer : { ...answer, rateLimits };
     });
   }
 
-  /** The SDK's own timeout is a second net: ours ends every call before. */
+  /** The options for the SDK. Its own timeout is only a safeguard: our deadline ends every call before it. */
   #transport(out: CallOut): { readonly signal: AbortSignal; readonly timeout: number } {
     return { signal: out.signal, timeout: this.#limits.totalMs };
+  }
+
+  /** The betas of a call: those of the provider's headers first. The header of a call replaces the provider's. */
+  #betas({ transport }: ModelRequest): string | undefined {
+    if (transport?.betas === undefined || transport.betas.length === 0) return undefined;
+    const own = Object.entries(this.#data.headers ?? {})
+      .filter(([name]) => name.toLowerCase() === BETA_HEADER)
+      .flatMap(([, value]) => value.split(',').map((each) => each.trim()));
+    return [...new Set([...own, ...transport.betas])].filter((each) => each !== '').join(',');
   }
 
   /** Runs one request under its deadlines. Settles in time even if the request ignores its signal. */
@@ -184,7 +196,7 @@ class AnthropicCaller {
     const deadline = new CallDeadline(this.#clock, this.#limits, (phase, limitMs) => {
       const isWhole = out?.answer?.finished === true;
       if (!isWhole) late = timeout(phase, limitMs);
-      // A complete answer only stops being read: the call returns it.
+      // If the answer is complete, only the reading stops, and the call returns the answer.
       controller.abort();
       if (late !== undefined) stop(late);
     });
@@ -231,9 +243,15 @@ class AnthropicCaller {
   }
 }
 
+const BETA_HEADER = 'anthropic-beta';
+
 /** The SDK sends a string body unchanged when the content type is given. */
-function rawBody(body: string): { readonly body: string; readonly headers: Record<string, string> } {
-  return { body, headers: { 'content-type': 'application/json' } };
+function rawBody(
+  body: string,
+  betas: string | undefined,
+): { readonly body: string; readonly headers: Record<string, string> } {
+  const headers = { 'content-type': 'application/json', ...(betas === undefined ? {} : { [BETA_HEADER]: betas }) };
+  return { body, headers };
 }
 
 function checkBodySize(body: string): void {
@@ -248,8 +266,8 @@ function checkBodySize(body: string): void {
 }
 
 /**
- * R20 and R21 compare with an earlier answer of the model. The body alone does not show them, so the API's message is
- * parsed.
+ * The rule that the API's message names. R20 and R21 compare a request with an earlier answer, so the body alone does
+ * not show a violation.
  */
 function thoughtRule(message: string): 'R20' | 'R21' | undefined {
   if (/thinking.* blocks in the latest assistant message cannot be modified/u.test(message)) return 'R20';

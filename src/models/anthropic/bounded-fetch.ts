@@ -33,7 +33,7 @@ function bounded(body: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {
   });
 }
 
-/** The body is already decoded, and may be shorter now. */
+/** The headers for the body as it is passed on, which is already decoded and may be shorter. */
 function decodedHeaders(headers: Headers): Headers {
   const kept = new Headers(headers);
   for (const name of ['content-encoding', 'content-length']) kept.delete(name);

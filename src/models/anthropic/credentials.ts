@@ -3,7 +3,7 @@ import { ModelAuthenticationError } from '../../base/errors.ts';
 import type { AnthropicData } from '../provider.ts';
 
 const PUBLIC_BASE_URL = 'https://api.anthropic.com';
-/** Stands for a key where the headers hold the credentials. */
+/** The key given to the SDK when the headers hold the credentials. It is never sent. */
 const UNSENT_KEY = 'in-headers';
 /** The characters of a key that a header can carry. */
 const HEADER_SAFE = /^[\x21-\x7e]+$/;
@@ -34,7 +34,7 @@ export function credentialsOf(data: AnthropicData): Credentials | undefined {
   const useEnvironment = !isGiven && inHeaders.length === 0;
   const apiKey = useEnvironment ? environment('ANTHROPIC_API_KEY') : data.apiKey;
   const authToken = useEnvironment ? environment('ANTHROPIC_AUTH_TOKEN') : data.authToken;
-  // The SDK takes exactly one of the two.
+  // The SDK takes exactly one of key and token.
   const alsoSecret = headerSecrets(data.headers);
   if (apiKey !== undefined) return build({ apiKey }, apiKey, baseURL, alsoSecret, {});
   if (authToken !== undefined) return build({ authToken }, authToken, baseURL, alsoSecret, {});
@@ -46,7 +46,8 @@ export function credentialsOf(data: AnthropicData): Credentials | undefined {
 }
 
 /**
- * The fault of an address that holds a user name or a password: no platform's fetch takes it, and fetch errors show it.
+ * The fault of an address that holds a user name or a password: no fetch accepts such an address, and the errors of
+ * fetch show the whole address.
  */
 export const CREDENTIALS_IN_ADDRESS = 'holds a user name or password; give them in headers instead';
 
@@ -78,7 +79,7 @@ function build(
     ...key,
     baseURL,
     headers,
-    // Longest first: a secret may be part of another.
+    // The longest secret comes first, since a secret may be part of another.
     secrets: [...new Set([secret, ...alsoSecret])].sort((a, b) => b.length - a.length),
     identity: JSON.stringify([key, baseURL]),
   };
@@ -89,7 +90,10 @@ const CREDENTIAL_HEADERS: ReadonlySet<string> = new Set(['x-api-key', 'authoriza
 const OPEN_HEADERS: ReadonlySet<string> = new Set([
   ...['anthropic-version', 'anthropic-beta', 'content-type', 'accept', 'accept-language', 'user-agent'],
 ]);
-/** Shorter values are words, and redacting them would make every message unreadable. */
+/**
+ * The length from which a header value is redacted. Shorter values may be common words, and redacting those would make
+ * every message unreadable.
+ */
 const SECRET_CHARACTERS_MIN = 6;
 
 function credentialHeaders(headers: AnthropicData['headers']): readonly string[] {

@@ -1,9 +1,10 @@
 /** Converts errors of the vendor's SDK and of the platform's fetch into our own error classes. Pure. */
-import { RETRY_AFTER_MS_MAX } from '../../base/bounds.ts';
+import { ERROR_CODE_CHARACTERS_MAX, RETRY_AFTER_MS_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { asError, errorFromShape, errorShape, ModelInvalidRequestError, TroupeError } from '../../base/errors.ts';
-import { isRecord } from '../../base/json.ts';
+import { cutText, isRecord } from '../../base/json.ts';
 import { modelErrorOf } from '../model-error.ts';
+import { readRateLimits } from './rate-headers.ts';
 
 /** The longest chain of causes that is searched. */
 const CAUSES_MAX = 8;
@@ -21,18 +22,23 @@ export function anthropicError(thrown: unknown, secrets: readonly string[], nowM
   const cause = holdsSecret(error, secrets) ? {} : { cause: error };
   const status = fields['status'];
   if (typeof status === 'number') {
-    const retryAfterMs = retryAfter(fields['headers'], nowMs);
+    const { headers } = fields;
+    const reported = apiError(fields);
+    const errorCode = errorCodeOf(reported);
+    const rateLimits = readRateLimits(headers, nowMs);
     return modelErrorOf({
       status,
-      message: redact(apiMessage(fields) ?? error.message, secrets),
+      message: redact(typeof reported['message'] === 'string' ? reported['message'] : error.message, secrets),
       ...(typeof fields['type'] === 'string' ? { type: redact(fields['type'], secrets) } : {}),
-      ...defined({ retryAfterMs }),
+      ...(errorCode === undefined ? {} : { errorCode: redact(errorCode, secrets) }),
+      ...defined({ retryAfterMs: retryAfter(headers, nowMs), shouldRetry: shouldRetry(headers) }),
+      ...(rateLimits === undefined ? {} : { data: { rateLimits } }),
       ...cause,
     });
   }
   const message = redact(describe(error), secrets);
   if (error.name === 'APIConnectionTimeoutError') {
-    // The SDK's own timeout, or a connection that took too long: no byte had arrived.
+    // The SDK's own timeout expired, or a connection took too long: no byte had arrived.
     return modelErrorOf({ code: 'model_timeout', message, data: { phase: 'ttfb' }, ...cause });
   }
   if (error.name === 'APIConnectionError' || isNetworkError(error)) {
@@ -40,12 +46,12 @@ export function anthropicError(thrown: unknown, secrets: readonly string[], nowM
     const data = network === undefined ? {} : { data: { network } };
     return modelErrorOf({ code: 'model_connection', message, ...data, ...cause });
   }
-  // Thrown before anything was sent: an invalid header or address.
+  // The error was thrown before anything was sent, for an invalid header or address.
   return new ModelInvalidRequestError(message, cause);
 }
 
 /**
- * The milliseconds a server asked to wait, at most one day; undefined without such a header. Read from
+ * The milliseconds a server asked to wait, at most `RETRY_AFTER_MS_MAX`; undefined without such a header. Read from
  * `retry-after-ms`, or from `retry-after` in seconds or as a date.
  */
 export function retryAfter(headers: unknown, nowMs: number): number | undefined {
@@ -59,20 +65,35 @@ export function retryAfter(headers: unknown, nowMs: number): number | undefined 
   return Number.isFinite(waitMs) ? Math.min(Math.max(0, Math.round(waitMs)), RETRY_AFTER_MS_MAX) : undefined;
 }
 
-/** The API's own message, if the body was one of its errors. */
-function apiMessage(fields: Readonly<Record<string, unknown>>): string | undefined {
-  const body = fields['error'];
-  const error = isRecord(body) && isRecord(body['error']) ? body['error'] : undefined;
-  return typeof error?.['message'] === 'string' ? error['message'] : undefined;
+/** The server's own judgement; undefined without the header `x-should-retry`. */
+function shouldRetry(headers: unknown): boolean | undefined {
+  const said = headers instanceof Headers ? headers.get('x-should-retry') : null;
+  return said === 'true' ? true : said === 'false' ? false : undefined;
 }
 
-/** The platform's fetch throws `TypeError` for every network fault, before the body and inside it. */
+/** The API's own code of an error (`details.error_code`), if it has one. */
+export function errorCodeOf(error: Readonly<Record<string, unknown>>): string | undefined {
+  const { details } = error;
+  const code = isRecord(details) ? details['error_code'] : undefined;
+  return typeof code === 'string' && code !== '' ? cutText(code, ERROR_CODE_CHARACTERS_MAX) : undefined;
+}
+
+/** The API's own error, if the body was one; otherwise empty. */
+function apiError(fields: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  const body = fields['error'];
+  return isRecord(body) && isRecord(body['error']) ? body['error'] : {};
+}
+
+/**
+ * True for the platform's network errors: its fetch throws `TypeError` for every network fault, before the body begins
+ * and while it is read.
+ */
 function isNetworkError(error: Error): boolean {
   if (error.name === 'AbortError') return true;
   return error instanceof TypeError && /terminated|fetch failed|socket|network/i.test(error.message);
 }
 
-/** The message with those of its causes: "Connection error." alone explains nothing. */
+/** The message, followed by the messages of its causes: "Connection error." alone explains nothing. */
 function describe(error: Error): string {
   const parts = [error.message];
   let cause: unknown = error.cause;

@@ -26,7 +26,10 @@ export class EventStreamParser {
   /** The pieces of a line that has not ended. */
   #pending: string[] = [];
   #pendingLength = 0;
-  /** A carriage return ended the last chunk. The next character decides whether it is a line end or half of one. */
+  /**
+   * True if a carriage return ended the last chunk. The next character decides whether the carriage return is a whole
+   * line end or half of one.
+   */
   #heldReturn = false;
   #bytes = 0;
   #name = '';

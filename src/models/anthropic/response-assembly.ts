@@ -7,15 +7,20 @@
  * - B2 Unknown event types and delta types change nothing. A block of unknown type is kept unchanged, or left out if an
  *   unknown delta makes it impossible to rebuild.
  * - B3 A call whose input is not JSON keeps the model's text as its input, so that it is refused and the model is
- *   informed. Its input becomes `{}` when the token limit cut it: the call is the last block of an answer that stopped
- *   for that reason.
+ *   informed. Its input becomes `{}` when the token limit cut it, that is when the call is the last block of an answer
+ *   that stopped at the limit.
  * - B4 An answer exists only after `message_stop`.
+ * - B5 A block is kept with all members of its start, since it is sent back unchanged (R20). So are the members of the
+ *   message that this library does not read.
  */
+import { defined } from '../../base/defined.ts';
 import { isRecord } from '../../base/json.ts';
 import type { ContentBlock, Usage } from '../../base/messages.ts';
 import { modelErrorOf, protocolError } from '../model-error.ts';
 import type { ModelDelta, ModelResponse } from '../provider.ts';
-import { readUsage, tokenCount } from './response-check.ts';
+import { readUsage, tokenCount } from '../usage.ts';
+import { errorCodeOf } from './error.ts';
+import { readFacts } from './response-check.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -26,10 +31,16 @@ interface OpenBlock {
   signature: string;
   input: string;
   readonly citations: unknown[];
+  /** Members of the start block that a delta has replaced. */
+  readonly final: Record<string, unknown>;
   rebuildable: boolean;
 }
 
-const COUNTERS = ['input_tokens', 'output_tokens', 'cache_creation_input_tokens', 'cache_read_input_tokens'] as const;
+/** Members of the message that the end of the stream may add or replace. */
+const MESSAGE_FIELDS = ['context_management', 'input_transformations'] as const;
+/** Members of a `message_delta` that belong to the message. `stop_reason` is read apart. */
+const DELTA_FIELDS = ['stop_sequence', 'stop_details', 'container'] as const;
+const COMPACTION_FIELDS = ['content', 'encrypted_content'] as const;
 const STOPS_THAT_CUT: ReadonlySet<string> = new Set(['max_tokens', 'model_context_window_exceeded']);
 const EVENTS: ReadonlySet<string> = new Set([
   ...['message_start', 'content_block_start', 'content_block_delta', 'content_block_stop'],
@@ -40,7 +51,10 @@ const EVENTS: ReadonlySet<string> = new Set([
 export class ResponseAssembly {
   readonly #onDelta: (delta: ModelDelta) => void;
   readonly #content: ContentBlock[] = [];
-  readonly #counters: Record<string, number> = {};
+  /** The newest value of each member of the usage. */
+  readonly #usage: Record<string, unknown> = {};
+  /** The members of `MESSAGE_FIELDS` and `DELTA_FIELDS` so far. */
+  readonly #facts: Record<string, unknown> = {};
   #open: OpenBlock | undefined;
   /** The number of blocks started, including those left out (B2). */
   #started = 0;
@@ -61,7 +75,7 @@ export class ResponseAssembly {
 
   /** The tokens counted so far; undefined before the answer begins. */
   get usage(): Usage | undefined {
-    return this.#message === undefined ? undefined : readUsage(this.#counters);
+    return this.#message === undefined ? undefined : readUsage(this.#usage);
   }
 
   /** Takes the next event: its name and its data. Events after the end are ignored. */
@@ -91,9 +105,10 @@ export class ResponseAssembly {
     return {
       content: this.#content,
       stop_reason: this.#stopReason,
-      usage: readUsage(this.#counters),
+      usage: readUsage(this.#usage),
       ...(typeof message['model'] === 'string' ? { model: message['model'] } : {}),
       ...(typeof message['id'] === 'string' ? { id: message['id'] } : {}),
+      ...readFacts(this.#facts),
     };
   }
 
@@ -101,6 +116,8 @@ export class ResponseAssembly {
     if (this.#message !== undefined) throw protocolError('a second message_start');
     if (!isRecord(event['message'])) throw protocolError('message_start without a message');
     this.#message = event['message'];
+    this.#note(event['message'], MESSAGE_FIELDS);
+    this.#note(event['message'], DELTA_FIELDS);
     this.#count(event['message']['usage']);
   }
 
@@ -121,6 +138,7 @@ export class ResponseAssembly {
       signature: stringOf(start['signature']),
       input: '',
       citations: Array.isArray(start['citations']) ? [...start['citations']] : [],
+      final: {},
       rebuildable: true,
     };
   }
@@ -151,6 +169,12 @@ export class ResponseAssembly {
       case 'citations_delta':
         block.citations.push(delta['citation']);
         break;
+      case 'compaction_delta':
+        if (block.start.type !== 'compaction')
+          throw protocolError(`compaction_delta in a block of type ${block.start.type}`);
+        // This delta holds final values, not pieces.
+        for (const key of COMPACTION_FIELDS) if (delta[key] !== undefined) block.final[key] = delta[key];
+        break;
       default:
         block.rebuildable = false;
     }
@@ -180,18 +204,22 @@ export class ResponseAssembly {
         const { id, name } = block.start;
         if (typeof name !== 'string') throw protocolError('tool_use without a name');
         // A call without an id gets one where it is stored (§5.1).
-        return { type: 'tool_use', id: typeof id === 'string' ? id : '', name, input: this.#readInput(block) };
+        const known = { type: 'tool_use', id: typeof id === 'string' ? id : '', name } as const;
+        return { ...block.start, ...known, input: this.#readInput(block) };
       }
       default:
         return this.#keepOpaque(block);
     }
   }
 
-  /** B2. The cast is safe for an opaque block, since this library does not read its type. */
+  /**
+   * Keeps a block of an unknown type (B2). The cast is safe for an opaque block, since this library does not read its
+   * type.
+   */
   #keepOpaque(block: OpenBlock): ContentBlock | undefined {
     if (!block.rebuildable) return undefined;
     const input = block.input === '' ? {} : { input: this.#readInput(block) };
-    return { ...block.start, ...input } as unknown as ContentBlock;
+    return { ...block.start, ...block.final, ...input } as unknown as ContentBlock;
   }
 
   #readInput(block: OpenBlock): unknown {
@@ -199,7 +227,7 @@ export class ResponseAssembly {
     try {
       return JSON.parse(block.input);
     } catch {
-      // Only the end of the stream shows whether the token limit cut it (B3).
+      // Only the end of the stream shows whether the token limit cut the call (B3).
       this.#unread.set(this.#content.length, block.input);
       return {};
     }
@@ -218,16 +246,19 @@ export class ResponseAssembly {
     if (isRecord(delta) && typeof delta['stop_reason'] === 'string') {
       this.#stopReason = delta['stop_reason'];
     }
+    if (isRecord(delta)) this.#note(delta, DELTA_FIELDS);
+    this.#note(event, MESSAGE_FIELDS);
     this.#count(event['usage']);
   }
 
-  /** Counters are cumulative: a later value replaces an earlier one, a missing or null value does not. */
+  #note(holder: Fields, keys: readonly string[]): void {
+    for (const key of keys) if (holder[key] !== undefined && holder[key] !== null) this.#facts[key] = holder[key];
+  }
+
+  /** Counters are cumulative: a later value replaces an earlier one; a missing, null or absurd value does not. */
   #count(usage: unknown): void {
     if (!isRecord(usage)) return;
-    for (const key of COUNTERS) {
-      const tokens = tokenCount(usage[key]);
-      if (tokens !== undefined) this.#counters[key] = tokens;
-    }
+    for (const [key, value] of Object.entries(usage)) if (isUsageValue(value)) this.#usage[key] = value;
   }
 
   #finish(): void {
@@ -241,6 +272,11 @@ export class ResponseAssembly {
     }
     this.#finished = true;
   }
+}
+
+/** True for a usable value: a number is a counter; texts, lists and objects are checked where the usage is read. */
+function isUsageValue(value: unknown): boolean {
+  return typeof value === 'number' ? tokenCount(value) !== undefined : value !== undefined && value !== null;
 }
 
 function parseEvent(name: string, data: string): Fields {
@@ -260,6 +296,7 @@ function streamError(event: Fields): Error {
   const error = isRecord(event['error']) ? event['error'] : {};
   const type = stringOf(error['type']);
   return modelErrorOf({
+    ...defined({ errorCode: errorCodeOf(error) }),
     type: type === '' ? 'api_error' : type,
     message: stringOf(error['message']) || 'the model server reported an error inside the stream',
   });

@@ -1,14 +1,15 @@
 /**
  * Checks the answer of a provider: an unknown value becomes a `ModelResponse` that can be stored and sent again. Pure.
  */
+import { ANSWER_FACT_BYTES_MAX } from '../../base/bounds.ts';
 import type { Draft } from '../../base/draft.ts';
 import { describeValue } from '../../base/errors.ts';
 import { isRecord, type Json, NotPlainError, toPlainJson } from '../../base/json.ts';
-import type { ContentBlock, Usage } from '../../base/messages.ts';
+import type { ContentBlock } from '../../base/messages.ts';
 import { protocolError } from '../model-error.ts';
 import type { ModelResponse } from '../provider.ts';
-
-const NOTHING: Readonly<Record<string, unknown>> = {};
+import { readRateLimits } from '../rate-limits.ts';
+import { readUsage } from '../usage.ts';
 
 /** The string fields that a block of each type must have. */
 const REQUIRED_STRINGS: ReadonlyMap<string, readonly string[]> = new Map([
@@ -20,8 +21,8 @@ const REQUIRED_STRINGS: ReadonlyMap<string, readonly string[]> = new Map([
 const NONE: readonly string[] = [];
 
 /**
- * A plain, well-formed copy of a provider's answer. A missing or absurd usage counts as zero, so that the caller's own
- * estimate replaces it. The input of a call may be any JSON: the session refuses an input that is not an object and
+ * A plain, well-formed copy of a provider's answer. A missing or impossible usage counts as zero, so that the caller's
+ * own estimate replaces it. The input of a call may be any JSON: the session refuses an input that is not an object and
  * informs the model (F27). Throws `ModelError` `model_protocol` when the value is not a response.
  */
 export function checkResponse(value: unknown): ModelResponse {
@@ -40,30 +41,41 @@ export function checkResponse(value: unknown): ModelResponse {
     content: blocks,
     stop_reason: stopReason ?? null,
     usage: readUsage(value['usage']),
+    ...readFacts(value),
   };
-  const { model, id } = value;
+  const { model, id, rateLimits } = value;
+  const limits = readRateLimits(rateLimits);
+  if (limits !== undefined) response.rateLimits = limits;
   if (typeof model === 'string') response.model = model;
   if (typeof id === 'string') response.id = id;
   return response;
 }
 
-/** The counters of a usage object; a value that is not a token count becomes zero. */
-export function readUsage(value: unknown): Usage {
-  const usage = isRecord(value) ? value : NOTHING;
-  const created = tokenCount(usage['cache_creation_input_tokens']);
-  const read = tokenCount(usage['cache_read_input_tokens']);
-  const counts: Draft<Usage> = {
-    input_tokens: tokenCount(usage['input_tokens']) ?? 0,
-    output_tokens: tokenCount(usage['output_tokens']) ?? 0,
-  };
-  if (created !== undefined) counts.cache_creation_input_tokens = created;
-  if (read !== undefined) counts.cache_read_input_tokens = read;
-  return counts;
+/** The members of an answer besides its content, stop reason and usage that are kept as plain JSON. */
+const FACTS = ['stop_sequence', 'stop_details', 'container', 'context_management', 'input_transformations'] as const;
+
+/**
+ * The `FACTS` of an answer, as plain JSON. A member that is null, is not plain or exceeds `ANSWER_FACT_BYTES_MAX` is
+ * left out: the answer itself does not depend on it.
+ */
+export function readFacts(value: Readonly<Record<string, unknown>>): Pick<ModelResponse, (typeof FACTS)[number]> {
+  const facts: Draft<Pick<ModelResponse, (typeof FACTS)[number]>> = {};
+  for (const key of FACTS) {
+    const fact = plainFact(value[key]);
+    if (fact !== undefined) facts[key] = fact;
+  }
+  return facts;
 }
 
-/** A token count; undefined when the value is null, negative, fractional or too large for an integer. */
-export function tokenCount(value: unknown): number | undefined {
-  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
+function plainFact(value: unknown): Json | undefined {
+  if (value === undefined || value === null) return undefined;
+  try {
+    const fact = toPlainJson(value);
+    return Buffer.byteLength(JSON.stringify(fact)) <= ANSWER_FACT_BYTES_MAX ? fact : undefined;
+  } catch (error) {
+    if (error instanceof NotPlainError) return undefined;
+    throw error;
+  }
 }
 
 function checkBlock(block: unknown, index: number): ContentBlock {

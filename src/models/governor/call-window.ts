@@ -3,13 +3,13 @@
  *
  * Owns: the size of the window. Does not own: which calls are in flight, which errors count as a refusal, pauses.
  *
- * - Y1 A window of answers adds a sixth, at least one call; a window of refusals halves it. Each outcome adds or takes
- *   its share, so the calls of one round trip cannot cut the window more than once. It grows while fewer than one in
- *   four calls is refused. Refusals that do not come from our load must not stop us, and a smaller window would not
- *   make them fewer.
+ * - Y1 One window full of answers widens the window by a sixth, but at least by one call. One window full of refusals
+ *   halves it. Each outcome changes the window by its share, so the calls of one round trip cannot halve it more than
+ *   once. It grows while fewer than one in four calls is refused. Refusals that our load did not cause must not stop
+ *   us, because a smaller window would not reduce them.
  * - Y2 It never falls below one call. At one call it probes: each answer adds one call, so each wave is twice the size
- *   of the one before. When its patience after the first call has passed, each second without a refusal doubles it. A
- *   refusal comes at once, but an answer may take minutes. The first refusal ends the probing.
+ *   of the previous one. Once `patienceMs` have passed after the first call, each second without a refusal doubles the
+ *   window. A refusal comes at once, but an answer may take minutes. The first refusal ends the probing.
  * - Y3 The window ends once the answers since it last held a call back are twice the size it had then.
  */
 import {
@@ -60,7 +60,7 @@ export class CallWindow {
     while (this.#stepAt !== undefined && now >= this.#stepAt) {
       this.#stepAt += GOVERNOR_WINDOW_STEP_MS;
       this.#size *= 2;
-      // The window exceeds the number of calls that may wait: there is nothing left to find out.
+      // The window exceeds the number of calls that may wait, so probing further would show nothing.
       if (this.#size > GOVERNED_CALLS_MAX) this.#endProbing();
     }
     if (inFlight < this.size) return now;
@@ -82,11 +82,11 @@ export class CallWindow {
       return;
     }
     this.#size += 1;
-    // An answer ends the silence: the next doubling is at most one step away.
+    // An answer ends the silence, so the next doubling comes after at most one step.
     if (this.#stepAt !== undefined) this.#stepAt = Math.min(this.#stepAt, now + GOVERNOR_WINDOW_STEP_MS);
   }
 
-  /** Notes that a call of this window was refused. True once, when half of the first size is left. */
+  /** Notes that a call of this window was refused. Returns true once, when half of the first size is left. */
   refused(): boolean {
     this.#endProbing();
     this.#size = Math.max(1, this.#size - GOVERNOR_WINDOW_CUT);

@@ -3,9 +3,9 @@
  * Owns: the waiting calls and their order. Does not own: when the next may leave, how many may wait.
  *
  * - E1 Session trees alternate, one call each; within a tree, calls leave in the order they came. A tree of five
- *   thousand children and a tree of one session get equal shares, and no tree is passed over forever.
- * - E2 Putting, taking and removing cost the same however many calls wait. Hence chains: in a map, finding the first
- *   entry after many removals means skipping the holes of all removed entries.
+ *   thousand children and a tree of one session get equal shares, and no tree waits forever.
+ * - E2 Putting, taking and removing cost the same however many calls wait. So the queue is made of linked lists: to
+ *   find the first entry of a map after many removals means skipping the holes of all removed entries.
  */
 import { rootOf } from '../../base/ids.ts';
 
@@ -97,7 +97,7 @@ export class FairQueue<T extends Queued> {
   }
 }
 
-/** A linked list; each value can be removed where it stands. */
+/** A linked list; a value can be removed at any position. */
 class Chain<T> {
   first: Link<T> | undefined;
   #last: Link<T> | undefined;

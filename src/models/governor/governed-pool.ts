@@ -10,8 +10,8 @@
  *   at a time, so its own calls keep their order.
  * - G3 A call's `timeoutMs` counts from when it leaves. `cancel` removes a waiting call, which then never leaves.
  * - G4 A waiting call touches no mirror, so `holds` keeps matching the mirror. Whether its delta still fits is checked
- *   again when it leaves: meanwhile a mirror may have been forgotten, displaced, or lost with its thread. Then the
- *   whole context is sent.
+ *   again when it leaves: the mirror may have been forgotten, displaced, or lost with its thread while the call waited.
+ *   Then the whole context is sent.
  * - G5 A timer runs only while a call waits for a time.
  * - G6 Refused credentials end no call that `waitsForResume`: such calls, waiting or new, leave after `resume`.
  */
@@ -27,7 +27,10 @@ import type { GovernorLimits } from './limits.ts';
 
 /** The options of `createGovernedPool`. */
 export interface GovernedPoolOptions {
-  /** This pool's share. If missing, there are no rates; the window, the common pause and the circuit still apply. */
+  /**
+   * This pool's share of the limits. If missing, there are no rates; the window, the common pause and the circuit still
+   * apply.
+   */
   readonly limits?: GovernorLimits | undefined;
   readonly clock: Clock;
   readonly random: Random;
@@ -67,11 +70,11 @@ class GovernedPool implements ModelPool {
   readonly #pool: ModelPool;
   readonly #governor: Governor;
   readonly #waiting = new FairQueue<Waiting>();
-  /** The model of each session that has a mirror, since a delta does not name it. */
+  /** The model of each session that has a mirror. It is kept because a delta does not name the model. */
   readonly #models = new Map<string, string>();
   /**
-   * Input tokens of each session's latest answer, if input is limited: a delta does not contain the messages it builds
-   * on.
+   * Input tokens of each session's latest answer, kept only if input is limited, because a delta does not contain the
+   * earlier messages.
    */
   readonly #lastInput = new Map<string, number>();
   /** The sessions of the calls in flight, for `#lastInput`. */
@@ -131,7 +134,7 @@ class GovernedPool implements ModelPool {
       return;
     }
     this.#end(id, errorShape(new CancelledError('the model call was cancelled')));
-    // The timer may have been for this call: the next in line may need fewer tokens.
+    // The timer may have been set for this call. The next call may leave earlier, because it may need fewer tokens.
     this.#pump();
     this.#count();
   }
@@ -152,8 +155,10 @@ class GovernedPool implements ModelPool {
     const waiting = this.#waiting.get(id);
     if (waiting === undefined) return undefined;
     const { refusal } = this.#governor;
-    // A call that the governor does not hold back waits behind others.
-    const detail = this.#governor.explain(this.#clock.monotonic(), waiting.inputTokens) ?? 'other calls are before it';
+    // If the governor itself does not hold this call back, the call waits behind others.
+    const detail =
+      this.#governor.explain(this.#clock.monotonic(), waiting.inputTokens, this.#modelOf(waiting.session)) ??
+      'other calls are before it';
     return refusal === undefined ? { detail } : { detail, refusal };
   }
 
@@ -200,7 +205,7 @@ class GovernedPool implements ModelPool {
     this.#clearTimer();
     for (let next = this.#waiting.first(); next !== undefined; next = this.#waiting.first()) {
       const now = this.#clock.monotonic();
-      const opensAt = this.#governor.opensAt(now, next.inputTokens);
+      const opensAt = this.#governor.opensAt(now, next.inputTokens, this.#modelOf(next.session));
       if (opensAt > now) {
         if (opensAt < Number.POSITIVE_INFINITY) this.#timer = this.#clock.setTimer(this.#onTimer, opensAt - now);
         return;
@@ -291,7 +296,10 @@ function closedShape(): ErrorShape {
   return errorShape(new CancelledError('the model pool is closed'));
 }
 
-/** Not the refusal itself: a refusal fails turns, and the provider did not refuse this call. */
+/**
+ * The error for a call that the stop ends. It is not the refusal error itself, which fails turns: the provider did not
+ * refuse this call.
+ */
 function stoppedShape(): ErrorShape {
   return errorShape(new CancelledError('the provider refused the credentials before: the model call was not made'));
 }

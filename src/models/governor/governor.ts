@@ -13,17 +13,19 @@
  *   flight.
  * - N2 After a 429 or a 529 no call leaves before the provider's `retry-after`. Without one, or with 0, there is no
  *   pause: the refusal makes the window of calls in flight smaller, and answers make it larger (`call-window.ts`).
- * - N3 After any pause one call tries, and the others follow in a window that probes: a thousand waiting sessions do
- *   not return at once.
+ * - N3 After any pause one call tries, and the others follow in a window that probes, so that a thousand waiting
+ *   sessions do not return at once.
  * - N4 `GOVERNOR_FAILURES_MAX` connection faults and server errors in a row, within a minute, open the circuit for a
  *   growing time. Then one call tries, and its failure opens the circuit again.
  * - N5 Once the credentials were refused (401, 402, 403), no call leaves until `resume`; then one call tries. A model
  *   that is not found (404) is refused to all sessions that ask for it until `resume`.
- * - N6 A call that left before the latest pause, circuit or refusal of credentials is stale. Its outcome changes none of
- *   them: a thousand calls that fail together are one failure. Only a `retry-after` among them still counts. Stale calls
- *   take no room in the window.
- * - N7 Without limits and without trouble, `isFree` is true: a call costs one map entry. Answers end trouble: a window
- *   that holds no call back ends.
+ * - N6 A call that left before the latest pause, circuit or refusal of credentials is stale. Its outcome changes none
+ *   of these: a thousand calls that fail together count as one failure. Only a `retry-after` among them still counts.
+ *   Stale calls take no room in the window.
+ * - N7 Without limits, reported rates and trouble, `isFree` is true: a call costs one map entry. Answers end the
+ *   trouble, because a window that holds no call back ends.
+ * - N8 The rates that the provider reports hold calls back before it refuses them: with one governor on a key no call is
+ *   refused for a rate once the first answers are there (`provider-rates.ts`).
  */
 import {
   GOVERNED_MODELS_MAX,
@@ -42,8 +44,10 @@ import type { ErrorShape } from '../../base/errors.ts';
 import type { Usage } from '../../base/messages.ts';
 import { outcomeOf } from '../call-outcome.ts';
 import type { ModelCompletion } from '../pool.ts';
+import { readRateLimits } from '../rate-limits.ts';
 import { CallWindow } from './call-window.ts';
 import type { GovernorLimits } from './limits.ts';
+import { ProviderRates, type RateDraw } from './provider-rates.ts';
 import { RateWindow } from './rate-window.ts';
 
 /** A condition that affects all sessions. For the embedder's log: one line, however many sessions there are. */
@@ -78,11 +82,15 @@ export class Governor {
   /** The calls in flight that left before the latest pause, circuit or refusal of credentials (N6). */
   #stale: Set<number> = new Set();
   readonly #reservations = new Map<number, Reservation>();
+  /** The rates of each model, as the provider reports them (`provider-rates.ts`), at most `GOVERNED_MODELS_MAX`. */
+  readonly #reported = new Map<string, ProviderRates>();
+  /** The amounts that each call in flight took from the reported rates. */
+  readonly #draws = new Map<number, RateDraw>();
   #reservedOutput = 0;
   #meanOutput = GOVERNOR_OUTPUT_TOKENS;
-  /** Undefined while there is no trouble: then the window limits nothing. */
+  /** The window of calls in flight. It is undefined, and limits nothing, while there is no trouble. */
   #window: CallWindow | undefined;
-  /** The window follows an open circuit: one failure opens the circuit again. */
+  /** True for the window after an open circuit, in which one failure opens the circuit again. */
   #isCircuit = false;
   /** How many times in a row the circuit was opened. */
   #circuitLevel = 0;
@@ -106,14 +114,14 @@ export class Governor {
     this.#isFree = !this.#hasLimits;
   }
 
-  /** There are no limits and no trouble: a call may leave without `opensAt` (N7). */
+  /** True if there are no limits and no trouble, so that a call may leave without `opensAt` (N7). */
   get isFree(): boolean {
     return this.#isFree;
   }
 
-  /** True when `inputTokens` of `opensAt` and `started` matters. */
+  /** True when the parameter `inputTokens` of `opensAt` and `started` matters. */
   get countsInput(): boolean {
-    return this.#input !== undefined;
+    return this.#input !== undefined || this.#reported.size > 0;
   }
 
   /** The number of calls in flight. */
@@ -135,20 +143,25 @@ export class Governor {
    * When the next call may leave: `now`, or a later time at which to ask again. `Infinity` when only the end of a call
    * in flight, or `resume`, can change it.
    */
-  opensAt(now: number, inputTokens: number): number {
+  opensAt(now: number, inputTokens: number, model: string = ''): number {
     if (this.#refused !== undefined || this.#running.size >= this.#concurrency) return Number.POSITIVE_INFINITY;
     return Math.max(
       this.#windowOpensAt(now),
       this.#requests?.opensAt(now, 1) ?? now,
       this.#input?.opensAt(now, inputTokens) ?? now,
       this.#output?.opensAt(now, this.#expectedOutput, this.#reservedOutput) ?? now,
+      this.#reported.get(model)?.opensAt(now, inputTokens) ?? now,
     );
   }
 
   /** A readable reason why a call is held back now; undefined if it is not. */
-  explain(now: number, inputTokens: number): string | undefined {
+  explain(now: number, inputTokens: number, model: string = ''): string | undefined {
     if (this.#refused !== undefined) {
-      return `the provider refused the credentials (${this.#refused.message}); resume() lets one call try`;
+      const { message, data } = this.#refused;
+      const code = data?.['errorCode'];
+      return typeof code === 'string'
+        ? `the provider stops all calls (${code}: ${message}); resume() lets one call try`
+        : `the provider refused the credentials (${message}); resume() lets one call try`;
     }
     if (this.#running.size >= this.#concurrency) {
       return `${this.#running.size} calls are in flight (governor.concurrency: ${this.#concurrency})`;
@@ -156,7 +169,7 @@ export class Governor {
     if (this.#window !== undefined && now < this.#holdUntil) {
       const left = secondsUntil(this.#holdUntil, now);
       return this.#isCircuit
-        ? `the circuit is open, as the provider does not answer: one call tries in ${left}`
+        ? `the circuit is open because the provider does not answer: one call probes it in ${left}`
         : `the provider asked for a pause (retry-after): ${left} are left`;
     }
     if (this.#window !== undefined && this.#inFlight >= this.#window.size) {
@@ -172,6 +185,8 @@ export class Governor {
       const until = opensAt === Number.POSITIVE_INFINITY ? 'until a call ends' : `for ${secondsUntil(opensAt, now)}`;
       return `the rate governor.${name} is used up ${until}`;
     }
+    const reportedAt = this.#reported.get(model)?.opensAt(now, inputTokens) ?? now;
+    if (reportedAt > now) return `the rate that the provider reports is used up for ${secondsUntil(reportedAt, now)}`;
     return undefined;
   }
 
@@ -180,6 +195,8 @@ export class Governor {
     this.#running.set(id, model);
     if (this.#isFree) return;
     this.#window?.started(now);
+    const draw = this.#reported.get(model)?.take(now, inputTokens);
+    if (draw !== undefined) this.#draws.set(id, draw);
     if (!this.#hasLimits) return;
     this.#requests?.add(now, 1);
     const at = this.#input?.add(now, inputTokens) ?? 0;
@@ -190,7 +207,7 @@ export class Governor {
 
   /** Notes the outcomes of calls that ended together; returns the troubles that they cause for all sessions. */
   ended(completions: readonly ModelCompletion[], now: number): readonly Trouble[] {
-    // Read before the first of them is removed: the load that the provider had when it refused.
+    // The number of calls in flight when the provider refused, read before the first of these calls is removed.
     const inFlight = this.#inFlight;
     const troubles: Trouble[] = [];
     for (const completion of completions) {
@@ -222,6 +239,7 @@ export class Governor {
     const model = this.#running.get(id);
     if (model === undefined) return undefined;
     this.#running.delete(id);
+    this.#noteReported(completion, model, now);
     const isStale = this.#stale.size > 0 && this.#stale.delete(id);
     if (this.#hasLimits) this.#settle(id, now, 'response' in completion ? completion.response.usage : undefined);
     if ('response' in completion) {
@@ -231,13 +249,29 @@ export class Governor {
     return this.#failed(completion.error, { model, isStale, now, inFlight });
   }
 
+  #noteReported(completion: ModelCompletion, model: string, now: number): void {
+    const draw = this.#draws.get(completion.id);
+    this.#draws.delete(completion.id);
+    const limits =
+      'response' in completion ? completion.response.rateLimits : readRateLimits(completion.error.data?.['rateLimits']);
+    if (limits === undefined) return;
+    let rates = this.#reported.get(model);
+    if (rates === undefined) {
+      if (this.#reported.size >= GOVERNED_MODELS_MAX) return;
+      rates = new ProviderRates();
+      this.#reported.set(model, rates);
+      this.#lookFree();
+    }
+    rates.correct(now, limits, draw);
+  }
+
   #settle(id: number, now: number, usage: Usage | undefined): void {
     const reservation = this.#reservations.get(id);
     if (reservation === undefined) return;
     this.#reservations.delete(id);
     this.#reservedOutput -= reservation.output;
     if (usage === undefined) return;
-    // Input read from a cache counts toward no provider's input rate.
+    // No provider counts input that it reads from a cache toward its input rate.
     const input = usage.input_tokens + (usage.cache_creation_input_tokens ?? 0);
     this.#input?.adjust(reservation.at, input - reservation.input);
     this.#output?.add(now, usage.output_tokens);
@@ -328,7 +362,8 @@ export class Governor {
   }
 
   /**
-   * Half is fixed and half is random: shards and processes on one key do not return together, and none returns at once.
+   * Half of the time is fixed and half is random, so that shards and processes on one key do not return together, and
+   * none returns at once.
    */
   #circuitMs(level: number): number {
     const longest = Math.min(GOVERNOR_CIRCUIT_MS * 2 ** level, GOVERNOR_CIRCUIT_MS_MAX);
@@ -340,7 +375,7 @@ export class Governor {
     this.#begin(CallWindow.probing(patienceMs));
   }
 
-  /** Starts a new phase: the calls now in flight say nothing about it (N6). */
+  /** Starts a new phase: the calls that are now in flight say nothing about the new phase (N6). */
   #begin(window: CallWindow | undefined): void {
     this.#stale = new Set(this.#running.keys());
     this.#failures = 0;
@@ -362,7 +397,7 @@ export class Governor {
 
   #lookFree(): void {
     const isWell = this.#window === undefined && this.#refused === undefined && this.#refusedModels.size === 0;
-    this.#isFree = isWell && !this.#hasLimits;
+    this.#isFree = isWell && !this.#hasLimits && this.#reported.size === 0;
   }
 }
 

@@ -24,7 +24,7 @@ export class PausedTurns {
     if (oldest.done !== true) this.#fingerprints.delete(oldest.value);
   }
 
-  /** True when exactly these blocks, apart from cache marks, are an answer that paused here. */
+  /** True if these blocks, apart from cache marks, are exactly a noted answer that paused. */
   has(blocks: Blocks): boolean {
     return this.#fingerprints.size > 0 && this.#fingerprints.has(fingerprint(blocks));
   }
@@ -38,7 +38,7 @@ export function trailingBlocks(request: Pick<ModelRequest, 'messages'>): Blocks 
     .flatMap<unknown>(({ content }) => (typeof content === 'string' ? [{ type: 'text', text: content }] : content));
 }
 
-/** A text that is equal for equal values. The order of keys and cache marks do not matter. */
+/** The same text for equal values. The order of keys and cache marks do not matter. */
 export function stableText(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(stableText).join(',')}]`;
   if (!isRecord(value)) return JSON.stringify(value) ?? 'null';

@@ -19,7 +19,7 @@ const EXPIRED_MAX = 1_024;
 /** See the head of the file. Times are monotonic ms and never decrease. */
 export class RateWindow {
   readonly limit: number;
-  /** Ascending, in whole milliseconds; entries before `#head` have expired. */
+  /** The times of the entries, ascending, in whole milliseconds. Entries before `#head` have expired. */
   readonly #times: number[] = [];
   readonly #amounts: number[] = [];
   #head = 0;
@@ -31,8 +31,8 @@ export class RateWindow {
   }
 
   /**
-   * When `amount` may leave: `now`, a later time, or `Infinity` when only a smaller `reserved` can make room.
-   * `reserved`: the amount promised to calls in flight and not yet noted in any minute.
+   * When `amount` may leave: `now`, a later time, or `Infinity` when the amount fits only after `reserved` has become
+   * smaller. `reserved`: the amount promised to calls in flight and not yet noted in any minute.
    */
   opensAt(now: number, amount: number, reserved: number = 0): number {
     this.#expire(now);
@@ -47,7 +47,7 @@ export class RateWindow {
 
   /** Notes an amount that leaves now; returns the entry's time, for `adjust`. */
   add(now: number, amount: number): number {
-    // Rounded up: an entry may count a fraction of a millisecond too long, never too short (W1).
+    // The time is rounded up: an entry may count a fraction of a millisecond too long, never too short (W1).
     const at = Math.ceil(now);
     this.#sum += amount;
     const last = this.#times.length - 1;

@@ -2,8 +2,8 @@
  * Keeps each session's request on a model thread, so that a call sends only new messages.
  * Owns: the mirrored contexts. Does not own: the content of a request, when an epoch opens.
  *
- * - C1 A context is exactly the last delta applied to the one before: its messages are the first `keep` of the old ones
- *   and `append`.
+ * - C1 A context is exactly the last delta applied to the previous context: its messages are the first `keep` of the
+ *   old messages, followed by `append`.
  * - C2 A delta is applied only to its own epoch with at least `keep` messages. A delta with a header and `keep` 0
  *   always applies.
  * - C3 There are at most `MIRRORED_CONTEXTS_MAX` contexts; the one whose last delta is oldest is dropped first. The
@@ -50,7 +50,9 @@ export class ContextMirror {
     // A new list each time: a call that is being cancelled may still read the old one.
     const messages = held === undefined ? append.slice() : firstOf(held.messages, keep).concat(append);
     this.#contexts.put(session, { epoch, header, messages });
-    return { ...header, messages };
+    return delta.container === undefined
+      ? { ...header, messages }
+      : { ...header, container: delta.container, messages };
   }
 
   /** Drops a session's context. */
@@ -68,7 +70,7 @@ export class MirrorIndex {
     this.#contexts = new RecentMap(sizeMax);
   }
 
-  /** Same as the mirror's own `holds`. */
+  /** True if the mirror's own `holds` is true. */
   holds(session: string, epoch: number, keep: number): boolean {
     const context = this.#contexts.get(session);
     return context !== undefined && context.epoch === epoch && context.length >= keep;
@@ -98,7 +100,7 @@ function fits(context: Context | undefined, epoch: number, keep: number): contex
   return context !== undefined && context.epoch === epoch && context.messages.length >= keep;
 }
 
-/** Usually all messages are kept, and the caller copies them anyway. */
+/** The first messages of a list. Usually all messages are kept, and the caller copies them anyway. */
 function firstOf(messages: readonly RequestMessage[], keep: number): readonly RequestMessage[] {
   return keep === messages.length ? messages : messages.slice(0, keep);
 }

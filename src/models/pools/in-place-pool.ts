@@ -64,7 +64,7 @@ class InPlacePool implements ModelPool {
   readonly #deadlines: DeadlineQueue<Running>;
   /** Calls that have not been passed to their provider. */
   #starting: Running[] = [];
-  /** Calls with unreported deltas. */
+  /** Calls that have unreported deltas. */
   readonly #talking = new Set<Running>();
   #deltaTimer: unknown;
   #completions: ModelCompletion[] = [];
@@ -106,7 +106,7 @@ class InPlacePool implements ModelPool {
       return;
     }
     running.deadline = this.#deadlines.add(running, running.startedMs, call.timeoutMs);
-    // Not from within `call` (P2): a provider may send deltas before it returns.
+    // The call is not started from within `call` (P2): a provider may send deltas before it returns.
     if (this.#starting.push(running) === 1) queueMicrotask(this.#startAll);
   }
 
@@ -162,7 +162,7 @@ class InPlacePool implements ModelPool {
         (error: unknown) => this.#fail(running, error),
       );
     } catch (error) {
-      // A provider that throws synchronously fails like one that rejects.
+      // A provider that throws synchronously is treated like a provider that rejects.
       this.#fail(running, error);
     }
   }
@@ -173,7 +173,7 @@ class InPlacePool implements ModelPool {
   }
 
   #abandon(running: Running, error: Error): void {
-    // Complete first: a provider that rejects at once on abort must find its call over.
+    // Completes the call before aborting, because a provider may reject at once on abort and must find its call ended.
     this.#fail(running, error);
     running.abort.abort();
   }

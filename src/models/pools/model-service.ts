@@ -32,8 +32,8 @@ export function serveModelCalls(
     delta: (id, session, delta) => endpoint.notify('delta', { id, session, delta }),
   });
   let ready: ModelPool | undefined;
-  // Attached before any message waits, so that later messages do not overtake earlier ones. A rejection before the
-  // first request must not end the thread.
+  // The handler is attached before any message waits, so that later messages do not overtake earlier ones. A rejection
+  // before the first request must not end the thread.
   made.then(
     ({ pool }) => {
       ready = pool;

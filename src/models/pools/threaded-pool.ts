@@ -28,7 +28,7 @@ import { MirrorIndex } from './context-mirror.ts';
 export interface ThreadedPoolOptions {
   /** The number of model threads, from 1. */
   readonly threads: number;
-  /** Built on each thread. */
+  /** The data from which each thread builds its provider. */
   readonly provider: ProviderData;
   readonly listener: ModelPoolListener;
   /**
@@ -47,7 +47,7 @@ export type ModelThread = Pick<Thread, 'endpoint' | 'terminate'>;
 
 /**
  * Starts the threads and builds the provider on each. Rejects with the error of building the provider: `ConfigError`
- * for bad options or a module that cannot be loaded. Then no thread is left.
+ * for bad options or a module that cannot be loaded. In that case no thread is left running.
  */
 export async function createThreadedPool(options: ThreadedPoolOptions): Promise<ModelPool> {
   assert(Number.isInteger(options.threads) && options.threads > 0, 'a threaded pool has at least one thread');
@@ -165,7 +165,7 @@ class ThreadedPool implements ModelPool {
     return thread;
   }
 
-  /** The thread is lost with the contents of its mirror; its open calls reject without our help (M3). */
+  /** Called when a thread is lost with the contents of its mirror; its open calls reject without our help (M3). */
   #lose(lane: Lane, thread: ModelThread): void {
     if (lane.thread !== thread) return;
     lane.thread = undefined;
@@ -178,7 +178,7 @@ class ThreadedPool implements ModelPool {
       const message = 'the model thread died; the call can be made again';
       return errorShape(modelErrorOf({ code: 'model_connection', message, cause: error }));
     }
-    // The call or its answer could not cross: the mirror's state of the session is no longer certain.
+    // The call or its answer could not be sent between the threads, so the state of the session's mirror is uncertain.
     this.forget(running.session);
     return errorShape(error);
   }
@@ -200,7 +200,7 @@ class ThreadedPool implements ModelPool {
 
   #complete(completion: ModelCompletion): void {
     this.#completions.push(completion);
-    // A microtask: it runs after the answers of the whole batch, which are microtasks too (M1).
+    // Scheduled as a microtask, so that it runs after the answers of the whole batch, which are also microtasks (M1).
     if (this.#completions.length === 1) queueMicrotask(() => this.#report());
   }
 
@@ -229,7 +229,10 @@ function startWorker(provider: ProviderData): ModelThread {
   });
 }
 
-/** FNV-1a over UTF-16 units: cheap, and even enough to spread sessions. Source: the FNV specification, 32 bits. */
+/**
+ * A hash of a text: FNV-1a over UTF-16 units, cheap, and even enough to spread sessions. Source: the FNV specification,
+ * 32 bits.
+ */
 function hashOf(text: string): number {
   let hash = 0x811c9dc5;
   for (let at = 0; at < text.length; at += 1) {

@@ -3,7 +3,7 @@
  * Owns: each session's position in the script. Does not own: how an answer reaches the caller.
  *
  * - Q1 A call takes its position at once, before any await: calls are numbered in the order they arrive.
- * - Q2 Every reply that is reached is consumed, errors too.
+ * - Q2 Every reply that is reached is consumed, also if it is an error.
  * - Q3 Generated ids of tool calls are the same for the same session, call and request, and do not occur in the
  *   request.
  */
@@ -12,6 +12,7 @@ import { BYTES_PER_TOKEN, SCRIPT_SESSIONS_MAX } from '../../base/bounds.ts';
 import { ConfigError, describeValue, ModelInvalidRequestError } from '../../base/errors.ts';
 import { isRecord } from '../../base/json.ts';
 import type { ContentBlock, Usage } from '../../base/messages.ts';
+import { readFacts } from '../anthropic/response-check.ts';
 import type { ModelRequest, ModelResponse } from '../provider.ts';
 import { ruleReply } from './rules.ts';
 import type { Reply, ReplyError, ReplyFunction, Script } from './script.ts';
@@ -129,6 +130,7 @@ export function responseOf(
     usage: { ...estimateUsage(request, content), ...given.usage } as Usage,
     model: request.model,
     id: `msg_${shortHash(place.session)}_${place.call}`,
+    ...readFacts('content' in given ? given : {}),
   };
 }
 
@@ -186,7 +188,7 @@ function callIds(request: ModelRequest): ReadonlySet<unknown> {
   return ids;
 }
 
-/** Never zero: a quarter token per byte, as the runtime itself estimates. */
+/** An estimated usage: a quarter token per byte, as the runtime itself estimates, but never zero. */
 function estimateUsage(request: ModelRequest, content: readonly ContentBlock[]): Usage {
   return {
     input_tokens: estimateTokens([request.system, request.tools, request.messages]),

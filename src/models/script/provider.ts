@@ -13,6 +13,7 @@ import { type BlockView, checkRequest, fatalOf } from '../../context/legality.ts
 import { PausedTurns } from '../governor/paused-turns.ts';
 import { modelErrorOf } from '../model-error.ts';
 import type { GenerateContext, ModelProvider, ModelRequest, ModelResponse } from '../provider.ts';
+import { bodyOf } from '../request-body.ts';
 import { createScriptPlayer, isReplyError, responseOf, type ScriptPlayer } from './player.ts';
 import { checkScript, type ReplyError, type Script } from './script.ts';
 
@@ -20,7 +21,7 @@ import { checkScript, type ReplyError, type Script } from './script.ts';
 export interface ScriptedOptions {
   /** False: requests are not checked against the rules of the Messages API. Default true. */
   readonly strict?: boolean;
-  /** Times `delayMs`. Default: the machine's. */
+  /** The clock that times `delayMs`. Default: the machine's. */
   readonly clock?: Clock;
 }
 
@@ -67,7 +68,7 @@ function refuseIllegal(request: ModelRequest, paused: PausedTurns): void {
   // An answer that paused before a restart is not remembered; calls of the provider's own tools show that it paused.
   const isPausedTurn = (blocks: readonly BlockView[]): boolean =>
     paused.has(blocks) || blocks.some((block) => block.type === 'server_tool_use');
-  const violations = fatalOf(checkRequest(request, { isPausedTurn }));
+  const violations = fatalOf(checkRequest(bodyOf(request), { isPausedTurn }));
   const first = violations[0];
   if (first === undefined) return;
   throw new ModelInvalidRequestError(first.message, {
@@ -95,7 +96,7 @@ function streamBlock(block: ContentBlock, context: GenerateContext): void {
   }
 }
 
-/** The signature of a scripted thought is its length: it only has to exist and to be the same every time. */
+/** The signature of a scripted thought is its length: a signature only has to exist and to be the same every time. */
 function signature(thinking: string): string {
   return `scripted-${thinking.length}`;
 }

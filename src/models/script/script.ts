@@ -17,7 +17,7 @@
  * - `{ text, thinking, toolUse, stopReason, usage, delayMs }`, all optional: a text, a thought, one tool call or a list
  *   of them;
  * - `{ content: [...], stop_reason, usage }`: an answer in the shape of the Messages API;
- * - `{ error: { status, type, code, message, retryAfterMs } }`: a call that fails.
+ * - `{ error: { status, type, code, message, retryAfterMs, errorCode, shouldRetry } }`: a call that fails.
  *
  * Missing parts of a reply are filled in: tool-use ids, the stop reason, and a usage estimated from the length of the
  * texts. The ids are the same for the same session, call and request.
@@ -40,14 +40,17 @@ export interface ReplyParts {
   readonly text?: string;
   readonly thinking?: string;
   readonly toolUse?: ScriptedToolUse | readonly ScriptedToolUse[];
-  /** If missing: `tool_use` with a tool call, otherwise `end_turn`. */
+  /** The stop reason. Default: `tool_use` with a tool call, otherwise `end_turn`. */
   readonly stopReason?: StopReason;
   readonly usage?: Partial<Usage>;
   /** Milliseconds before the answer begins. */
   readonly delayMs?: number;
 }
 
-/** A reply in the shape of the Messages API. Blocks are used unchanged; a `tool_use` without an id gets one. */
+/**
+ * A reply in the shape of the Messages API. Blocks are used unchanged; a `tool_use` without an id gets one. It may have
+ * `stop_sequence`, `stop_details`, `container`, `context_management` and `input_transformations`.
+ */
 export interface ReplyMessage {
   readonly content: readonly (Readonly<Record<string, unknown>> & { readonly type: string })[];
   readonly stop_reason?: StopReason;
@@ -67,6 +70,10 @@ export interface ReplyError {
     readonly code?: ModelErrorCode;
     readonly message?: string;
     readonly retryAfterMs?: number;
+    /** The API's own code, `error.details.error_code`. */
+    readonly errorCode?: string;
+    /** The value of the header `x-should-retry`. */
+    readonly shouldRetry?: boolean;
   };
   readonly delayMs?: number;
 }
@@ -74,7 +81,9 @@ export interface ReplyError {
 /** The reply of a scripted model to one call. */
 export type Reply = string | ReplyParts | ReplyMessage | ReplyError;
 
-/** The arguments of a reply function besides the request. `call`: calls of this session before this one, from 0. */
+/**
+ * The arguments of a reply function besides the request. `call`: the number of calls of this session before this one.
+ */
 export interface ReplyContext {
   /** The session's id; `''` behind the fake server, where one script serves all callers. */
   readonly session: string;
@@ -84,15 +93,18 @@ export interface ReplyContext {
 /** Answers a call. If it throws, the call fails. */
 export type ReplyFunction = (request: ModelRequest, context: ReplyContext) => Reply | Promise<Reply>;
 
-/** When a rule applies: every condition it names must hold. Texts are matched literally and case-sensitively. */
+/**
+ * The conditions of a rule. The rule applies if every condition it names holds. Texts are matched literally and
+ * case-sensitively.
+ */
 export interface ReplyCondition {
-  /** Calls of this session before this one. */
+  /** The number of calls of this session before this one. */
   readonly call?: number;
-  /** A text in the system prompt. */
+  /** The system prompt contains this text. */
   readonly system?: string;
-  /** A text in the newest text of the user. */
+  /** The newest text of the user contains this text. */
   readonly text?: string;
-  /** True: the last message brings tool results; a text: the results contain it. */
+  /** True: the last message has tool results. A text: the tool results contain this text. */
   readonly result?: string | boolean;
   /** The last message answers a call of this tool. */
   readonly tool?: string;
@@ -117,7 +129,9 @@ export type PlainScript = readonly Reply[] | ScriptRules | ScriptModule;
 export type Script = PlainScript | readonly (Reply | ReplyFunction)[] | ReplyFunction;
 
 const PART_KEYS: ReadonlySet<string> = new Set([...['text', 'thinking', 'toolUse', 'stopReason', 'usage', 'delayMs']]);
-const ERROR_KEYS: ReadonlySet<string> = new Set([...['status', 'type', 'code', 'message', 'retryAfterMs']]);
+const ERROR_KEYS: ReadonlySet<string> = new Set([
+  ...['status', 'type', 'code', 'message', 'retryAfterMs', 'errorCode', 'shouldRetry'],
+]);
 const CONDITION_KEYS: ReadonlySet<string> = new Set(['call', 'system', 'text', 'result', 'tool']);
 
 /** True when a script holds no function. */

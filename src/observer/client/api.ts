@@ -56,10 +56,10 @@ export interface Api {
   request(id: string): Promise<RequestReport>;
   explain(id: string): Promise<{ readonly reason: string; readonly detail: string }>;
   send(id: string, content: string, deliver: Delivery): Promise<void>;
-  /** `interrupt`, `pause`, `resume`. */
+  /** Sends `interrupt`, `pause` or `resume` to a session. */
   command(id: string, command: 'interrupt' | 'pause' | 'resume'): Promise<void>;
   recall(id: string, pendingId: number): Promise<void>;
-  /** False: the call no longer waits for a decision, or was decided otherwise. */
+  /** Decides about a call. Resolves to false if the call no longer waits for a decision, or was decided otherwise. */
   approve(id: string, callId: string, allow: boolean, reason: string | undefined): Promise<boolean>;
   remove(id: string): Promise<void>;
   /** The address and headers of an event stream. */
@@ -145,7 +145,7 @@ export async function refusal(response: Response): Promise<ApiError> {
   );
 }
 
-/** The error of a request that did not reach a server. */
+/** The error for a request that did not reach a server. */
 export function unreachable(cause: unknown): ApiError {
   const isLate = cause instanceof DOMException && cause.name === 'TimeoutError';
   const text = isLate ? 'the server did not answer in time' : 'the server cannot be reached';
@@ -157,7 +157,7 @@ async function answerOf(response: Response): Promise<unknown> {
   return response.status === 204 ? undefined : await jsonOf(response);
 }
 
-/** The body as JSON; undefined for any other body: the caller reports missing members. */
+/** The body as JSON; undefined if the body is not JSON; the caller then reports missing members. */
 async function jsonOf(response: Response): Promise<unknown> {
   const text = await response.text();
   try {

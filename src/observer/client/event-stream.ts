@@ -23,19 +23,19 @@ export type StreamState =
 
 /** The options of a stream. */
 export interface StreamOptions {
-  /** Called at each attempt: a token may have been entered meanwhile. */
+  /** Returns the address. Called at each attempt, because a token may have been entered since the last attempt. */
   readonly address: () => { readonly url: URL; readonly headers: Readonly<Record<string, string>> };
-  /** Must not throw. */
+  /** Called for each event. Must not throw. */
   readonly onEvent: (event: StreamEvent) => void;
-  /** Must not throw. `isBack`: the stream is live again after a loss. */
+  /** Called at each change of state. `isBack`: whether the stream is live again after a loss. Must not throw. */
   readonly onState: (state: StreamState, isBack: boolean) => void;
 }
 
 /** An open stream. */
 export interface EventStream {
-  /** Ends it; after `closed` no callback runs. */
+  /** Ends the stream; after the state `closed` no callback runs. */
   close(): void;
-  /** Retries now, if it waits to. */
+  /** Retries now, if the stream waits to retry. */
   retry(): void;
 }
 
@@ -134,7 +134,7 @@ function whenHidden(end: () => void): () => void {
   };
 }
 
-/** Resolves when the page is visible, or at the end. */
+/** Resolves when the page is visible, or when `ending` fires. */
 function seen(ending: AbortSignal): Promise<void> {
   if (!document.hidden || ending.aborted) return Promise.resolve();
   return new Promise((resolve) => {
@@ -153,7 +153,7 @@ function isRefusal(status: number): boolean {
   return status >= 400 && status < 500 && status !== 408 && status !== 429;
 }
 
-/** A signal that fires at the end, or after a silence. */
+/** A signal that fires when `ending` fires, or after a silence. */
 function watchSilence(ending: AbortSignal): {
   readonly signal: AbortSignal;
   readonly end: () => void;

@@ -1,6 +1,6 @@
 /**
  * An estimate of the server's clock. The page shows times of the server, and a phone's clock may be minutes off.
- * Answers carry the server's time in whole seconds; a difference that small is ignored.
+ * Answers carry the server's time in whole seconds; so a difference of about a second is ignored.
  *
  * Owns: the difference. Does not own: the display.
  */

@@ -15,7 +15,7 @@ export interface StreamEvent {
   readonly id: string;
 }
 
-/** A stream has a longer line or event than any valid one. */
+/** The error when a line or an event of a stream is longer than any valid one. */
 export class StreamTooLongError extends Error {
   override readonly name: string = 'StreamTooLongError';
 }
@@ -40,7 +40,7 @@ export class StreamParser {
   /** Takes the next piece. Throws `StreamTooLongError`. */
   push(piece: string): void {
     let text = this.#rest + piece;
-    // The text searched before has no line end, except perhaps a carriage return as its last character.
+    // The text that was searched before has no line end, except perhaps a carriage return as its last character.
     LINE_END.lastIndex = Math.max(0, this.#rest.length - 1);
     if (!this.#isBegun && text !== '') {
       this.#isBegun = true;
@@ -48,7 +48,7 @@ export class StreamParser {
     }
     let start = 0;
     for (let found = LINE_END.exec(text); found !== null; found = LINE_END.exec(text)) {
-      // A carriage return as the last character may be half of a pair: it is examined again with the next piece.
+      // A carriage return as the last character may be half of a line end: it is examined again with the next piece.
       if (found[0] === '\r' && LINE_END.lastIndex === text.length) break;
       this.#line(text.slice(start, found.index));
       start = LINE_END.lastIndex;

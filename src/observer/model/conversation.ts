@@ -6,9 +6,9 @@
  *  C1 Messages ascend by `seq`; each appears once, even if it arrives twice.
  *  C2 At most `MESSAGES_MAX` messages. New messages push out the oldest; once the bound is reached, earlier messages
  *     are not added.
- *  C3 Streamed text is the answer in flight: it ends with the message that it becomes, and with its turn.
- *  C4 A message removed by an edit leaves. A message that another branch or a summary hides stays, marked as not shown
- *     to the model.
+ *  C3 Streamed text is the answer in flight. It is dropped when its message arrives or its turn ends.
+ *  C4 A message removed by an edit is removed here. A message that another branch or a summary hides stays, marked as
+ *     not shown to the model.
  */
 import type { Message, Pending } from '../../base/messages.ts';
 import { MESSAGES_MAX, PENDING_MAX, STREAMED_CHARACTERS_MAX } from '../bounds.ts';
@@ -63,7 +63,7 @@ export class Conversation {
     return seq < this.#evictedBelow || this.#hidden.has(seq);
   }
 
-  /** The log has messages before the first message here. */
+  /** True if the log has messages before the first message here. */
   get hasEarlier(): boolean {
     return this.#hasEarlier;
   }
@@ -119,8 +119,8 @@ export class Conversation {
   }
 
   /**
-   * Events up to this number are covered by the pages and the mailbox that were read: only their other parts are
-   * applied.
+   * Events up to this number are covered by the pages and the mailbox that were read. Of these events, only the other
+   * parts are applied.
    */
   setSeen(seq: number): void {
     this.#seen = Math.max(this.#seen, seq);
@@ -156,7 +156,7 @@ export class Conversation {
 
   /**
    * Applies the messages that a change of branch or a summary hides, or that return with their branch. Pages do not
-   * contain this, so old events count.
+   * contain this, so old events must be applied too.
    */
   #hides(event: ObservedEvent): boolean {
     if (event.type === 'compaction.applied') for (const seq of event.archived) this.#hidden.add(seq);
@@ -168,7 +168,7 @@ export class Conversation {
     return true;
   }
 
-  /** Keeps marks of messages that are not here while there are few. */
+  /** Keeps marks of messages that are not in memory, as long as there are few such marks. */
   #forgetHidden(): void {
     if (this.#hidden.size <= this.#messagesMax * 2) return;
     const first = this.#messages[0]?.seq ?? 0;
@@ -196,7 +196,7 @@ export class Conversation {
     this.#hasEarlier ||= hasEarlier;
   }
 
-  /** True when something changed. */
+  /** Applies an event; true when something changed. */
   #take(event: ObservedEvent): boolean {
     switch (event.type) {
       case 'message.created':
@@ -251,8 +251,8 @@ export class Conversation {
   }
 
   /**
-   * Lets a tenth accumulate beyond the bound before any message leaves: removing one per new message would move all the
-   * others each time.
+   * Keeps the messages within their bound. A tenth more may accumulate before any message leaves: removing one message
+   * per new message would move all the others each time.
    */
   #trim(): void {
     if (this.#messages.length <= this.#messagesMax * 1.1) return;

@@ -39,7 +39,7 @@ export function frameBatch<T>(options: {
     add(item) {
       waiting.push(item);
       if (waiting.length > options.itemsMax) {
-        // Drops half at once: dropping one per new item would move all the others each time.
+        // Half of the items are dropped at once: dropping one item per new item would move all the others each time.
         const surplus = Math.ceil(options.itemsMax / 2);
         waiting = waiting.slice(surplus);
         lost += surplus;

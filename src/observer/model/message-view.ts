@@ -20,16 +20,16 @@ export interface MessageView {
   /** A name beside the speaker: of a tool or a sub-agent. */
   readonly title: string;
   readonly body: string;
-  /** The body is data or output, drawn in a fixed-width font. */
+  /** True if the body is data or output, drawn in a fixed-width font. */
   readonly isCode: boolean;
   /** Small print: time, tokens, ids, as far as the mode shows them. */
   readonly facts: readonly string[];
   readonly isFailed: boolean;
-  /** The entry waits in the mailbox. */
+  /** True if the entry waits in the mailbox. */
   readonly isPending: boolean;
 }
 
-/** Types of blocks that belong to the talk. */
+/** Types of blocks that the mode `basic` shows as part of the conversation. */
 const BASIC_BLOCKS: ReadonlySet<string> = new Set(['text', 'image', 'document']);
 
 /** Formats the times of a view. */

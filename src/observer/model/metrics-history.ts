@@ -12,7 +12,7 @@ export interface MetricsLook {
   readonly counters: Readonly<Record<string, number>>;
 }
 
-/** The figures of the head line. Rates are per second; undefined: not reported, or not known yet. */
+/** The figures of the head line. Rates are per second; undefined if they are not reported, or not known yet. */
 export interface HeadFigures {
   readonly halfStepRate: number | undefined;
   /** Half-steps per second of the readings, oldest first. */
@@ -77,7 +77,7 @@ export class MetricsHistory {
   }
 }
 
-/** The rate of a counter per second; undefined when it is not reported, or fell. */
+/** The rate of a counter per second; undefined when the counter is not reported, or fell. */
 function rate(name: string, before: MetricsLook, look: MetricsLook): number | undefined {
   const from = before.counters[name];
   const to = look.counters[name];

@@ -29,13 +29,13 @@ export interface SessionNode {
   readonly phase: Phase | undefined;
   /** Number of waiting entries in the mailbox. */
   readonly mailbox: number;
-  /** Epoch ms. */
+  /** Epoch ms of the session's last change. */
   readonly updatedAt: number;
   /** Input and output tokens of all calls; undefined until they were requested. */
   readonly tokens: number | undefined;
   /** The reason of a child's end: `completed`, `failed`, `cancelled`. */
   readonly ended: string | undefined;
-  /** The message of its trouble: its last turn failed, or it is blocked until it is resumed. */
+  /** The message of the error with which the last turn failed, or which blocks the session until it is resumed. */
   readonly trouble: string | undefined;
   readonly below: number;
   readonly busyBelow: number;
@@ -67,7 +67,7 @@ interface Node extends SessionNode {
   shownUntil: number;
   /** Epoch ms of the newest durable event. */
   eventsUntil: number;
-  /** The listing that last named it. */
+  /** The number of the listing that last named the session. */
   listing: number;
 }
 
@@ -90,12 +90,12 @@ export class SessionTree {
     this.#sessionsMax = sessionsMax;
   }
 
-  /** Grows with every change. */
+  /** A number that grows with every change. */
   get version(): number {
     return this.#version;
   }
 
-  /** Grows when a node is added, removed or moved. */
+  /** A number that grows when a node is added, removed or moved. */
   get shape(): number {
     return this.#shape;
   }
@@ -222,7 +222,7 @@ export class SessionTree {
         child.name ??= event.name;
         if (child.agent === '') child.agent = node.agent;
         child.updatedAt = Math.max(child.updatedAt, event.at);
-        // All events of a new child are received, from the first on.
+        // Notes that all events of a new child will be received, from the first on.
         if (child.shownUntil === 0) child.shownUntil = event.at - 1;
         return;
       }
@@ -330,7 +330,7 @@ function listIn(lists: Map<string, Node[]>, key: string): Node[] {
   return list;
 }
 
-/** The parent in a child's id, `<parent>:<n>`; undefined for a root's. */
+/** The parent in a child's id, `<parent>:<n>`; undefined for the id of a root. */
 export function parentOf(id: string): string | undefined {
   const colon = id.lastIndexOf(':');
   return colon === -1 ? undefined : id.slice(0, colon);

@@ -1,7 +1,9 @@
 /** Spans of the time line, and the order of their stretches. */
 import { STRETCHES_MAX } from '../bounds.ts';
 
-/** `unseen`: it existed, but the log does not say whether it waited or worked. */
+/**
+ * The kind of a stretch. `unseen`: the span existed, but the log does not say whether it waited or worked.
+ */
 export type StretchKind = 'wait' | 'work' | 'unseen';
 
 /** One stretch; epoch ms. Without `to` it is still open. */
@@ -26,7 +28,7 @@ export interface Span {
   readonly outcome: Outcome;
   /** A short note: tokens, attempts, the end. */
   readonly note: string;
-  /** A child's id. */
+  /** The child's id; undefined for other spans. */
   readonly session: string | undefined;
 }
 
@@ -49,12 +51,12 @@ export function endLast(span: OpenSpan, at: number): void {
   if (last !== undefined) last.to = Math.max(last.from, Math.min(last.to ?? at, at));
 }
 
-/** Changes to waiting or to work. */
+/** Begins a stretch of waiting or of work. */
 export function turnTo(span: OpenSpan, kind: StretchKind, at: number): void {
   if (span.stretches.at(-1)?.kind === kind) return;
   endLast(span, at);
   const last = span.stretches.at(-1);
-  // A stretch without duration would still be drawn.
+  // The stretch is removed, because a stretch without duration would still be drawn.
   if (last !== undefined && last.to === last.from) span.stretches.pop();
   push(span, { kind, from: at, to: undefined });
 }

@@ -43,7 +43,7 @@ export function timeRows(line: TimeLine, range: TimeRange, now: number): TimeRow
     rows.push({ kind: 'span', key: span.key, span });
     intervals.push(intervalOf(span, now));
   };
-  // Spans that began between turns, such as a child spawned by a program. A shorter range shows those that reach into
+  // These spans began between turns, such as a child spawned by a program. A shorter range shows those that reach into
   // it.
   for (const span of spansOf.get(0) ?? []) {
     if (range === 'all' || first === undefined || intervalOf(span, now).to >= first.from) show(span);
@@ -54,7 +54,7 @@ export function timeRows(line: TimeLine, range: TimeRange, now: number): TimeRow
   }
   for (const turn of turns) {
     const spans = spansOf.get(turn.number) ?? [];
-    // Children are left out: their work is their own, and much of it is concurrent.
+    // Children are left out, because their work is not the session's own and much of it is concurrent.
     const turnSums = sumOf(
       spans.filter(({ kind }) => kind !== 'child'),
       now,
@@ -72,7 +72,7 @@ export function timeRows(line: TimeLine, range: TimeRange, now: number): TimeRow
   return { rows, intervals, waitMs: sums.wait, workMs: sums.work };
 }
 
-/** From the first stretch to the last; open ones end now. */
+/** The interval of a span, from its first stretch to its last; an open span ends now. */
 export function intervalOf(span: Span, now: number): Interval {
   const from = span.stretches[0]?.from ?? now;
   return { from, to: Math.max(from, span.stretches.at(-1)?.to ?? now) };

@@ -34,7 +34,7 @@ export interface Turn {
   readonly from: number;
   readonly to: number | undefined;
   readonly outcome: Outcome;
-  /** The reason of its end, in the words of the provider or the error. */
+  /** Why the turn ended, in the words of the provider or the error. */
   readonly reason: string;
   readonly tokens: number;
 }
@@ -72,7 +72,7 @@ export class TimeLine {
   #liveAfter = Number.POSITIVE_INFINITY;
   #version = 0;
   #newestAt = 0;
-  /** Usage of the answer in flight. */
+  /** The token usage of the answer in flight, as text. */
   #answerTokens = '';
 
   constructor(spansMax: number = SPANS_MAX) {
@@ -92,7 +92,7 @@ export class TimeLine {
     return this.#turns;
   }
 
-  /** Number of spans that have left. */
+  /** Number of spans that have left the time line because of its bound. */
   get left(): number {
     return this.#left;
   }
@@ -123,7 +123,7 @@ export class TimeLine {
     this.#version += 1;
   }
 
-  /** Events after this one arrive live, so all changes of a child born after it are seen. */
+  /** Notes that events after this number arrive live, so that all changes of children born later are seen. */
   setLiveAfter(seq: number): void {
     this.#liveAfter = seq;
   }
@@ -226,7 +226,7 @@ export class TimeLine {
     if (entry === undefined || !isPromoted || step === undefined) return;
     const work = step.stretches.at(-1);
     const wait = step.stretches.length > 1 ? step.stretches[0] : undefined;
-    // Only entries promoted by the claim itself count; a half-step that continues takes in nothing.
+    // Only entries promoted by the claim itself count; a half-step that continues promotes nothing.
     if (work === undefined || work.from !== at) return;
     const isAnswer = entry.type === 'tool_response';
     const from = wait === undefined || (isAnswer ? entry.at > wait.from : entry.at < wait.from) ? entry.at : wait.from;
@@ -260,7 +260,8 @@ export class TimeLine {
     const span = this.#open.get(`tool ${event.toolUseId}`);
     if (span === undefined) return;
     const from = span.stretches[0]?.from ?? at;
-    // The duration of the call itself is known now; in the rest of the time it was queued, or waited for a person.
+    // The duration of the call itself is known now. For the rest of the time the call was queued or waited for a
+    // person.
     if (event.ms !== undefined) {
       const begun = Math.min(at, Math.max(from, at - event.ms));
       const stretches: Stretch[] = begun > from ? [{ kind: 'wait', from, to: begun }] : [];
@@ -339,7 +340,9 @@ export class TimeLine {
     return span;
   }
 
-  /** Removes a tenth at once: removing one per new span would move all the others each time (L3). */
+  /**
+   * Removes the oldest spans, a tenth at once: removing one span per new span would move all the others each time (L3).
+   */
   #forget(): void {
     const count = Math.max(1, Math.floor(this.#spansMax / 10));
     const gone = new Set(this.#spans.slice(0, count));

@@ -30,7 +30,7 @@ const QUIET_PART = 0.08;
 const QUIET_MS_MIN = 500;
 /** Width of a folded quiet time. */
 const FOLD_WIDTH = 0.015;
-/** Maximum separate blocks; with more of them the folds would fill the whole line. */
+/** Maximum separate blocks; with more blocks the folds would fill the whole line. */
 const BLOCKS_MAX = 24;
 /** Default distance of two marks, for a line wide enough for their labels. */
 const TICK_DISTANCE = 0.09;
@@ -130,7 +130,7 @@ function ticksOf(blocks: readonly Block[], clock: (at: number) => string, distan
   return ticks;
 }
 
-/** 1, 2 or 5 times a power of ten, at least `ms`. */
+/** The step between two marks: 1, 2 or 5 times a power of ten, at least `ms`. */
 function niceStep(ms: number): number {
   const power = 10 ** Math.floor(Math.log10(Math.max(1, ms)));
   return [1, 2, 5, 10].map((factor) => factor * power).find((step) => step >= ms) ?? power * 10;

@@ -10,7 +10,7 @@ export type TreeSubset = 'all' | 'busy' | 'waiting' | 'trouble';
 /** The settings of the tree. */
 export interface TreeView {
   readonly order: TreeOrder;
-  /** Reverses the order. */
+  /** True if the order is reversed. */
   readonly isReversed: boolean;
   /** Text to find in id, name and agent; case is ignored. */
   readonly filter: string;
@@ -25,7 +25,7 @@ export interface TreeRow {
   readonly level: number;
   readonly place: number;
   readonly siblings: number;
-  /** Undefined when it has no children to show. */
+  /** Whether the children are shown; undefined when there are none to show. */
   readonly isOpen: boolean | undefined;
 }
 

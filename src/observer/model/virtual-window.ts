@@ -19,7 +19,7 @@ export function virtualWindow(list: {
 }): VirtualWindow {
   const { count, rowPx, framePx } = list;
   const heightPx = count * rowPx;
-  // A list that became shorter is scrolled beyond its end until the browser notices.
+  // If the list became shorter, its scroll position is beyond the end until the browser corrects it.
   const topPx = Math.max(0, Math.min(list.topPx, heightPx - framePx));
   const first = Math.max(0, Math.floor(topPx / rowPx) - OVERSCAN);
   const end = Math.min(count, Math.ceil((topPx + framePx) / rowPx) + OVERSCAN);

@@ -72,7 +72,7 @@ export function clockText(at: number): string {
   return [date.getHours(), date.getMinutes(), date.getSeconds()].map((part) => String(part).padStart(2, '0')).join(':');
 }
 
-/** `3 calls`, `1 call`. */
+/** A count with its noun: `3 calls`, `1 call`. */
 export function countOf(count: number, one: string, many: string = `${one}s`): string {
   return `${count.toLocaleString('en')} ${count === 1 ? one : many}`;
 }

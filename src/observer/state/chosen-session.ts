@@ -51,7 +51,7 @@ export class ChosenSession {
   readonly explanation: Signal<{ readonly reason: string; readonly detail: string } | undefined> = signal(undefined);
   readonly request: Signal<Asked<RequestReport>> = signal<Asked<RequestReport>>({ kind: 'not asked' });
   readonly isLoadingEarlier: Signal<boolean> = signal(false);
-  /** Grows with each fold. */
+  /** A number that grows with each folded event. */
   readonly version: Signal<number> = signal(0);
   /** Number of events that the server no longer had, or that were dropped. */
   readonly missed: Signal<number> = signal(0);

@@ -68,13 +68,13 @@ export class Observer {
     subset: 'all',
     open: new Set(),
   });
-  /** Grows at most once per frame, when the tree has changed. */
+  /** A number that grows when the tree has changed, at most once per frame. */
   readonly version: Signal<number> = signal(0);
   readonly list: Signal<ListStatus> = signal<ListStatus>({ kind: 'loading', count: 0 });
   readonly stream: Signal<StreamState> = signal<StreamState>({ kind: 'connecting' });
   readonly needsToken: Signal<boolean> = signal(false);
   readonly figures: Signal<HeadFigures | undefined> = signal(undefined);
-  /** The store's failure, while it refuses writes. */
+  /** The store's failure, while the store refuses writes. */
   readonly degraded: Signal<string | undefined> = signal(undefined);
   readonly info: Signal<WireRecord | undefined> = signal(undefined);
   readonly chosen: Signal<ChosenSession | undefined> = signal(undefined);
@@ -118,7 +118,7 @@ export class Observer {
       onState: (state, isBack) => {
         this.stream.value = state;
         if (state.kind === 'refused') this.#refused(state.error);
-        // Events from the time of the loss are missing: this stream is live only.
+        // Events from the time of the loss are missing, because this stream is live only.
         if (isBack) this.#list();
       },
     });
@@ -298,7 +298,7 @@ export class Observer {
       (info) => {
         this.info.value = info;
       },
-      // The page works without it; the list reports a failure of the server.
+      // The page works without these facts. A failure of the server is reported by the list.
       () => undefined,
     );
   }

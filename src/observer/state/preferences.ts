@@ -38,7 +38,10 @@ export function createPreferences(): Preferences {
   };
 }
 
-/** The token of this tab: from the address (`#token=`), from which it is removed, or from before a reload. */
+/**
+ * The token of this tab: from the address (`#token=`), from which the token is then removed, or from this tab's store
+ * after a reload.
+ */
 export function readToken(): string | undefined {
   const given = /[#&]token=([^&]*)/u.exec(location.hash)?.[1];
   if (given === undefined) return fromStore(() => sessionStorage.getItem('troupe.token')) ?? undefined;
@@ -61,7 +64,7 @@ function write(name: string, value: string): void {
   fromStore(() => localStorage.setItem(`troupe.${name}`, value));
 }
 
-/** A browser may refuse access to its stores: the choice then lasts until the page is closed. */
+/** Uses a store of the browser. A browser may refuse access; a choice then lasts until the page is closed. */
 function fromStore<T>(use: () => T): T | undefined {
   try {
     return use();

@@ -16,7 +16,7 @@ export interface Place {
 /** The address as a signal. */
 export interface Route {
   readonly place: Signal<Place>;
-  /** Navigates to a place; the browser's back button returns. */
+  /** Navigates to a view; the browser's back button returns to the previous one. */
   go(place: Place): void;
 }
 
@@ -39,7 +39,7 @@ export function createRoute(): Route {
   };
 }
 
-/** The place in an address; an unreadable address is the start. */
+/** The view that an address names; an unreadable address means the start view. */
 function readPlace(hash: string): Place {
   const [, session = '', view] = /^#\/([^/]*)(?:\/(\w+))?$/u.exec(hash) ?? [];
   const known = SESSION_VIEWS.find((each) => each === view) ?? 'conversation';

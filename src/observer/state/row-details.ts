@@ -14,7 +14,7 @@ export class RowDetails {
   readonly #api: Api;
   readonly #onDetail: (detail: SessionDetail) => void;
   readonly #asked: Set<string> = new Set();
-  /** The requested sessions by view: the tree's rows, the overview's. */
+  /** The requested sessions by view: those of the tree's rows, and those of the overview. */
   readonly #views: Map<string, readonly string[]> = new Map();
   #wanted: readonly string[] = [];
   #running = 0;

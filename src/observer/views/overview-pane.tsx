@@ -17,7 +17,7 @@ export function OverviewPane({ observer, onChoose }: OverviewProps): JSX.Element
   // Redrawn with the rows, a few times per second, and not with each frame.
   const rows = observer.rows.value;
   const now = useNow(1_000, true);
-  // The tree changes in place, so a change shows only in its rows.
+  // The tree object stays the same when it changes, so only new rows show a change.
   const { asking, stopped, waiting } = useMemo(() => overviewOf(observer.tree.nodes()), [observer, rows]);
   // The list does not say whether these sessions are paused.
   const lackingKey = waiting.first

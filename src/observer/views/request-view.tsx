@@ -55,7 +55,7 @@ export function RequestView({ chosen }: { readonly chosen: ChosenSession }): JSX
   );
 }
 
-/** A conversation that ends with the assistant is not sent in this form: the next message comes first. */
+/** A conversation that ends with the assistant is not sent in this form, because the next message is added before. */
 const ENDS_WITH_ASSISTANT = 'R12';
 
 function Legality({ report }: { readonly report: RequestReport }): JSX.Element {

@@ -117,8 +117,8 @@ export function SessionHead(props: {
 
 function lossText(node: SessionNode | undefined): string {
   const below = node?.below ?? 0;
-  if (below === 0) return 'Its log and its mailbox are gone for good.';
-  return `Its log, its mailbox and its ${countOf(below, 'child', 'children')} are gone for good.`;
+  if (below === 0) return 'Its log and its mailbox are deleted for good.';
+  return `Its log, its mailbox and its ${countOf(below, 'child', 'children')} are deleted for good.`;
 }
 
 /** Reasons that `resume` ends. */

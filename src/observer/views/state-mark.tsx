@@ -2,7 +2,7 @@
 import type { JSX } from 'preact';
 import { MARK_WORDS, type Mark } from '../model/wording.ts';
 
-/** The drawing, with the word beside it if `withWord` is set. */
+/** The drawing, with the name of the state beside it if `withWord` is set. */
 export function StateMark({
   mark,
   withWord = false,

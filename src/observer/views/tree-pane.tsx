@@ -85,7 +85,7 @@ export function TreePane(props: { readonly observer: Observer; readonly onChoose
         {list.kind === 'ready' && counts.all > 0
           ? ` · ${counts.awaiting.toLocaleString('en')} at the model · ${counts.executing.toLocaleString('en')} at tools`
           : ''}
-        {observer.tree.isFull ? ' · the page keeps no more' : ''}
+        {observer.tree.isFull ? ' · more sessions are not shown' : ''}
       </p>
     </nav>
   );

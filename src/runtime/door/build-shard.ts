@@ -94,7 +94,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
       },
       ...defined({ gate: surroundings.gate, directory: plan.directory }),
     });
-    // Last, because the model threads are the only part that could not be closed again here.
+    // The model threads are started last, because they are the only part that could not be closed again here.
     const makePool = await modelPoolOf(plan, surroundings);
     const counters = new Counters(plan.counters);
     shard = new Shard({
@@ -178,7 +178,10 @@ async function describeAgents(
   }));
 }
 
-/** The pool of model calls: threads for plain data; in place if there are no threads, or for a value on the host. */
+/**
+ * The pool of model calls: threads for plain data; on this thread if there are no model threads, or if the provider is
+ * a value on the host.
+ */
 async function modelPoolOf(
   plan: ShardPlan,
   { clock, hostProvider, ports }: ShardSurroundings,

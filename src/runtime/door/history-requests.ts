@@ -58,7 +58,8 @@ function editHistory(shard: Shard, request: ShardMethods['history.edit']['reques
       resolve(planEdit(emptyState(session), edit, environmentOf(shard)).value);
       return;
     }
-    // An interrupted session continues first: that may bring it to a model call.
+    // An interrupted session continues before the operation, because it may then be in a model call, for which the
+    // operation waits.
     if (actor !== undefined && isRunnable(actor.state)) shard.transitions.submit(session, []);
     const isFirst = actor?.transients === undefined || actor.transients.length === 0;
     if (isFirst && 'message' in edit && edit.message['transient'] === true) checkTransients(shard);

@@ -50,7 +50,7 @@ export function receiptRequests(door: ShardDoor): HandlersOf<'receipt'> {
   };
 }
 
-/** The receipt from the state while it is remembered there; else from the log, which keeps all of them. */
+/** The receipt from the state while it is remembered there; otherwise from the log, which keeps all receipts. */
 export function receiptOf(shard: Shard, actor: SessionActor, pendingId: number): ReceiptState | undefined {
   const known = actor.state.receipts.get(pendingId);
   if (known !== undefined || pendingId >= actor.state.nextPendingId) return known;

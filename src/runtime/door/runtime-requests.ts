@@ -16,7 +16,7 @@ export function runtimeRequests(door: ShardDoor): HandlersOf<'runtime' | 'sessio
   const { shard } = door;
   return {
     'sessions.list': async (request) => {
-      // The heads of interrupted sessions are as old as the last checkpoint until those sessions have been read.
+      // Until interrupted sessions have been read, their heads are only as recent as the last checkpoint.
       await shard.life.resumed();
       return door.readDurable(() => list(shard, request));
     },

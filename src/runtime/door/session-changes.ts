@@ -26,7 +26,7 @@ export function sessionChanges(door: ShardDoor): SessionChanges {
   const { shard } = door;
   return {
     'session.send': (request) => send(door, request),
-    // The bytes are released here: from now on the message exists as its content alone.
+    // Releases the bytes of the message, whose content is parsed now.
     'session.post': ({ session, agent, json }) =>
       send(door, { session, ...(agent === undefined ? {} : { agent }), ...postedMessage(json) }),
     'session.recall': (request) =>
@@ -57,7 +57,7 @@ export function sessionChanges(door: ShardDoor): SessionChanges {
     },
     'session.spawn': async (request) => {
       door.checkOpen();
-      // The actor gets all items in one go, so they share a flush.
+      // The actor gets all items in one tick, so they share a flush.
       const answers = request.items.map((item) =>
         door
           .submit<SpawnAnswer>(request, { type: 'spawn', request: item })
@@ -96,7 +96,8 @@ export function sessionChanges(door: ShardDoor): SessionChanges {
 function send(door: ShardDoor, request: Send['request']): Promise<Send['answer']> {
   const { session, agent, content, deliver, key, fingerprint, bounceBack, from, follow } = request;
   const bytes = typeof content === 'string' ? Buffer.byteLength(content) : estimateContent(content) * 4;
-  // Assigned one by one: almost every message has none of these members, and a thousand messages may arrive at once.
+  // The members are assigned one by one: almost every message has none of these members, and a thousand messages may
+  // arrive at once.
   const entry: Draft<Entry> = { type: 'user_message', content };
   if (deliver !== undefined) entry.deliver = deliver;
   if (key !== undefined) {
@@ -121,7 +122,8 @@ function followReceipt({ shard }: ShardDoor, session: string, pendingId: number,
   const { host } = shard.parts;
   const letPoll = (): void => host.settled(follow, undefined);
   const actor = shard.residency.find(session);
-  // A session whose budget is used up ends the turn in the transition that accepted the message: there is nothing to wait for.
+  // A session whose budget is used up ends the turn in the transition that accepted the message: the follower has
+  // nothing to wait for.
   if (actor?.state.budget !== undefined && receiptOf(shard, actor, pendingId)?.status === 'failed') return letPoll();
   const reply: Reply = { resolve: (state) => host.settled(follow, state as ReceiptState), reject: letPoll };
   shard.waiters.onReceipt(session, { pendingId, until: 'settled' }, reply, letPoll);

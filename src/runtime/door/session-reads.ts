@@ -80,7 +80,7 @@ export function sessionReads(door: ShardDoor): SessionReads {
         () => explanationOf(shard, emptyState(session)),
       );
     },
-    /** Oldest first. Messages still in memory are taken from there; older ones are read from the log. */
+    /** Messages oldest first. Messages still in memory are taken from there; older ones are read from the log. */
     'session.messages': ({ session, after = 0, limit = Number.POSITIVE_INFINITY }) =>
       door.read<readonly Message[]>(
         session,
@@ -153,8 +153,8 @@ export function sessionReads(door: ShardDoor): SessionReads {
     'session.events': (request) => {
       const key = journal.keyOf(request.session);
       if (key === undefined) return Promise.resolve({ events: [], isComplete: true });
-      // Read now and answered after the flush. The journal shows transitions as soon as they are appended, and those
-      // appended during this wait are not durable when the answer leaves.
+      // Reads now and answers after the flush. The journal also shows appended transitions that are not durable yet. So
+      // a read after this wait could return transitions that were appended during it.
       return door.readDurable(() => shard.replays.page(request.session, key, request.after, request));
     },
     'session.watch': ({ session, on }) => {
@@ -182,7 +182,8 @@ function explanationOf(shard: Shard, state: SessionState): Explanation {
 function render(shard: Shard, state: SessionState, shown?: readonly LoggedMessage[]): ModelRequest | undefined {
   const agent = shard.parts.catalog.of(state);
   if (agent === undefined) return undefined;
-  return { ...agent.header(state), messages: renderSession(state, agent.renderOptions, shown) };
+  const container = state.container === undefined ? {} : { container: state.container.id };
+  return { ...agent.header(state), ...container, messages: renderSession(state, agent.renderOptions, shown) };
 }
 
 /** Reads the request that a model would receive now. */
@@ -206,7 +207,9 @@ function readRequest<T>(
   );
 }
 
-/** Every message that the log ever had and did not remove: folded without evictions and with every branch. */
+/**
+ * Every message that the log ever had and did not remove: the log is folded without evictions and with every branch.
+ */
 function allMessages(shard: Shard, actor: SessionActor): SessionState['messages'] {
   const state = emptyState(actor.id);
   state.keepsAll = true;

@@ -5,7 +5,7 @@ import type { Input } from '../../session/state/inputs.ts';
 import type { Shard } from '../shard/shard.ts';
 import type { Reply } from '../shard/shard-parts.ts';
 
-/** The session a request names, and the agent it is created with if it does not exist yet. */
+/** The session a request names, and the agent for creating the session if it does not exist yet. */
 interface Addressed {
   readonly session: string;
   readonly agent?: string;
@@ -29,7 +29,7 @@ export class ShardDoor {
     return settle<T>((reply) => this.shard.transitions.submit(session, [input], reply, agent));
   }
 
-  /** Does the same, and refuses new work while the runtime closes. */
+  /** Does the same as `submit`, but refuses new work while the runtime closes. */
   submitWhileOpen<T>(request: Addressed, input: Input): Promise<T> {
     this.checkOpen();
     return this.submit(request, input);
@@ -45,15 +45,15 @@ export class ShardDoor {
     return this.readDurable(() => {
       const actor = this.shard.residency.find(session);
       const value = actor === undefined ? absent() : look(actor);
-      // The read may have loaded an idle session; another one may leave memory for it.
+      // The read may have loaded an idle session into memory, so another idle session may have to leave.
       this.shard.residency.passivateSome();
       return value;
     });
   }
 
   /**
-   * Looks now, and answers once the data it saw is durable. A refused flush discards data that was not durable, so it
-   * looks again; that data is durable. Reads therefore continue while the store refuses writes (F06).
+   * Looks now, and answers once the data it saw is durable. A refused flush discards data that was not durable. Then it
+   * looks again and finds only durable data, so reads continue while the store refuses writes (F06).
    */
   readDurable<T>(look: () => T): Promise<T> {
     return settle<T>((reply) => {
@@ -66,8 +66,8 @@ export class ShardDoor {
   }
 
   /**
-   * Waits until `look` finds a value, and answers once that is durable. `wait` calls `again` when there may be one. A refused flush
-   * may discard the value; then it looks again.
+   * Waits until `look` finds a value, and answers once that is durable. `wait` calls `again` when there may be a value.
+   * A refused flush may discard the value; then the search for it continues.
    */
   awaitDurable<T>(look: () => T | undefined, wait: (reply: Reply, again: () => void) => void): Promise<T> {
     return settle<T>((reply) => {

@@ -10,13 +10,13 @@ import { serveShard } from './shard-requests.ts';
 
 /** The surroundings of a shard that answers on an endpoint. */
 export interface ServiceSurroundings extends Omit<ShardSurroundings, 'host' | 'hostProvider' | 'isolated'> {
-  /** The shard runs on the host thread; missing: it does not. */
+  /** Present if the shard runs on the host thread. */
   readonly inPlace?: {
     /** The embedder's provider value, called directly. */
     readonly provider: ModelProvider | undefined;
     /**
-     * Called directly: over a local endpoint a turn with two guardrails and a system function takes a quarter more
-     * time.
+     * The host's functions, called directly: over a local endpoint a turn with two guardrails and a system function
+     * takes a quarter more time.
      */
     readonly host: HostCaller;
   };
@@ -48,7 +48,7 @@ export function serveShardThread(endpoint: Endpoint, plan: ShardPlan, surroundin
       built.toolProgress(id, data);
     });
     serveShard(built.shard, endpoint);
-    // Before any session continues: a held message must not pass listeners that still exist.
+    // Set before any session continues, so that a held message does not pass listeners that still exist.
     for (const session of gated) built.shard.subscribers.gate(session, true);
     built.shard.life.resumeInterrupted();
   });

@@ -25,7 +25,7 @@ watchLoop((ms) => {
   endpoint.notify('log', line);
 });
 serveShardThread(endpoint, plan, {
-  // Tools given as values are called through comlink; everything else goes over the endpoint.
+  // Tools given as values are called through comlink; everything else is sent over the endpoint.
   runner: wrapObject<HostRunner>(port).remote,
   clock: systemClock,
   random: randomNumber,

@@ -9,8 +9,8 @@ import type { HandlersOf } from '../protocol/protocol.ts';
 import type { ShardDoor } from './shard-door.ts';
 
 /**
- * See the head of the file. A session that does not exist has only its root task; leaving it must not create the
- * session.
+ * See the head of the file. A session that does not exist has only its root task. Undoing or switching there must not
+ * create the session.
  */
 export function taskRequests(door: ShardDoor): HandlersOf<'tasks'> {
   const { shard } = door;

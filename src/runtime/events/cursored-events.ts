@@ -1,6 +1,6 @@
 /**
- * A reader of the events of all sessions that resumes at its cursors: for each session it names, first the log, then
- * live events.
+ * A reader of the events of all sessions that resumes at its cursors. For each session that has a cursor, it reads
+ * first the log and then live events.
  *
  * Owns: its cursor in each session it names, one page of the log. Does not own: the log (it calls `replay`), the live
  * events (an `EventQueue` over all sessions, opened before the first call of `replay`).
@@ -22,9 +22,9 @@ import type { EventQueue } from '../../events/reading/subscriber.ts';
 
 /** The options of a reader. The functions are called while it reads. */
 export interface CursoredEventsOptions {
-  /** By session: the reader receives durable events after this number. */
+  /** The event number for each session; the reader receives the durable events after it. */
   readonly after: ReadonlyMap<string, number>;
-  /** Live events of all sessions, with none left out. Ends with this reader. */
+  /** Live events of all sessions, with none left out. The queue ends with this reader. */
   readonly live: EventQueue;
   /** Durable events of a session after a number, ascending without holes; none when there are no later ones. */
   readonly replay: (session: string, after: number, limit: number) => Promise<readonly SessionEvent[]>;
@@ -42,7 +42,7 @@ interface Place {
   readUpTo: number;
   /** Time of the last event that was read, epoch ms. */
   at: number;
-  /** The session was deleted: an event 1 is the first of another session of this name. */
+  /** True once the session was deleted. An event 1 then belongs to another session of the same name. */
   isDeleted: boolean;
 }
 
@@ -72,7 +72,7 @@ export class CursoredEvents implements AsyncIterableIterator<SessionEvent>, Budg
     this.#behind = new Set(this.#places.keys());
   }
 
-  /** Sessions that it names. */
+  /** The sessions in which the reader has a cursor. */
   sessions(): Iterable<string> {
     return this.#places.keys();
   }
@@ -127,14 +127,14 @@ export class CursoredEvents implements AsyncIterableIterator<SessionEvent>, Budg
     READERS.changed(this, before, this.#counted);
   }
 
-  /** The next event. Rejects once, when the iteration fails; after that it is done. */
+  /** The next event. Rejects once, when the iteration fails; every later call resolves as done. */
   next(): Promise<Read> {
     const result = this.#reads.then(() => this.#read());
     this.#reads = result.catch(() => undefined);
     return result;
   }
 
-  /** Ends the iteration, as `break` does. A waiting read is done. */
+  /** Ends the iteration, as `break` does. A waiting read resolves as done. */
   async return(): Promise<Read> {
     await this.#options.live.return();
     this.giveUp();
@@ -166,12 +166,13 @@ export class CursoredEvents implements AsyncIterableIterator<SessionEvent>, Budg
       this.#setPage([]);
       throw error;
     } finally {
-      // After the event was taken: otherwise a page that is given up at once would be requested forever.
+      // The held size is reported after the event was taken. Otherwise a page that is given up at once would be
+      // requested again and again.
       this.#account();
     }
   }
 
-  /** The next event in memory: of the page, or the one that waited for it. */
+  /** The next event in memory: from the page, or the live event that waited for the page. */
   #atHand(): SessionEvent | undefined {
     while (this.#pageAt < this.#page.length) {
       const event = this.#page[this.#pageAt];
@@ -203,8 +204,8 @@ export class CursoredEvents implements AsyncIterableIterator<SessionEvent>, Budg
   }
 
   /**
-   * Requests another page of the log for a session that is behind, or takes the next live event. `again`: the new page
-   * must be looked at.
+   * Requests another page of the log for a session that is behind, or takes the next live event. `again`: a new page
+   * has arrived and must be looked at.
    */
   async #further(): Promise<SessionEvent | 'again' | undefined> {
     const { live } = this.#options;
@@ -247,7 +248,7 @@ export class CursoredEvents implements AsyncIterableIterator<SessionEvent>, Budg
 }
 
 /**
- * True if a later event of the session was already read (C3). Before the first live durable event, only the time
+ * True if a later event of the session was already read (C3). Before the first live durable event, the time alone
  * decides.
  */
 function isStale(event: SessionEvent, { readUpTo, next, at }: Place): boolean {

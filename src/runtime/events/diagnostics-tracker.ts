@@ -28,7 +28,8 @@ import type { SessionEvent } from '../../events/event.ts';
 
 type EventOf<T extends SessionEvent['type']> = Extract<SessionEvent, { readonly type: T }>;
 /**
- * A message under construction. Members added after a spread cost a microsecond each, more than everything else here.
+ * A message under construction. It has all its members from the start, because adding a member after a spread costs a
+ * microsecond.
  */
 type Started<N extends DiagnosticsName> = Draft<Extract<DiagnosticsMessages[N], { readonly phase: 'start' }>>;
 type Ended<N extends DiagnosticsName> = Draft<Extract<DiagnosticsMessages[N], { readonly phase: 'end' }>>;
@@ -55,27 +56,27 @@ interface Call {
 interface AskedTool {
   readonly toolUseId: string;
   readonly input: unknown;
-  /** Its start time and the tool's name; missing until it starts. */
+  /** The start time of the call and the tool's name; missing until the call starts. */
   started?: { readonly at: number; readonly toolName: string };
 }
 
 /** The open operations of one session. */
 interface Followed {
   readonly facts: SessionFacts;
-  /** Newest durable event seen. */
+  /** The number of the newest durable event seen. */
   seq: number;
   turn: Turn | undefined;
   call: Call | undefined;
-  /** The next attempt and its start time; an attempt has no start event. */
+  /** The next attempt with its start time, because no event reports the start of an attempt. */
   next: { readonly at: number; readonly attempt: number } | undefined;
   /** The answer of `call`, kept until it is known why the model stopped. */
   answer: Message[];
   answeredAt: number;
   usage: Usage | undefined;
   tools: AskedTool[];
-  /** Waiting entries. Also a list: there are few, and the oldest leaves first. */
+  /** Waiting entries. They are in a list too, since there are few and the oldest leaves first. */
   readonly pending: Pending[];
-  /** Missing until the session has a child. */
+  /** The session's children; missing until there is one. */
   children: Set<string> | undefined;
   /** Users' messages that this turn, or the next one, consumes. */
   messages: Message[];
@@ -144,7 +145,7 @@ export class DiagnosticsTracker {
     if (this.#sessions.size > DIAGNOSED_SESSIONS_MAX) this.#loseOldest(event.at);
   }
 
-  /** Ends the session's open operations as `unseen`: their ends will not be seen. */
+  /** Ends the session's open operations as `unseen`, because the events that end them were lost. */
   cutOff(session: string, at: number): void {
     const known = this.#sessions.get(session);
     if (known !== undefined) this.#lose(known, at);
@@ -298,7 +299,8 @@ export class DiagnosticsTracker {
 
   /** The attempt in flight, started now if needed; undefined outside a followed turn. */
   #openCall(session: Followed, at: number): Call | undefined {
-    // An event of a call after an answer, without a change of state between: the answer paused the turn.
+    // An event of a call that directly follows an answer, without a change of state, means that the answer paused the
+    // turn.
     if (session.call !== undefined && session.answer.length > 0) {
       this.#endCall(session, session.answeredAt, { stop: 'pause_turn' });
       session.next = { at: session.answeredAt, attempt: 1 };
@@ -366,7 +368,7 @@ export class DiagnosticsTracker {
 
   #endTurn(session: Followed, at: number, { reason, turn: name, usage, error }: TurnEnd): void {
     const { turn } = session;
-    // An attempt that waits for its start time has not begun, and never will.
+    // An attempt that still waits for its start time has not begun and never will.
     if (session.next !== undefined && session.next.at > at) session.next = undefined;
     if (session.call === undefined) this.#openCall(session, at);
     this.#endCall(session, at, error === undefined || session.answer.length > 0 ? { stop: reason } : { error });

@@ -40,11 +40,11 @@ export interface DiagnosticsParts {
 /** One period of reading. */
 interface Reading {
   readonly tracker: DiagnosticsTracker;
-  /** Missing until it is open; opening may fail. */
+  /** The open tap; missing until it is open, and opening may fail. */
   tap?: EventTap;
-  /** At least one event was read. */
+  /** True if At least one event was read. */
   hasRead: boolean;
-  /** There was a subscriber at the last look. */
+  /** True if there was a subscriber at the last check. */
   isWanted: boolean;
 }
 
@@ -83,7 +83,7 @@ export class Diagnostics {
   #read(): void {
     const { flushes, journalTurns } = this.#parts.commits();
     this.#published = { flushes, journalTurns };
-    // First, so that every session that publishes from now on was introduced.
+    // Introductions come first, so that every session that publishes from now on was introduced.
     this.#parts.introduce(true);
     const tracker = new DiagnosticsTracker(this.#runtime, (facts, at) => {
       this.#keep(facts);
@@ -108,7 +108,8 @@ export class Diagnostics {
     this.#parts.introduce(false);
     reading.tracker.end(this.#parts.now());
     this.#isReading = false;
-    // A subscriber may have come meanwhile, or the tap fell behind. A period that read nothing waits for the next look.
+    // A subscriber may have arrived, or the tap fell behind, so reading starts again. After a period without events it
+    // waits for the next look.
     if (reading.hasRead) this.look();
   }
 
@@ -126,7 +127,10 @@ export class Diagnostics {
     }
   }
 
-  /** Makes the session the last to be dropped. A newer introduction counts: another session may have the name now. */
+  /**
+   * Keeps the facts of a session, which becomes the last to be dropped. A newer introduction replaces an older one,
+   * because another session may have the name now.
+   */
   #keep(facts: SessionFacts): void {
     this.#facts.put(facts.session, this.#facts.get(facts.session) ?? facts);
   }

@@ -46,8 +46,8 @@ export class EventHub {
       onInterest: (session, isWanted) => {
         const links = session === undefined ? parts.links() : [parts.linkOf(session)];
         for (const link of links) {
-          // Sent before the first page of the log is requested, over the same connection: events between the two arrive
-          // live.
+          // This request is sent before the first page of the log is requested, over the same connection, so events
+          // between the two arrive live.
           link.watch(session, isWanted).catch((error: unknown) => {
             if (isWanted) this.#failed(session, error);
           });
@@ -100,7 +100,7 @@ export class EventHub {
     return reader;
   }
 
-  /** The session is deleted: its readers end after the events in memory. */
+  /** Called when the session is deleted: its readers end after the events in memory. */
   end(session: string): void {
     this.#pages.forget();
     for (const reader of this.#placedReaders) reader.forget(session);
@@ -108,25 +108,29 @@ export class EventHub {
   }
 
   /**
-   * Publishes the newest event of a session again, to its own readers only: readers that missed events find the hole.
+   * Publishes the newest event of a session again, to readers of that session only. Readers that missed events notice
+   * the gap.
    */
   remind(event: SessionEvent): void {
     this.#fanOut.publishToSession(event);
   }
 
-  /** The shards of these sessions serve again: durable events may not have been published meanwhile. */
+  /** Called when the shards of these sessions serve again. Some of their durable events may not have been published. */
   resumed(isMeant: (session: string) => boolean): void {
     this.#pages.forget();
     for (const reader of this.#placedReaders) reader.refill(isMeant);
   }
 
-  /** The shards of the sessions that `isLost` names will publish nothing more: their readers fail. */
+  /**
+   * Called when the shards of the sessions for which `isLost` is true will publish nothing more: the readers of these
+   * sessions fail.
+   */
   fail(isLost: (session: string) => boolean, error: Error): void {
     for (const session of this.#fanOut.sessions()) if (isLost(session)) this.#fanOut.end(session, error);
     for (const reader of this.#placedReaders) if ([...reader.sessions()].some(isLost)) reader.fail(error);
   }
 
-  /** The runtime closes: every reader ends after the events in memory. */
+  /** Called when the runtime closes: every reader ends after the events in memory. */
   close(): void {
     this.#pages.forget();
     this.#fanOut.close();

@@ -27,7 +27,7 @@ export class EventPages implements BudgetedReader {
   readonly #underWay = new Map<string, Promise<Page>>();
   readonly #lanes = new WeakMap<object, Lane>();
   #characters = 0;
-  /** Counts the events that invalidate kept pages: a page requested before such an event is not kept. */
+  /** Incremented when kept pages become invalid. A page requested before that is not kept. */
   #generation = 0;
 
   constructor(linkOf: (session: string) => ShardCaller) {
@@ -43,7 +43,7 @@ export class EventPages implements BudgetedReader {
     this.#hold(0);
   }
 
-  /** Drops the kept pages, which may not be true any more (P4). */
+  /** Drops the kept pages, which may be out of date (P4). */
   forget(): void {
     this.#generation += 1;
     this.giveUp();

@@ -59,7 +59,7 @@ export class MessageCallbacks {
       return;
     }
     this.#bySession.set(session, { callbacks: [hearing], waiting: [], isDispatching: false });
-    // Over the connection of all requests: messages of requests after this one are received.
+    // This uses the connection of all requests, so messages of later requests are received.
     this.#parts.listen(session, true).catch((error: unknown) => this.#logThrown('cannot listen', session, error));
   }
 
@@ -80,7 +80,7 @@ export class MessageCallbacks {
     }
   }
 
-  /** The session is deleted: its callbacks receive nothing more. */
+  /** Called when the session is deleted: its callbacks receive nothing more. */
   forget(session: string): void {
     if (!this.#bySession.delete(session)) return;
     this.#parts.listen(session, false).catch((error: unknown) => this.#logThrown('cannot unlisten', session, error));

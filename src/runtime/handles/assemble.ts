@@ -1,6 +1,6 @@
 /**
- * Assembles a runtime from checked options and a place: counters, links, event hub, handles. `open` calls it once it
- * holds a directory; a simulator calls it over its own ports.
+ * Assembles a runtime from checked options and a `Place`: counters, links, event hub, handles. `open` calls it once it
+ * holds a directory. A simulator calls it with its own ports.
  */
 import { join } from 'node:path';
 import { defined } from '../../base/defined.ts';
@@ -9,6 +9,7 @@ import { shardOf } from '../../base/ids.ts';
 import type { DefinitionSource } from '../../definitions/definition.ts';
 import { shardDirectory } from '../../journal/store/manifest.ts';
 import { shareOfLimits } from '../../models/governor/limits.ts';
+import { modelOf } from '../../models/model-options.ts';
 import { isModelProvider } from '../../models/provider-check.ts';
 import { isMemoryTool, type MessageMemory, withMemory } from '../../tools/built-in/memory-tools.ts';
 import type { AnyTool } from '../../tools/tool.ts';
@@ -21,6 +22,7 @@ import { SessionLogs } from '../host/session-logs.ts';
 import { type LinkParts, ShardLink } from '../host/shard-link.ts';
 import type { SystemFunction } from '../protocol/agent.ts';
 import { agentSource, toolValues } from '../protocol/agent.ts';
+import { checkAgentModels } from '../protocol/agent-models.ts';
 import type { ApprovalPredicate, Guardrails } from '../protocol/guardrails.ts';
 import { createCounterMemory, sumOf } from '../protocol/metrics.ts';
 import type { CheckedOptions } from '../protocol/options.ts';
@@ -34,7 +36,7 @@ export const MEMORY = ':memory:';
 
 /** The place where a runtime lives. */
 export interface Place {
-  /** Missing: the store is in memory. */
+  /** Path of the data directory; missing: the store is in memory. */
   readonly directory?: string;
   /** The directory of shortened results (the result store). */
   readonly resultStore: string;
@@ -47,8 +49,9 @@ export interface Place {
 export type LinkPorts = Pick<LinkParts, 'startShard' | 'shardPorts'>;
 
 /**
- * Starts the shards of `place` and returns the runtime over them. Rejects with the error that keeps a shard from
- * starting. No shard is left then, and the caller still owns the place.
+ * Starts the shards of `place` and returns the runtime over them. Rejects with `ConfigError` for an option that a model
+ * refuses, and with the error that keeps a shard from starting. In that case no shard is left running, and the caller
+ * still owns `place`.
  */
 export async function assembleRuntime(
   checked: CheckedOptions,
@@ -56,6 +59,7 @@ export async function assembleRuntime(
   ports: LinkPorts = {},
   definitions?: DefinitionSource,
 ): Promise<Runtime> {
+  checkAgentModels(checked.agents, checked.settings);
   const links: ShardLink[] = [];
   const logs = new SessionLogs(checked.logger, checked.provider);
   const hub = new EventHub({
@@ -179,17 +183,16 @@ function providerName({ provider }: CheckedOptions): string {
   return isModelProvider(provider) ? provider.name : provider.kind;
 }
 
-/** The model of an agent by the agent's name; must decide as the agent catalog of a shard does. */
+/** The model of an agent by the agent's name. */
 function modelNames({ agents, settings }: CheckedOptions): (agent: string, isChild: boolean) => string | undefined {
-  const { model, subagentModel } = settings.llm;
-  const names = new Map(agents.map((each) => [each.name, each.model ?? model]));
-  return (agent, isChild) => {
-    const own = names.get(agent);
-    return own !== undefined && isChild ? (subagentModel ?? own) : own;
+  const byName = new Map(agents.map((each) => [each.name, each]));
+  return (name, isChild) => {
+    const found = byName.get(name);
+    return found === undefined ? undefined : modelOf(found, settings, isChild);
   };
 }
 
-/** The search; only if an agent or the enricher that remembers may use it. */
+/** The search; undefined unless an agent, or the enricher that remembers, may use it. */
 function searchOf(checked: CheckedOptions, place: Place, links: readonly ShardLink[]): MessageSearch | undefined {
   const isUsed = checked.agents.some((each) => each.tools?.some(isMemoryTool) === true);
   if (!isUsed && checked.enrichers?.mneme === undefined) return undefined;

@@ -23,7 +23,7 @@ export class Child extends Session {
 
   /**
    * The child's nickname: its messages reach the parent as `from_<name>`. A child spawned without a name is called
-   * `agent-N`. If an enricher named it, this handle has that name once it has received the child's end.
+   * `agent-N`. If an enricher named the child, the handle has that name only after the child's end.
    */
   get name(): string {
     return this.#name;
@@ -42,7 +42,7 @@ export class Child extends Session {
     return { reason };
   }
 
-  /** The whole end: reason, reply and error. */
+  /** How the child ended: reason, reply and error. */
   async end(): Promise<ChildEnd> {
     const end = await this.#link.call('child.wait', this.address, true);
     this.#name = end.name ?? this.#name;

@@ -27,9 +27,9 @@ export interface EventOptions {
   /** False: no text and thinking deltas. */
   readonly deltas?: boolean;
   /**
-   * The view mode. `basic` and `verbose` carry ids, counts and reasons, and content only as `rendered`, where the mode
-   * shows it: see `ViewedEvent`. `basic` omits live reasoning and progress. `debug` carries everything, with `rendered`
-   * beside messages and mailbox entries. Default: every event, whole, without `rendered`.
+   * The view mode. `basic` and `verbose` carry ids, counts and reasons, and carry content only as `rendered`, if the
+   * mode shows it (see `ViewedEvent`). `basic` omits live reasoning and progress. `debug` carries everything, with
+   * `rendered` beside messages and mailbox entries. Default: every event, whole, without `rendered`.
    */
   readonly mode?: ViewMode;
   readonly signal?: AbortSignal;
@@ -39,12 +39,12 @@ export interface EventOptions {
 export interface AllEventOptions {
   /**
    * Cursors by session: durable events after this number are replayed first; numbers are counted per session, and 0
-   * replays everything. For these sessions nothing is missed and nothing comes twice, even if this reader is slow. For
-   * all others the reader sees live events.
+   * replays everything. For these sessions no event is missed and none comes twice, even if the reader is slow. For all
+   * other sessions the reader receives live events.
    */
   readonly after?: Readonly<Record<string, number>>;
   readonly filter?: (event: SessionEvent) => boolean;
-  /** The same as for one session. */
+  /** `mode` as in `EventOptions`. */
   readonly mode?: ViewMode;
   readonly signal?: AbortSignal;
 }
@@ -122,7 +122,8 @@ function checkPlaces(given: unknown): ReadonlyMap<string, number> {
 
 function viewOf(mode: ViewMode): View {
   const checked = checkViewMode(mode);
-  // The queues pass on what a view returns and never inspect it; the signatures of `events` declare the reader's type.
+  // The queues pass on the value that a view returns without inspecting it. The signatures of `events` declare the
+  // reader's type.
   return (event) => viewEvent(event, checked) as SessionEvent | undefined;
 }
 

@@ -42,7 +42,7 @@ export class Family implements AsyncIterable<ChildResult> {
     throw new AggregateError(failures, 'no child completed');
   }
 
-  /** The first `count` children that complete, in order of completion. Rejects when too few can. */
+  /** The first `count` children that complete, in order of completion. Rejects when too few of them can complete. */
   async first(count: number): Promise<readonly ChildResult[]> {
     if (!Number.isInteger(count) || count < 0 || count > this.children.length) {
       throw new ConfigError(`first() takes a number from 0 to ${this.children.length}, got ${describeValue(count)}`);
@@ -68,9 +68,9 @@ export class Family implements AsyncIterable<ChildResult> {
     let failure: { readonly error: unknown } | undefined;
     let wake = (): void => undefined;
     const settling = this.#settling();
-    // The results are awaited below; one may reject while the order is requested.
+    // The results are awaited only below, and one may reject while the order is requested.
     for (const result of settling) result.catch(() => undefined);
-    // Requested after the waits: a child that has not ended by now reports its end later, after all of these.
+    // Requested after the waits, because a child that has not ended by now will end after all the others.
     const before = new Set(await this.#ended());
     for (const id of before) {
       const index = this.children.findIndex((child) => child.id === id);

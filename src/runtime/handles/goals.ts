@@ -25,7 +25,7 @@ export class Goals {
     this.#address = address;
   }
 
-  /** Goals by age, each with its parts. Completed goals are included until there are many. */
+  /** Goals by age, each with its parts. The oldest completed goals are left out once there are many. */
   list(): Promise<readonly Goal[]> {
     return this.#link.call('session.goals', this.#address, true);
   }
@@ -39,21 +39,24 @@ export class Goals {
     return this.#change({ action: 'create', description, ...defined({ parentId }) });
   }
 
-  /** Rewords an open goal. Rejects as `create` does, and with `ConfigError` for a goal that is unknown or completed. */
+  /**
+   * Changes the description of an open goal. Rejects as `create` does, and with `ConfigError` for a goal that is
+   * unknown or completed.
+   */
   async update(goal: number, change: { readonly description: string }): Promise<Goal> {
     const { description } = parseOption(updateSchema, 'goals.update', change);
     return this.#change({ action: 'update', id: parseOption(id, 'goals.update.id', goal), description });
   }
 
-  /** Completes an open goal and its open parts. Messages pinned to nothing else are released. */
+  /** Completes an open goal and its open parts. Messages pinned to no other goal are unpinned. */
   async complete(goal: number): Promise<Goal> {
     return this.#change({ action: 'complete', id: parseOption(id, 'goals.complete.id', goal) });
   }
 
   /**
-   * Pins messages (by seq) to open goals; pinned messages are shown again once they have left the window. All or
-   * nothing; pinning a message to the same goal again changes nothing. Resolves with the number of links asked for,
-   * existing ones included.
+   * Pins messages (by seq) to open goals; pinned messages are shown again once they have left the window. If one link
+   * is invalid, none is made. Pinning a message to the same goal again changes nothing. Resolves with the number of
+   * requested links, including existing ones.
    */
   async attach(pins: { readonly messages: readonly number[]; readonly goals: readonly number[] }): Promise<number> {
     const { messages, goals } = parseOption(attachSchema, 'goals.attach', pins);

@@ -6,9 +6,9 @@ import type { HistoryDraft, HistoryMessage } from '../../base/history-message.ts
 import { isRecord } from '../../base/json.ts';
 import { checkMessage, wrong } from '../../session/history/message-check.ts';
 
-/** Names the form, so that no other file is mistaken for a history. */
+/** Identifies the format, so that no other file is mistaken for a history. */
 const FORMAT = 'troupe-history';
-/** Version of the form; a reader refuses higher ones. */
+/** Version of the format; a reader refuses higher versions. */
 const VERSION = 1;
 
 /** The lines of a history, without line ends. */
@@ -21,8 +21,8 @@ export function* historyLines(
 }
 
 /**
- * The messages of such lines; blank lines are skipped. Rejects with `InvalidArgumentError` naming the line,
- * `LimitError`.
+ * The messages in lines made by `historyLines`; blank lines are skipped. Rejects with `InvalidArgumentError` naming the
+ * line, `LimitError`.
  */
 export async function readHistoryLines(
   lines: Iterable<string> | AsyncIterable<string>,

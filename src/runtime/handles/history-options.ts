@@ -14,23 +14,26 @@ import type { EditRequest } from '../../session/state/edit-request.ts';
 /** Options of an operation that changes something. */
 export interface EditOptions {
   /**
-   * Idempotency: the same key and operation is done once and returns the first outcome again. An operation without
-   * effect is not kept.
+   * Idempotency: an operation repeated with the same key is done once, and returns its first outcome again. An
+   * operation without effect is not remembered.
    */
   readonly key?: string;
 }
 
 /** Options of `add` and `append`. */
 export interface AddOptions extends EditOptions {
-  /** No callback receives it. */
+  /** True: no callback receives the message. */
   readonly silent?: boolean;
-  /** Shown to the model while this process lives, and never stored. */
+  /** True: the message is shown to the model while this process lives, and is never stored. */
   readonly transient?: boolean;
 }
 
 /** Options of `compress`. */
 export interface CompressOptions {
-  /** Also below the usual bounds: from `idleMinMessages` and `idleMinTokens` of the settings on. Default false. */
+  /**
+   * True: compression begins below the usual bounds too, from `idleMinMessages` and `idleMinTokens` of the settings on.
+   * Default false.
+   */
   readonly force?: boolean;
 }
 
@@ -78,7 +81,7 @@ export function checkChunkNumber(number: unknown): void {
   );
 }
 
-/** A plain, well-formed copy. Throws `InvalidArgumentError` for a value that cannot be stored. */
+/** A plain, well-formed copy of a value. Throws `InvalidArgumentError` for a value that cannot be stored. */
 export function plain(value: unknown, name: string): Json {
   try {
     return toPlainJson(value);
@@ -129,4 +132,23 @@ export function checkFunction(value: unknown, name: string): void {
 export function fingerprintOf(edit: EditRequest): string {
   const text = 'epoch' in edit ? edit.operation : JSON.stringify(edit);
   return createHash('sha256').update(text).digest('base64url').slice(0, 22);
+}
+
+/**
+ * The incarnation of the session that a handle names. A bare id has no incarnation: it names a message of the session
+ * in which it is looked up. `mine`: that session.
+ */
+export function incarnationOf(handle: unknown, need: 'required' | 'optional', mine: string): number | undefined {
+  const session = memberOf(handle, 'session');
+  const incarnation = memberOf(handle, 'incarnation');
+  if (need === 'optional' && session === undefined && incarnation === undefined) return undefined;
+  if (typeof session !== 'string' || typeof incarnation !== 'number') {
+    throw wrong('handle', 'a handle, as append() resolves to', handle);
+  }
+  if (session === mine) return incarnation;
+  throw new InvalidArgumentError(
+    'invalid_argument',
+    `the handle is of session ${JSON.stringify(session)}, this is the history of ${JSON.stringify(mine)}`,
+    { data: { session, expected: mine } },
+  );
 }

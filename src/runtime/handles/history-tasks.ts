@@ -13,16 +13,16 @@ import type { ShardCaller } from '../protocol/protocol.ts';
 
 const taskSchema = z.number().int().min(0);
 
-/** The session that is meant, and the way to reach it. */
+/** The session on which the operations work, and the way to reach it. */
 interface HistoryAddress {
   readonly link: ShardCaller;
   readonly address: { readonly session: string; readonly agent?: string };
 }
 
 /**
- * Begins a task below the active one and resolves with its id; the next turn is its first. During a turn it becomes
- * active when the turn has ended. `title`: the first 60 characters are kept. Throws `InvalidArgumentError`
- * (`invalid_argument`).
+ * Begins a task below the active one and resolves with its id; the next turn is the first turn of the new task. During
+ * a turn it becomes active when the turn has ended. `title`: the first 60 characters are kept. Throws
+ * `InvalidArgumentError` (`invalid_argument`).
  */
 export async function startTask({ link, address }: HistoryAddress, title?: string): Promise<number> {
   if (title !== undefined && typeof title !== 'string') {
@@ -32,8 +32,8 @@ export async function startTask({ link, address }: HistoryAddress, title?: strin
 }
 
 /**
- * Makes the parent of the active task active. The model no longer sees what was said since, and nothing is deleted.
- * During a turn it takes effect when the turn has ended. At the root it fails and writes nothing.
+ * Makes the parent of the active task active. The model no longer sees the messages of the undone task, but nothing is
+ * deleted. During a turn, the undo takes effect when the turn has ended. At the root it fails and writes nothing.
  */
 export function undo({ link, address }: HistoryAddress): Promise<TaskMove> {
   return link.call('tasks.undo', address, false);
@@ -46,7 +46,7 @@ export function switchTo({ link, address }: HistoryAddress, id: number): Promise
       success: false,
       message: `Invalid task ID: ${typeof id === 'string' ? id : describeValue(id)}`,
     });
-  // Safe to repeat: the result does not depend on the task it starts from.
+  // The call is safe to repeat, because the result does not depend on the task that was active before.
   return link.call('tasks.switch', { ...address, id }, true);
 }
 

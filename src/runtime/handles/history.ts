@@ -1,11 +1,11 @@
 /**
- * The history of a session as its embedder holds it: reading, changing, repairing. It is only an address, like the
- * session; every method asks the session's shard.
+ * The history of a session as its embedder holds it: reading, changing, repairing. The handle is only an address, like
+ * the session; every method asks the session's shard.
  *
- * An operation is one durable, atomic event: after a crash all of it is there or none. While a model call is in flight,
- * an operation waits for the answer and precedes the next request. While tools run it is done at once, and calls whose
- * message it removes are cancelled. Arguments are copied and cleaned (lone surrogates become U+FFFD); results are
- * copies.
+ * An operation is one durable, atomic event: after a crash either all of it is there or nothing. While a model call is
+ * in flight, an operation waits for the answer and runs before the next request. While tools run, an operation runs at
+ * once, and calls whose message it removes are cancelled. Arguments are copied and cleaned (lone surrogates become
+ * U+FFFD); results are copies.
  */
 import { z } from 'zod';
 import { HISTORY_ATTEMPTS_MAX } from '../../base/bounds.ts';
@@ -44,6 +44,7 @@ import {
   type EditOptions,
   fingerprintOf,
   givenText,
+  incarnationOf,
   memberOf,
   plain,
 } from './history-options.ts';
@@ -72,13 +73,16 @@ export class History {
 
   // ---- callbacks and adding -----------------------------------------------------------------------------------------
 
-  /** The same as `session.onMessage`. */
+  /** Does the same as `session.onMessage`. */
   onMessage(callback: MessageCallback): this {
     this.#parts.callbacks.add(this.#parts.address.session, callback);
     return this;
   }
 
-  /** Adds a message at the end, whatever precedes it, and resolves to it. Callbacks receive it unless it is silent. */
+  /**
+   * Adds a message at the end, whatever precedes it, and resolves to the added message. Callbacks receive it unless it
+   * is silent.
+   */
   async add(message: HistoryDraft | object, options: AddOptions = {}): Promise<HistoryMessage> {
     return (await this.#add('add', message, options)) as HistoryMessage;
   }
@@ -106,13 +110,13 @@ export class History {
     return this;
   }
 
-  /** The same as `set`. */
+  /** Does the same as `set`. */
   async replaceAll(messages: readonly (HistoryDraft | object)[], options: EditOptions = {}): Promise<this> {
     await this.#edit({ operation: 'replaceAll', messages: checkMessages(messages) }, options);
     return this;
   }
 
-  /** The same as `set`, but removes interrupted exchanges first (`settings.repair.onSeed`). */
+  /** Does the same as `set`, but removes interrupted exchanges first (`settings.repair.onSeed`). */
   async seed(messages: readonly (HistoryDraft | object)[], options: EditOptions = {}): Promise<this> {
     await this.#edit({ operation: 'seed', messages: checkMessages(messages) }, options);
     return this;
@@ -127,15 +131,15 @@ export class History {
   // ---- single messages ----------------------------------------------------------------------------------------------
 
   /**
-   * Removes a message, and with an assistant message the results of its calls. Resolves to it, or to null if it does
-   * not exist. Rejects with `tool_message_not_removable` for a result.
+   * Removes a message, and with an assistant message the results of its calls. Resolves to the removed message, or to
+   * null if it does not exist. Rejects with `tool_message_not_removable` for a result.
    */
   async remove(
     target: { readonly id: string } | MessageHandle,
     options: EditOptions = {},
   ): Promise<HistoryMessage | null> {
     const id = checkId(memberOf(target, 'id'));
-    const incarnation = this.#incarnationOf(target, 'optional');
+    const incarnation = incarnationOf(target, 'optional', this.#parts.address.session);
     return (await this.#edit({ operation: 'remove', id }, options, incarnation)) as HistoryMessage | null;
   }
 
@@ -156,7 +160,7 @@ export class History {
       ...defined({ id, toolCallId }),
       attributes: checkMembers(plain(attributes, 'attributes'), 'attributes'),
     };
-    const incarnation = this.#incarnationOf(target, 'optional');
+    const incarnation = incarnationOf(target, 'optional', this.#parts.address.session);
     return (await this.#edit(request, options, incarnation)) as HistoryMessage;
   }
 
@@ -171,14 +175,14 @@ export class History {
     return this;
   }
 
-  /** Removes the last message and resolves to it; null if there is none. */
+  /** Removes the last message and resolves to that message, or to null if there is none. */
   async popLast(options: EditOptions = {}): Promise<HistoryMessage | null> {
     return (await this.#edit({ operation: 'popLast' }, options)) as HistoryMessage | null;
   }
 
   /**
-   * Removes every message that matches the predicate. It runs on this thread, and again if the history changes
-   * meanwhile.
+   * Removes every message that matches the predicate. The predicate runs on this thread, and runs again if the history
+   * changed while it ran.
    */
   async deleteWhere(predicate: (message: HistoryMessage) => unknown, options: EditOptions = {}): Promise<this> {
     checkFunction(predicate, 'predicate');
@@ -238,7 +242,7 @@ export class History {
    * `InvalidArgumentError` for a handle of another session, or of a deleted session with this id.
    */
   async rollbackBefore(handle: MessageHandle, options: EditOptions = {}): Promise<this> {
-    const incarnation = this.#incarnationOf(handle, 'required');
+    const incarnation = incarnationOf(handle, 'required', this.#parts.address.session);
     await this.#edit({ operation: 'rollbackBefore', id: checkId(memberOf(handle, 'id')) }, options, incarnation);
     return this;
   }
@@ -261,7 +265,10 @@ export class History {
     return this;
   }
 
-  /** If the last message has calls: adds a result for each that says it was interrupted, with its entry in `trails`. */
+  /**
+   * If the last message has calls, adds a result to each call, which says that the call was interrupted and has the
+   * call's entry in `trails`.
+   */
   async settleInterrupted(trails: Readonly<Record<string, unknown>> = {}, options: EditOptions = {}): Promise<this> {
     const checked = checkMembers(plain(trails, 'trails'), 'trails');
     await this.#edit({ operation: 'settleInterrupted', trails: checked }, options);
@@ -269,8 +276,8 @@ export class History {
   }
 
   /**
-   * Adds an event of an extension to the newest message; it is kept and never sent. False: too large, so it was
-   * dropped.
+   * Adds an event of an extension to the newest message; it is kept and never sent. Resolves to false if the event was
+   * too large and was dropped.
    */
   async addExtensionEvent(event: unknown, options: EditOptions = {}): Promise<boolean> {
     const request: EditRequest = { operation: 'addExtensionEvent', event: plain(event, 'event') };
@@ -304,7 +311,7 @@ export class History {
     return this.#read({ name: 'orphanedToolCallIds' });
   }
 
-  /** The last assistant message, and its calls without a result after it. */
+  /** The last assistant message, and those of its calls that have no result after it. */
   pendingToolCalls(): Promise<readonly [AssistantMessage | null, readonly HistoryCall[]]> {
     return this.#read({ name: 'pendingToolCalls' });
   }
@@ -391,7 +398,7 @@ export class History {
     return tasks.undo(this.#parts);
   }
 
-  /** Switches to any task, also a later one or one of another branch. */
+  /** Switches to any task, even a later task or a task of another branch. */
   switchTo(id: number): Promise<TaskMove> {
     return tasks.switchTo(this.#parts, id);
   }
@@ -422,9 +429,10 @@ export class History {
   }
 
   /**
-   * Compresses the conversation now, if that is worth it; resolves when it is over and durable. If it was not done,
-   * `reason` is `disabled`, `busy` (the session is not idle), `not_needed`, or why the summary failed; the history is
-   * then unchanged. Rejects with `ConfigError` (bad option), `StoreFullError`, `CancelledError` (closed, deleted).
+   * Compresses the conversation now, if that is worth it. Resolves when the compression has ended and is durable. If
+   * the conversation was not compressed, it is unchanged, and `reason` is `disabled`, `busy` (the session is not idle),
+   * `not_needed`, or the reason why the summary failed. Rejects with `ConfigError` (bad option), `StoreFullError`,
+   * `CancelledError` (closed, deleted).
    */
   async compress(options: CompressOptions = {}): Promise<CompressionResult> {
     const { link, address } = this.#parts;
@@ -460,32 +468,15 @@ export class History {
     return structuredClone(await this.#parts.link.call('history.edit', request, key !== undefined));
   }
 
-  /**
-   * The incarnation of the session that a handle names. An id alone is not a handle: it names a message in the session
-   * in which it is looked up.
-   */
-  #incarnationOf(handle: unknown, need: 'required' | 'optional'): number | undefined {
-    const session = memberOf(handle, 'session');
-    const incarnation = memberOf(handle, 'incarnation');
-    if (need === 'optional' && session === undefined && incarnation === undefined) return undefined;
-    if (typeof session !== 'string' || typeof incarnation !== 'number') {
-      throw wrong('handle', 'a handle, as append() resolves to', handle);
-    }
-    const mine = this.#parts.address.session;
-    if (session === mine) return incarnation;
-    throw new InvalidArgumentError(
-      'invalid_argument',
-      `the handle is of session ${JSON.stringify(session)}, this is the history of ${JSON.stringify(mine)}`,
-      { data: { session, expected: mine } },
-    );
-  }
-
   async #read<T>(query: HistoryQuery): Promise<T> {
     const request = { ...this.#parts.address, query };
     return structuredClone(await this.#parts.link.call('history.read', request, true)) as T;
   }
 
-  /** Makes a request from a snapshot of the history, and repeats that until the history did not change in between. */
+  /**
+   * Makes a request from a snapshot of the history. Repeats this until the history has not changed between the snapshot
+   * and the request.
+   */
   async #onSnapshot(make: (snapshot: HistorySnapshot) => EditRequest | undefined, options: EditOptions): Promise<void> {
     // Checked even if there turns out to be nothing to change.
     checkEditOptions('history', options);

@@ -19,6 +19,7 @@ import { isRuntimeTool } from '../../tools/built-in/runtime-tools.ts';
 import { namedTool } from '../../tools/named-tool.ts';
 import type { AnyTool } from '../../tools/tool.ts';
 import { type Agent, agent } from '../protocol/agent.ts';
+import { warnOfEndingModels } from '../protocol/agent-models.ts';
 import type { CheckedOptions, DefinitionDirectories } from '../protocol/options.ts';
 import { assembleRuntime, type Place } from './assemble.ts';
 import type { Runtime } from './runtime.ts';
@@ -48,6 +49,7 @@ export async function openWithDefinitions(
   const warn: Warn = (message, path) => checked.logger?.warn({ path }, message);
   const { byName } = await readDefinitions({ directories: directories.specialists }, parseSpecialist, warn);
   const agents = [...checked.agents, ...specialists(checked.agents, [...byName.values()], warn)];
+  warnOfEndingModels({ ...checked, agents });
   const library = await DefinitionLibrary.open({
     skills: directories.skills,
     workflows: directories.workflows,
@@ -82,7 +84,7 @@ async function checkDirectories(directories: DefinitionDirectories): Promise<voi
   }
 }
 
-/** Specialists as agents. One with a taken name, or with an unknown tool, is left out with a warning. */
+/** Specialists as agents. A specialist with a taken name or an unknown tool is left out with a warning. */
 function specialists(
   agents: readonly Agent[],
   definitions: readonly SpecialistDefinition[],

@@ -7,6 +7,7 @@ import { isRecord } from '../../base/json.ts';
 import { openManifest } from '../../journal/store/birth.ts';
 import { acquireStoreLock } from '../../journal/store/lock.ts';
 import { findWideRights } from '../../journal/store/rights.ts';
+import { warnOfEndingModels } from '../protocol/agent-models.ts';
 import { type CheckedOptions, checkOptions, type Logger, type OpenOptions } from '../protocol/options.ts';
 import { assembleRuntime, MEMORY, type Place } from './assemble.ts';
 import type { Runtime } from './runtime.ts';
@@ -23,10 +24,14 @@ export async function open(directory: string, options: OpenOptions = {}): Promis
   const checked = checkOptions(options, await defaultLoggerFor(options));
   const place = await openPlace(directory, Math.max(1, checked.threads.sessions));
   try {
-    // Runs before the shards create any file: a store with wider rights is reported, no matter which process made it.
+    // Runs before the shards create any file, so that wider rights of an existing store are reported, whichever process
+    // made the store.
     if (place.directory !== undefined) await warnOfWideRights(place.directory, checked);
-    if (checked.definitions === undefined) return await assembleRuntime(checked, place);
-    // Imported only on use: the YAML parser is half as large as everything else.
+    if (checked.definitions === undefined) {
+      warnOfEndingModels(checked);
+      return await assembleRuntime(checked, place);
+    }
+    // Imported only on use: the YAML parser is half as large as the rest of the package.
     const { openWithDefinitions } = await import('./open-definitions.ts');
     return await openWithDefinitions(checked, checked.definitions, place);
   } catch (error) {
@@ -35,14 +40,17 @@ export async function open(directory: string, options: OpenOptions = {}): Promis
   }
 }
 
-/** The logger of a runtime that is given none. Imported only on use: pino takes a tenth of the time that all else does. */
+/**
+ * The logger of a runtime that is given none. Imported only on use: loading pino takes a tenth of the time that loading
+ * everything else takes.
+ */
 async function defaultLoggerFor(options: unknown): Promise<Logger | undefined> {
   if (isRecord(options) && options['logger'] !== undefined) return undefined;
   const { createLogger } = await import('../host/default-logger.ts');
   return createLogger(process.env);
 }
 
-/** A store holds what users said. Rights of others may be intended, so they are logged and not changed. */
+/** A store holds what users said. Other users' rights to it may be intended, so they are logged and not changed. */
 async function warnOfWideRights(directory: string, { logger }: CheckedOptions): Promise<void> {
   const found = await findWideRights(directory);
   if (found === undefined) return;
@@ -54,8 +62,8 @@ async function warnOfWideRights(directory: string, { logger }: CheckedOptions): 
 }
 
 /**
- * Acquires the directory: lock first, then the manifest. Once a store exists, its shard count overrides the option
- * (A6).
+ * Acquires the directory: takes the lock first, then reads the manifest. Once a store exists, its shard count overrides
+ * the option (A6).
  */
 async function openPlace(directory: string, shards: number): Promise<Place> {
   if (directory === MEMORY) {

@@ -15,11 +15,11 @@ import type { ReceiptName, ShardCaller } from '../protocol/protocol.ts';
 /** The outcome of a message so far. */
 export interface ReceiptStatus {
   /**
-   * `accepted`: it waits; `promoted`: it is in the log. The others say how its turn ended. `dropped`: it left the
-   * mailbox and never entered the log, nothing else.
+   * `accepted`: the message waits. `promoted`: the message is in the log. `dropped`: the message left the mailbox and
+   * never entered the log. Every other status says how the message's turn ended.
    */
   readonly status: 'accepted' | 'promoted' | 'answered' | 'failed' | 'interrupted' | 'suspended' | 'dropped';
-  /** Why it was dropped, or why its turn ended without an answer. */
+  /** Why the message was dropped, or why its turn ended without an answer. */
   readonly reason?: string;
 }
 
@@ -33,14 +33,17 @@ export class Receipt {
   readonly session: string;
   /** The number of the event that reported the acceptance. */
   readonly seq: number;
-  /** The key was known: nothing new was accepted. */
+  /** True if the key was known, so that nothing new was accepted. */
   readonly duplicate: boolean;
   readonly pendingId: number;
   readonly #incarnation: number;
   readonly #link: ShardCaller;
   readonly #followed: Promise<ReceiptState | undefined> | undefined;
 
-  /** `followed`: the outcome, which the shard sends without a request; `undefined` if it must be requested. */
+  /**
+   * `followed`: a promise of the outcome, which the shard sends without a request; `undefined` if the outcome must be
+   * requested.
+   */
   constructor(
     link: ShardCaller,
     accepted: {
@@ -89,7 +92,7 @@ export class Receipt {
    * `CancelledError` if the turn was interrupted, or the message was withdrawn or replaced.
    */
   async answer(): Promise<string> {
-    // Without a follower the request leaves at once, so that it precedes later requests of the caller, such as a
+    // Without a follower the request is posted at once, so that it precedes later requests of the caller, such as a
     // deletion.
     const followed = this.#followed === undefined ? undefined : await this.#followed;
     const state = followed ?? (await this.#wait('settled'));
@@ -131,7 +134,7 @@ export function parseReceiptId(id: unknown): {
   readonly pendingId: number;
   readonly incarnation?: number;
 } {
-  // Plain decimal only: `Number` accepts more forms (`1e3`, `0x10`), which would be other names of the same receipt.
+  // Plain decimal only: `Number` accepts more forms (`1e3`, `0x10`), which would be further names of the same receipt.
   const found = typeof id === 'string' ? RECEIPT_ID.exec(id) : null;
   if (found === null) {
     throw new InvalidNameError(`a receipt id has the form <session>/<incarnation>.<number>, got ${describeValue(id)}`);
@@ -165,7 +168,10 @@ function reasonOf({ data }: ErrorShape): { readonly reason?: string } {
   return typeof reason === 'string' ? { reason } : {};
 }
 
-/** The run stopped at a boundary: `data.content` is its last answer's text; a message or `resume()` continues it. */
+/**
+ * The error for a run that stopped at a boundary: `data.content` is its last answer's text; a message or `resume()`
+ * continues it.
+ */
 function suspendedError({ turn, reason, detail, text }: Extract<ReceiptState, { status: 'suspended' }>): Error {
   if (reason === 'interrupted') {
     const data = { turn, reason: detail ?? null, content: text };

@@ -27,12 +27,12 @@ import { orAborted, Session, type SessionParts } from './session.ts';
 
 /** Options of `sessions.list`. */
 export interface ListOptions {
-  /** Children of this session; `null`: roots only. */
+  /** Only children of this session; `null`: roots only. */
   readonly parent?: string | null;
   readonly state?: SessionStateName;
-  /** Ids after this one. */
+  /** Only ids after this one. */
   readonly after?: string;
-  /** Default 1,000. */
+  /** Maximum number of sessions; default 1,000. */
   readonly limit?: number;
 }
 
@@ -69,7 +69,7 @@ export interface RuntimeParts {
   readonly degraded: () => TroupeError | undefined;
   /** Skills and workflows, if directories of them were given. */
   readonly definitions?: DefinitionSource | undefined;
-  /** The search over all sessions, if an agent has it; it is notified of deletions. */
+  /** The search over all sessions, if an agent may use it. The runtime notifies the search of deletions. */
   readonly search?: MessageSearch | undefined;
   /** Releases the data directory. */
   readonly release: () => Promise<void>;
@@ -93,7 +93,7 @@ const KIN: SessionParts['kin'] = {
 export class Runtime {
   readonly #parts: RuntimeParts;
   #closing: Promise<void> | undefined;
-  /** Whether interrupted sessions have been read since that many restarts. */
+  /** Whether interrupted sessions have been read, and after how many restarts that was. */
   #resumed: { readonly restarts: number; readonly done: Promise<boolean> } | undefined;
 
   constructor(parts: RuntimeParts) {
@@ -130,9 +130,9 @@ export class Runtime {
 
   /** The sessions of the directory. */
   readonly sessions: {
-    /** By id, ascending. */
+    /** Sessions by id, ascending. */
     readonly list: (options?: ListOptions) => Promise<readonly SessionSummary[]>;
-    /** `undefined` when there is none. */
+    /** One session by its id; `undefined` when there is none. */
     readonly get: (id: string) => Promise<SessionSummary | undefined>;
     /** Deletes a session and its descendants; false when there was none. */
     readonly delete: (id: string) => Promise<boolean>;
@@ -178,8 +178,8 @@ export class Runtime {
   }
 
   /**
-   * True if it takes messages: it is not closing, the store takes writes, every session thread serves, and interrupted
-   * sessions have been read. Waits at most a second for the last condition.
+   * True if the runtime accepts messages: it is not closing, the store takes writes, every session thread serves, and
+   * interrupted sessions have been read. Waits at most a second for the last condition.
    */
   async isReady(): Promise<boolean> {
     const { links, degraded } = this.#parts;
@@ -211,8 +211,8 @@ export class Runtime {
   }
 
   /**
-   * Lifts the block after a failed authentication, or a model that was not found, from every session; one call tries
-   * first.
+   * Lifts the block after a failed authentication, or a model that was not found, from every session. One call tries
+   * before the others follow.
    */
   async resume(): Promise<void> {
     await Promise.all(this.#parts.links.map((link) => link.call('runtime.resume', {}, true)));
@@ -274,7 +274,8 @@ const searches = new WeakMap<Runtime, MessageSearch>();
 const linksOf = new WeakMap<Runtime, readonly ShardLink[]>();
 
 /**
- * Publishes diagnostics of this runtime from now on if there are subscribers: for a subscriber that came after `open`.
+ * Starts to publish diagnostics of this runtime if there are subscribers. Call it after a subscriber was added later
+ * than `open`.
  */
 export const publishDiagnosticsOf: (runtime: Runtime) => void = (runtime) => diagnosticsOf.get(runtime)?.look();
 

@@ -34,31 +34,32 @@ export interface SendOptions {
 
 /** Options of `spawn`. */
 export interface SpawnOptions {
-  /** The agent the child is made of; default: its parent's agent. */
+  /** The child's agent; default: its parent's agent. */
   readonly agent?: string;
-  /** The same, by the name under which other agents know it. */
+  /** The child's agent, by the name under which other agents know it. */
   readonly specialist?: string;
   readonly task: string;
   /** A nickname, unique among the siblings; default `agent-N`. */
   readonly name?: string;
-  /** Narrows the agent's tools by name; never widens. */
+  /** Names the agent's tools that the child may use; cannot add others. */
   readonly tools?: readonly string[];
   /** `mailbox` (default): replies enter the parent's mailbox; `handle`: they go to the child's handle only. */
   readonly replies?: 'mailbox' | 'handle';
   /**
    * The total of tokens, input and output, that the child and its descendants may use; at least 1. A model call that
-   * would begin beyond it fails its turn with `LimitError` (`data.limit` is `budget`), and the parent is notified.
-   * Calls in flight still complete.
+   * would begin after the total is used up fails its turn with `LimitError` (`data.limit` is `budget`), and the parent
+   * is notified. Calls in flight still complete.
    */
   readonly budget?: number;
-  /** In `spawnAll`: idempotency of this item. */
+  /** The idempotency key of this item; only in `spawnAll`. */
   readonly key?: string;
 }
 
 /** Options of `fork`. */
 export interface ForkOptions {
   /**
-   * Seq of the fork's last message; within a round the cut moves behind the round's last result. Default: all messages.
+   * Seq of the fork's last message. If that message is inside a round, the fork includes the whole round. Default: all
+   * messages.
    */
   readonly at?: number;
   /** The fork's id; default `<parent>:fork-<n>`. A fork on another thread gets a copy of the messages. */

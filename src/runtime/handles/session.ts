@@ -138,7 +138,7 @@ export class Session {
     const { link } = this.#parts;
     const request = { ...this.address, json };
     const answer = await link.call('session.post', request, false).catch((error: unknown) => {
-      // The thread may have died because of another session. With a key the message can be sent again.
+      // The thread may have died because of another session, so a message with a key can be sent again.
       const isRepeatable = error instanceof TroupeError && error.code === 'internal' && postedKey(json) !== undefined;
       if (!isRepeatable) throw error;
       return link.call('session.post', request, true);
@@ -222,10 +222,10 @@ export class Session {
   }
 
   /**
-   * Decides a call that waits for a person (`approval.required`); durable when it resolves. True if the decision holds,
-   * also when the same decision was made before. False if the call does not wait, or was decided otherwise. `input`
-   * runs an allowed call with another input; the model sees the `reason` of a denial. Rejects with `ContentError` for
-   * an input that cannot be stored, `ConfigError` for a bad option.
+   * Decides a call that waits for a person (`approval.required`). The decision is durable when this resolves. True if
+   * the decision holds, even if the same decision was made before. False if the call does not wait, or was decided
+   * otherwise. `input` runs an allowed call with another input; the model sees the `reason` of a denial. Rejects with
+   * `ContentError` for an input that cannot be stored, `ConfigError` for a bad option.
    */
   async approve(callId: string, decision: ApprovalDecision): Promise<boolean> {
     const request = { ...this.address, ...checkDecision(callId, decision) };
@@ -233,9 +233,9 @@ export class Session {
   }
 
   /**
-   * Starts a child; resolves once child, first message and link are durable. A repeated key re-attaches to the child.
-   * Rejects with `ConfigError` (blank task, unknown tool or agent), `InvalidNameError` (nickname), `LimitError` (depth,
-   * children).
+   * Starts a child; resolves once child, first message and link are durable. With a repeated key it returns the
+   * existing child. Rejects with `ConfigError` (blank task, unknown tool or agent), `InvalidNameError` (nickname),
+   * `LimitError` (depth, children).
    */
   async spawn(options: SpawnOptions, extra: { readonly key?: string } = {}): Promise<Child> {
     const [child] = await this.#spawn([keyedSpawn(options, extra)]);
@@ -264,7 +264,7 @@ export class Session {
     });
   }
 
-  /** Re-attaches to a child of this session by its id. */
+  /** Returns the handle of an existing child of this session by its id. */
   async child(id: string): Promise<Child> {
     const session = checkSessionId(id);
     const link = await this.#parts.link.call('child.link', { session }, true);
@@ -336,7 +336,7 @@ export class Session {
     return this.#activate('skill', name);
   }
 
-  /** The same for a workflow; the newest is the active one. Main sessions only. */
+  /** Does the same for a workflow. The newest workflow is the active one. Main sessions only. */
   activateWorkflow(name: string): Promise<Definition> {
     return this.#activate('workflow', name);
   }
@@ -375,11 +375,11 @@ export class Session {
 
   /**
    * Makes a new session that continues from this one as it is now, or as it was after message `at`. The log so far is
-   * shared, not copied; afterwards neither session sees what the other does. Messages, tasks and the system text of the
-   * epoch are included; the mailbox, receipts, children and running calls are not. The fork's events begin with its
-   * own, `messages()` has all. Resolves once it is durable. Rejects with `TroupeError` (`unknown_session`),
-   * `InvalidArgumentError` (`message_not_found`: the current conversation has no such message), `InvalidNameError` (an
-   * id that is taken, or too long), `ConfigError`.
+   * shared, not copied. Afterwards the two sessions are independent. Messages, tasks and the system text of the epoch
+   * are included; the mailbox, receipts, children and running calls are not. The fork's events begin at the fork,
+   * whereas `messages()` also has the earlier messages. Resolves once it is durable. Rejects with `TroupeError`
+   * (`unknown_session`), `InvalidArgumentError` (`message_not_found`: the current conversation has no such message),
+   * `InvalidNameError` (an id that is taken, or too long), `ConfigError`.
    */
   async fork(options: ForkOptions = {}): Promise<Session> {
     const { id, ...cut } = checkForkOptions(options);
@@ -405,10 +405,10 @@ export class Session {
   }
 
   /**
-   * Lifts `pause`, and the block after a failed authentication or a model that was not found. Other sessions on the key
-   * may call again. Sessions on the same session thread that the key blocked resume too (`runtime.resume()`: those of
-   * all threads). Continues a suspended run: its pending calls first, then the model. Rejects (`limit`, retryable) if
-   * that cannot start now.
+   * Lifts `pause`, and the block after a failed authentication or a model that was not found. Other sessions that use
+   * the same provider key may call again. Of the sessions that the key blocked, those on the same session thread resume
+   * too (`runtime.resume()` resumes those of all threads). Continues a suspended run: its pending calls first, then the
+   * model. Rejects (`limit`, retryable) if the run cannot start now.
    */
   async resume(): Promise<void> {
     await this.#parts.link.call('session.resume', this.address, true);

@@ -19,7 +19,7 @@ export function createLogger(
   return pino(options, write === undefined ? destination({ dest: STDERR, sync: true }) : { write });
 }
 
-/** The variable is shared with other programs: a level that pino does not have is no reason not to start. */
+/** Other programs use the same variable, so a level that pino does not have must not keep the runtime from starting. */
 function levelOf(environment: Readonly<Record<string, string | undefined>>): string {
   const level = environment[LEVEL_VARIABLE]?.trim().toLowerCase() ?? '';
   return level === 'silent' || Object.hasOwn(levels.values, level) ? level : LEVEL_DEFAULT;

@@ -1,6 +1,4 @@
-/**
- * Answers of the host thread to the enrichers of its shards: definitions, and messages within reach of their session.
- */
+/** Answers questions from enrichers on the host thread: definitions, and messages that their session may read. */
 import type { EnricherQuestion, EnricherReply } from '../../../actors/enrichers/enricher-sources.ts';
 import { ConfigError } from '../../base/errors.ts';
 import type { Definition, DefinitionSource } from '../../definitions/definition.ts';
@@ -8,9 +6,9 @@ import type { MessageMemory } from '../../tools/built-in/memory-tools.ts';
 
 /** The sources of the answers. */
 export interface EnricherLibrary {
-  /** Missing: none is defined. */
+  /** Skills and workflows; missing: none is defined. */
   readonly definitions?: DefinitionSource | undefined;
-  /** Missing: nothing is recalled. */
+  /** The memory for recalls; missing: nothing is recalled. */
   readonly memory?: MessageMemory | undefined;
 }
 

@@ -1,5 +1,6 @@
 /**
- * Receipts whose end the shard publishes without a request: `ask` needs only the answer, and saves a second request.
+ * Receipts whose end the shard publishes without a request. This saves `ask`, which needs only the answer, a second
+ * request.
  *
  * Owns: the followers. Does not own: the content of a receipt; an end that is not published here is requested
  * (`receipt.wait`).
@@ -7,18 +8,18 @@
  *
  * Each way was tried as the only one, with instant models and answers of 9 kB:
  *  - Following every message costs 14 % more processor time for each message whose answer is not awaited (`send`, then
- *    `drain`, on a session thread: 239 µs for 209 µs): its answer crosses to the host in vain.
+ *    `drain`, on a session thread: 239 µs for 209 µs): its answer is posted to the host, where nothing reads it.
  *  - Following none costs `ask` a separate commit for the acceptance. With a deferrable acceptance (Q5 of the commit
- *    queue), a lone `ask` takes 7 ms in place of 0.06 ms: no caller waits for the turn's end, so its commit waits for
- *    company too.
+ *    queue), a lone `ask` takes 7 ms in place of 0.06 ms: no caller waits for the turn's end, so the commit of the
+ *    turn's end is delayed too.
  *
- * After a restart, and for a receipt found by its id, only the request is left.
+ * After a restart, and for a receipt found by its id, the end is always requested.
  */
 import type { ReceiptState } from '../../session/state/state.ts';
 
 /** A follower of one receipt. */
 export interface Follower {
-  /** Sent with the message, and returned with its end. */
+  /** The id sent with the message, and returned with the end of its receipt. */
   readonly id: number;
   readonly settled: Promise<ReceiptState | undefined>;
 }
@@ -36,14 +37,14 @@ export class FollowedReceipts {
     return { id, settled };
   }
 
-  /** Notifies a follower (R1); one that was notified already is left alone. */
+  /** Notifies a follower (R1), unless it was notified before. */
   notify(id: number, state: ReceiptState | undefined): void {
     const resolve = this.#followers.get(id);
     this.#followers.delete(id);
     resolve?.(state);
   }
 
-  /** The shard publishes nothing any more. */
+  /** Called when the shard publishes nothing any more. */
   abandon(): void {
     for (const id of [...this.#followers.keys()]) this.notify(id, undefined);
   }

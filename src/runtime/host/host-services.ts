@@ -31,14 +31,14 @@ export interface HostValues {
 export interface HostServer extends HostCaller {
   /** The tools given as values. */
   readonly runner: HostRunner;
-  /** The shard is gone: aborts every call that runs for it. */
+  /** Called when the shard is gone: aborts every call that runs for it. */
   abandon(): void;
 }
 
 /** Parts for calling an embedder's values. */
 export interface HostServerOptions {
   readonly clock: Clock;
-  /** Tools of the same shard that still run, taken over from abandoned services; missing: none. */
+  /** Tools of the same shard that still run, taken over from the previous services; missing: none. */
   readonly work?: HostWork;
 }
 
@@ -67,8 +67,8 @@ export function serveHost(endpoint: Endpoint, values: HostValues, options: HostS
           session,
           onDelta: (delta) => endpoint.notify('model.delta', { id, delta }),
         });
-        // Checked before it is cloned: an answer that a clone would shorten or refuse is broken, and is requested again
-        // (F56).
+        // The answer is checked before it is cloned. An answer that a clone would shorten or refuse is invalid, and is
+        // requested again (F56).
         return checkResponse(response);
       } finally {
         calls.delete(id);

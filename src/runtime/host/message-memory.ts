@@ -21,7 +21,10 @@ export interface MemoryParts {
   readonly resultsMax: number;
 }
 
-/** Messages fetched before and after one, more than are shown: seqs have gaps where messages were removed. */
+/**
+ * Messages fetched before and after a message. More are fetched than shown, because removed messages leave gaps in the
+ * seqs.
+ */
 const FETCHED_AROUND = 4 * VIEW_MESSAGES_AROUND;
 
 /** The memory of a runtime, as its tools read it. */
@@ -63,7 +66,8 @@ export function createMessageMemory({ search, linkOf, scope, resultsMax }: Memor
     async view(messageId, reader) {
       const { session, seq } = parseMessageId(messageId);
       const link = linkOf(session);
-      // A message out of reach is answered like a missing one: the answer must not reveal that the session exists.
+      // A message out of reach gets the same answer as a missing one, so that the answer does not reveal that the
+      // session exists.
       const isInReach = isWithin(await treesOf(scope, reader), session);
       const summary = isInReach ? await link.call('sessions.get', { session }, true) : undefined;
       const after = Math.max(0, seq - 1 - FETCHED_AROUND);

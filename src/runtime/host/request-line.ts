@@ -1,12 +1,12 @@
 /**
  * The queue of large requests from the host to one shard. A request is copied when it is posted to a session thread,
- * and copied again when it is written. So requests in flight are bounded in bytes; the others wait on the host, at the
- * cost of a reference.
+ * and copied again when it is written. So requests in flight are bounded in bytes. The others wait on the host, where
+ * each costs only a reference.
  *
  * Owns: the number of bytes in flight, and the waiting requests. Does not own: the requests themselves
  * (`shard-link.ts`).
  *  Q1 at most `REQUEST_BYTES_UNDER_WAY_MAX` are in flight, or one request alone;
- *  Q2 requests of one session keep their order, the small ones too; those of other sessions may overtake.
+ *  Q2 requests of one session keep their order, even small ones; requests of other sessions may overtake them.
  */
 import { REQUEST_BYTES_UNDER_WAY_MAX } from '../../base/bounds.ts';
 
@@ -57,8 +57,8 @@ export class RequestLine {
   }
 
   /**
-   * Releases the requests that fit, in order of arrival. A session with a request that does not fit keeps it and all
-   * that follow.
+   * Releases the requests that fit, in order of arrival. If a request of a session does not fit, the session's later
+   * requests wait too.
    */
   #release(): void {
     const stays: Waiting[] = [];

@@ -21,7 +21,7 @@ export class SessionLogs {
   readonly #secrets: readonly string[];
   readonly #children = new RecentMap<GuardedLogger>(SESSION_LOGGERS_MAX);
 
-  /** `provider`: its credentials are cut out of every line. */
+  /** `provider`: the provider whose credentials are cut out of every line. */
   constructor(logger: GuardedLogger | undefined, provider: ModelProvider | ProviderData) {
     this.#logger = logger;
     this.#secrets = logger === undefined ? [] : secretsOf(provider);
@@ -62,7 +62,7 @@ function secretsOf(provider: ModelProvider | ProviderData): readonly string[] {
   try {
     return credentialsOf(provider.options)?.secrets ?? given;
   } catch {
-    // A key that no header can carry: every call reports it, and it is still a secret.
+    // No HTTP header can carry this key. Every call will report that; the key is still a secret.
     return given;
   }
 }

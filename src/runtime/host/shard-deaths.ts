@@ -11,7 +11,7 @@ import type { SessionKey } from '../../journal/position.ts';
 
 /** See the head of the file. */
 export class ShardDeaths {
-  /** Monotonic ms, within the period, ascending. */
+  /** The times of the deaths within the period, in monotonic ms, ascending. */
   #times: readonly number[] = [];
   /** The last time the thread ran out of memory on a session. */
   readonly #outOfMemory = new Map<SessionKey, number>();
@@ -28,8 +28,8 @@ export class ShardDeaths {
   }
 
   /**
-   * Notes a death; true while the thread may be replaced. `culprit`: the session on which it ran out of memory; 0:
-   * none.
+   * Notes a death; true while the thread may be replaced. `culprit`: the session on which the thread ran out of memory;
+   * 0: none.
    */
   note(now: number, culprit: SessionKey): boolean {
     const { restarts, allowed } = countRestart(this.#times, now, SHARD_RESTARTS);

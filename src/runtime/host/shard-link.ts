@@ -1,5 +1,6 @@
 /**
- * The host's connection to one shard, which runs on its own thread or on this one; a thread that dies is replaced.
+ * The host's connection to one shard, which runs on its own thread or on the host thread. A thread that dies is
+ * replaced.
  *
  * Owns: the thread, the restarts, the state that a new thread must be sent again (watches). Does not own: subscribers,
  * sessions.
@@ -7,7 +8,8 @@
  *  L2 any other request that was in flight when the thread died rejects with a retryable error, since its outcome is
  *     unknown;
  *  L3 after more deaths than `SHARD_RESTARTS` allows the link gives up: everything rejects. A session on which the
- *     thread ran out of memory twice is isolated: the next thread leaves it alone, and those deaths count no more;
+ *     thread ran out of memory twice is isolated: the next thread leaves the session alone, and those two deaths no
+ *     longer count;
  *  L4 a close ends: a thread that does not answer within its deadline and `SHARD_CLOSE_MS` is ended as a crash would
  *     end it, and its work resumes at the next open.
  */
@@ -47,16 +49,18 @@ export interface LinkListener {
   introduced?(sessions: readonly SessionIntroduction[]): void;
   /** New messages of a session with callbacks. */
   said?(note: SaidNote): void;
-  /** The store of this shard refuses writes; undefined: it takes them again. */
+  /**
+   * Called when the store of this shard refuses writes (with the error), and when it accepts them again (`undefined`).
+   */
   degraded(error: TroupeError | undefined): void;
   log(line: LogLine): void;
   /**
    * The newest event of a watched session, published again: the thread may have died before it published the last ones.
    */
   remind(event: SessionEvent): void;
-  /** The shard serves again; events that became durable before may not have been published. */
+  /** Called when the shard serves again; events that became durable before may not have been published. */
   resumed?(): void;
-  /** The shard is given up and will publish nothing more. */
+  /** Called when the shard is given up; it will publish nothing more. */
   lost(error: TroupeError): void;
 }
 
@@ -78,9 +82,9 @@ interface Incarnation {
   readonly endpoint: Endpoint;
   readonly thread: ShardThread;
   readonly end: () => void;
-  /** The far side ended: it will never answer its open requests. */
+  /** True once the thread has ended, so that it will never answer its open requests. */
   isGone: boolean;
-  /** It receives requests, so its death must be repaired. */
+  /** True once the thread receives requests, so that it must be replaced if it dies. */
   isServing: boolean;
 }
 
@@ -121,8 +125,8 @@ export class ShardLink implements ShardCaller {
     const incarnation = await starting;
     incarnation.isServing = true;
     this.#serving = incarnation;
-    // It died after its answer but before `isServing` was set. Without this no thread would replace it, and requests
-    // would be repeated forever.
+    // The thread died after its answer but before `isServing` was set. Without this check no thread would replace it,
+    // and requests would be repeated forever.
     if (incarnation.isGone) this.#died();
   }
 
@@ -171,7 +175,7 @@ export class ShardLink implements ShardCaller {
     repeatable: boolean,
   ): Promise<ShardMethods[M]['answer']> {
     const serving = this.#serving;
-    // A dead or closing incarnation takes the slow path, and so does a request that it leaves unanswered.
+    // The slow path handles a dead or closing thread, and a request that the thread leaves unanswered.
     if (serving === undefined || serving.isGone || this.#failure !== undefined || this.#isClosing) {
       return this.#ask(method, request, repeatable);
     }
@@ -230,7 +234,7 @@ export class ShardLink implements ShardCaller {
   /** Starts or stops the introduction of sessions before their first event. */
   introduce(on: boolean): void {
     this.#introduces = on;
-    // A dead thread, or a closed runtime, publishes nothing either; a new thread learns it at its start.
+    // A dead thread, or a closed runtime, publishes nothing either. A new thread receives the setting at its start.
     this.#notify('sessions.introduce', { on }).catch(() => undefined);
   }
 
@@ -243,7 +247,7 @@ export class ShardLink implements ShardCaller {
 
   /** Starts or stops the waiting for a session's listeners. It takes effect before later requests. */
   gate(session: string, on: boolean): void {
-    // A dead thread, or a closed runtime, waits for no listener; a new thread learns it at its start.
+    // A dead thread, or a closed runtime, waits for no listener; a new thread receives the setting at its start.
     this.#notify('history.gate', { session, on }).catch(() => undefined);
   }
 
@@ -352,7 +356,7 @@ export class ShardLink implements ShardCaller {
 
   #listen(endpoint: Endpoint): void {
     const { listener } = this.#parts;
-    // A shard in place passes events unchanged, a thread passes them packed.
+    // A shard on the host thread passes events as they are; a worker thread passes them packed.
     endpoint.handle('events', (note) => this.#onEvents(note as EventsNote<readonly SessionEvent[]>));
     endpoint.handle('events.packed', (note) => {
       const { introduced, events } = note as EventsNote<PackedEvents>;
@@ -372,12 +376,15 @@ export class ShardLink implements ShardCaller {
 
   #onEvents({ introduced, events }: EventsNote<readonly SessionEvent[]>): void {
     const { listener } = this.#parts;
-    // First, so that the sessions are known before their events.
+    // Introductions come first, so that the sessions are known before their events.
     if (introduced !== undefined) listener.introduced?.(introduced);
     if (events.length > 0) listener.events(events);
   }
 
-  /** The store refuses writes, or takes them again: then the disk may hold events that were never published. */
+  /**
+   * The store refuses writes, or accepts them again. In the second case the disk may hold events that were never
+   * published.
+   */
   #degraded(error: TroupeError | undefined): void {
     this.#parts.listener.degraded(error);
     if (error === undefined)
@@ -393,11 +400,11 @@ export class ShardLink implements ShardCaller {
     const next = this.#replace();
     this.#current = next;
     this.#serving = undefined;
-    // Callers that await it meanwhile get the same error.
+    // Callers that await the replacement get the same error.
     next.catch(() => undefined);
   }
 
-  /** Starts a thread in place of a dead one, and another if that one dies before it serves (L3). */
+  /** Starts a thread in place of a dead one. If the new thread dies before it serves, starts another (L3). */
   async #replace(cause?: unknown): Promise<Incarnation> {
     const { plan, listener } = this.#parts;
     const loss = this.#noteDeath();
@@ -446,7 +453,8 @@ export class ShardLink implements ShardCaller {
   }
 
   /**
-   * Durable events that could not be published are in the log. A reader that sees the newest event reads the gap there.
+   * Durable events that could not be published are in the log. A reader that receives the newest event notices the gap
+   * and reads the missing events from the log.
    */
   async #remindReaders({ endpoint }: Incarnation): Promise<void> {
     this.#parts.listener.resumed?.();
@@ -458,7 +466,7 @@ export class ShardLink implements ShardCaller {
         const page = (await endpoint.call('session.events', request)) as ShardMethods['session.events']['answer'];
         for (const event of page.events) this.#parts.listener.remind(event);
       } catch {
-        // The thread died again; the next one reminds the readers.
+        // The thread died again; the next thread will publish the newest events.
         return;
       }
     }
@@ -480,7 +488,7 @@ function largeBytes(request: unknown): number {
   return bytes < REQUEST_LARGE_BYTES_MIN ? 0 : bytes;
 }
 
-/** Whether the request took effect cannot be known (L2). */
+/** The error when it is unknown whether the request took effect (L2). */
 function unknownOutcome(cause: unknown): TroupeError {
   return new TroupeError(
     'internal',

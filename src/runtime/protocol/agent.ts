@@ -6,12 +6,13 @@ import { defined } from '../../base/defined.ts';
 import { ConfigError, describeValue } from '../../base/errors.ts';
 import { isAgentName } from '../../base/ids.ts';
 import { type CompressionSettings, parseOption } from '../../base/settings.ts';
-import type { Thinking } from '../../models/provider.ts';
+import type { ModelOptions } from '../../models/model-options.ts';
 import { isRuntimeTool } from '../../tools/built-in/runtime-tools.ts';
 import { isNamedTool } from '../../tools/named-tool.ts';
 import type { AnyTool } from '../../tools/tool.ts';
 import { describeTool } from '../../tools/tool-schema.ts';
 import type { ApprovalPredicate, Guardrails } from './guardrails.ts';
+import { checkParallelCalls, modelOptionsShape } from './model-options-schema.ts';
 import type { AgentSource, ToolSource } from './protocol.ts';
 
 /** Options of an agent's sub-agents. */
@@ -23,13 +24,16 @@ export interface SubagentOptions {
 }
 
 /** An agent as its embedder describes it. */
-export interface AgentOptions {
+export interface AgentOptions extends ModelOptions {
   readonly name: string;
-  /** Default `settings.llm.model`. */
+  /** The name of the model; default `settings.llm.model`. */
   readonly model?: string;
   /** The system prompt, or a function that returns it. The function runs once per epoch, on the host thread. */
   readonly system?: string | SystemFunction;
-  /** A URL: every exported tool of that module runs in tool threads. A value runs on the host thread. */
+  /**
+   * The agent's tools. A URL names a module whose exported tools all run in tool threads. A tool given as a value runs
+   * on the host thread.
+   */
   readonly tools?: readonly (AnyTool | URL)[];
   /** Maximum tokens of one answer; default `settings.llm.maxTokens`. */
   readonly maxTokens?: number;
@@ -37,7 +41,7 @@ export interface AgentOptions {
   readonly toolRounds?: number;
   /**
    * Model answers after a user's message before the run stops with its calls pending. The next message, or `resume()`,
-   * continues it. Default none; null: none.
+   * continues the run. Default and null: no limit.
    */
   readonly maxSteps?: number | null;
   /**
@@ -49,12 +53,14 @@ export interface AgentOptions {
   readonly guardrails?: Guardrails;
   readonly subagents?: SubagentOptions;
   readonly supervision?: SupervisionOptions;
-  readonly thinking?: Thinking;
-  /** Tokens of the conversation that the model is shown; overrides the settings. */
+  /** Maximum tokens of the conversation that are shown to the model; overrides the settings. */
   readonly tokenBudget?: number;
   /** The agent's purpose, shown to agents that may spawn it as a specialist. */
   readonly description?: string;
-  /** Replaces old messages by a summary: `true`, `false`, or separate bounds; default `settings.compression`. */
+  /**
+   * Whether old messages are replaced by a summary: `true`, `false`, or bounds for this agent; default
+   * `settings.compression`.
+   */
   readonly compression?: boolean | Partial<CompressionSettings>;
 }
 
@@ -73,12 +79,6 @@ export interface Agent extends AgentOptions {
 }
 
 const CHECKED: unique symbol = Symbol('troupe.agent');
-
-const thinkingSchema = z.union([
-  z.strictObject({ type: z.literal('enabled'), budget_tokens: z.number().int().min(1_024) }),
-  z.strictObject({ type: z.literal('adaptive') }),
-  z.strictObject({ type: z.literal('disabled') }),
-]);
 
 const positive = z.number().int().positive();
 const functions = z
@@ -117,7 +117,7 @@ export const agentSchema: z.ZodType<AgentOptions> = z.strictObject({
       onChildFailure: z.enum(['report', 'restart', 'escalate', 'ignore']).optional(),
     })
     .optional(),
-  thinking: thinkingSchema.optional(),
+  ...modelOptionsShape,
   tokenBudget: positive.optional(),
   description: z.string().optional(),
   compression: z
@@ -142,7 +142,10 @@ export const agentSchema: z.ZodType<AgentOptions> = z.strictObject({
  */
 export function agent(options: AgentOptions): Agent {
   const name = typeof options === 'object' && options !== null && typeof options.name === 'string' ? options.name : '';
-  return { ...parseOption(agentSchema, name === '' ? 'agent' : `agent ${name}`, options), [CHECKED]: true };
+  const key = name === '' ? 'agent' : `agent ${name}`;
+  const checked = parseOption(agentSchema, key, options);
+  checkParallelCalls(key, checked);
+  return { ...checked, [CHECKED]: true };
 }
 
 /** True for a value made by `agent()`. */
@@ -157,7 +160,8 @@ export function isAgent(value: unknown): value is Agent {
 export function agentSource(definition: Agent): AgentSource {
   const { name, model, system, maxTokens, toolRounds, tokenBudget, thinking, subagents, supervision, description } =
     definition;
-  const { compression, maxSteps, approve, guardrails } = definition;
+  const { compression, maxSteps, approve, guardrails, effort, toolChoice, parallelToolCalls } = definition;
+  const { stopSequences, serviceTier, speed, cacheTtl, betas, request } = definition;
   return {
     plan: {
       name,
@@ -169,6 +173,8 @@ export function agentSource(definition: Agent): AgentSource {
       ...defined({ model, supervision }),
       ...(typeof system === 'string' ? { system } : {}),
       ...defined({ maxTokens, toolRounds, tokenBudget, thinking, description, compression }),
+      ...defined({ effort, toolChoice, parallelToolCalls, stopSequences, serviceTier, speed }),
+      ...defined({ cacheTtl, betas, request }),
       ...(maxSteps === undefined || maxSteps === null ? {} : { maxSteps }),
       ...(approve === undefined ? {} : { approval: typeof approve === 'function' ? 'function' : approve }),
       ...(guardrails === undefined
@@ -184,7 +190,7 @@ export function agentSource(definition: Agent): AgentSource {
   };
 }
 
-/** The spawn tools that the model has: both by option, or those listed in `tools`. */
+/** The spawn tools that the model has: those of the option `subagents`, or those listed in `tools`. */
 function spawnGrant(definition: Agent): SpawnGrant {
   const named = new Set((definition.tools ?? []).filter(isRuntimeTool).map((tool) => tool.name));
   const both = definition.subagents?.spawn === true;

@@ -46,8 +46,8 @@ export interface ApprovalCall {
 export type ApprovalPredicate = (call: ApprovalCall) => boolean | Promise<boolean>;
 
 /**
- * Runs guardrails one after the other; each receives the result of the one before. A block ends the chain. Rejects with
- * the error that a guardrail threw.
+ * Runs guardrails one after the other; each receives the result of the previous guardrail. A block ends the chain.
+ * Rejects with the error that a guardrail threw.
  */
 export async function runGuardrails<T>(
   value: T,

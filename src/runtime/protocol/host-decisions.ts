@@ -50,7 +50,7 @@ async function atBoundary(
   const interrupt = await named(`a listener of session ${JSON.stringify(session)}`, () =>
     listeners === undefined ? Promise.resolve(undefined) : listeners.notify(session, messages),
   );
-  // A run that stops here starts no calls, so its calls need no approval.
+  // A run that a listener stops here starts no calls, so its calls need no approval.
   if (interrupt !== undefined) return { interrupt, approve: [] };
   const needsPerson = approvals?.get(agent);
   const approve: string[] = [];

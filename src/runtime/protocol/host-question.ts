@@ -19,9 +19,9 @@ export interface HeldCall {
 export type HostQuestion = { readonly agent: string; readonly session: string } & (
   | {
       readonly on: 'boundary';
-      /** Passed to the listeners; empty when the listeners are not notified. */
+      /** The messages for the listeners; empty when the listeners are not notified. */
       readonly messages: readonly HistoryMessage[];
-      /** Shown to the approval predicate one by one; empty when the agent has no predicate. */
+      /** The calls that the approval predicate judges one by one; empty when the agent has no predicate. */
       readonly calls: readonly HeldCall[];
     }
   | { readonly on: 'request'; readonly messages: readonly HistoryMessage[] }

@@ -1,6 +1,6 @@
 /**
- * Counters of a shard, in memory shared with the host thread, so that `metrics()` sends no request. One writer: the
- * shard.
+ * Counters of a shard, in memory shared with the host thread, so that `metrics()` sends no request. The shard is the
+ * only writer.
  */
 
 /** Names of the counters, in the order of the shared array. */

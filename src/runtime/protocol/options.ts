@@ -15,7 +15,7 @@ import type { SearchOptions, SearchScope } from './search-scope.ts';
 
 /** Threads of a runtime. */
 export interface ThreadOptions {
-  /** Number of session threads; 0: sessions run on the host thread. Default 1. */
+  /** Number of session threads. 0: sessions run on the host thread. Default 1. */
   readonly sessions?: number;
   /** Model threads of each session thread; 0: model calls run on the session thread. Default 1. */
   readonly models?: number;
@@ -37,7 +37,10 @@ export type GovernorOptions = GovernorLimits;
  */
 export interface EnricherOptions {
   readonly melete?: { readonly model: string };
-  /** Not allowed for an agent that has its own compression: a session uses one or the other. */
+  /**
+   * The enricher that remembers. It is not allowed for an agent with its own compression, because a session cannot use
+   * both.
+   */
   readonly mneme?: { readonly model: string };
 }
 
@@ -52,12 +55,12 @@ export interface OpenOptions {
   readonly limits?: Partial<Limits>;
   readonly governor?: GovernorOptions;
   /**
-   * Directories of Markdown files with front matter. If two define the same name, the later directory wins. They are
-   * read again when they change.
+   * Directories of Markdown files with front matter. If two define the same name, the later directory wins. The files
+   * are read again when they change.
    */
   readonly skills?: string | readonly string[];
   readonly workflows?: string | readonly string[];
-  /** The same for agents: they join `agents`. Read by `open` only. */
+  /** Directories of agent definitions, which are added to `agents`. Only `open` reads them. */
   readonly specialists?: string | readonly string[];
   /** Enrichers of main sessions; each is off until it is given a model. */
   readonly enrichers?: EnricherOptions;
@@ -69,8 +72,8 @@ export interface OpenOptions {
    */
   readonly logger?: Logger | false;
   /**
-   * For tests: with a clock or random numbers of your own, sessions and models run on the host thread unless `threads`
-   * says otherwise.
+   * A clock for tests. With your own clock or random numbers, sessions and models run on the host thread unless
+   * `threads` says otherwise.
    */
   readonly clock?: Clock;
   readonly random?: Random;
@@ -99,12 +102,12 @@ export interface CheckedOptions {
   readonly settings: Settings;
   readonly limits: Limits;
   readonly governor: GovernorLimits | undefined;
-  /** Undefined when no directory is given. */
+  /** Directories of definitions; undefined when none is given. */
   readonly definitions: DefinitionDirectories | undefined;
-  /** Undefined when no enricher is on. */
+  /** The enrichers that are on; undefined when none is. */
   readonly enrichers: EnricherOptions | undefined;
   readonly searchScope: SearchScope;
-  /** Undefined: nothing is logged. */
+  /** The logger; undefined when nothing is logged. */
   readonly logger: GuardedLogger | undefined;
   readonly clock: Clock;
   readonly random: Random;
@@ -132,7 +135,7 @@ type Given<T> = { readonly [Key in keyof T]?: T[Key] | undefined };
 type PathOption = 'skills' | 'workflows' | 'specialists';
 type NestedOption = 'threads' | 'limits' | 'governor' | 'enrichers' | 'search';
 
-/** Options whose form was checked: a key may be given as `undefined`, directories are lists. */
+/** Options whose form was checked. A key may have the value `undefined`, and directories are lists. */
 type GivenOptions = Given<Omit<OpenOptions, PathOption | NestedOption | 'agents' | 'settings'>> & {
   readonly [Key in NestedOption]?: Given<NonNullable<OpenOptions[Key]>> | undefined;
 } & { readonly [Key in PathOption]?: readonly string[] | undefined } & {

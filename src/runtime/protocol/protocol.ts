@@ -115,11 +115,11 @@ export type CompressionResult =
 /** An archive: a part of the conversation that a compression took out of the window. */
 export interface ChunkInfo {
   readonly session: string;
-  /** From 1, without gaps. */
+  /** The number of the archive: from 1, without gaps. */
   readonly number: number;
-  /** Number of compressions so far when it was made, this one included. */
+  /** Number of compressions up to and including the one that made this archive. */
   readonly level: number;
-  /** Epoch ms. */
+  /** Epoch ms at which the archive was made. */
   readonly archivedAt: number;
   readonly messageCount: number;
   readonly topics?: string;
@@ -168,9 +168,7 @@ export interface ShardMethods {
       readonly fingerprint?: string;
       readonly bounceBack?: boolean;
       readonly from?: string;
-      /**
-       * The sender does not wait for the acceptance alone: the end of the receipt is reported once, under this number.
-       */
+      /** Given if the sender waits for the end of the receipt: that end is published once, under this number. */
       readonly follow?: number;
     };
     answer: ReceiptName & { readonly seq: number; readonly duplicate: boolean };
@@ -242,7 +240,7 @@ export interface ShardMethods {
     request: OfSession & { readonly after: number; readonly limit: number; readonly bytesMax: number };
     answer: { readonly events: readonly SessionEvent[]; readonly isComplete: boolean };
   };
-  /** Without a session: all sessions. */
+  /** Starts or stops the publication of events. Without a session: of all sessions. */
   'session.watch': { request: { readonly session?: string; readonly on: boolean }; answer: undefined };
   /** For watched sessions: turns on or off the introduction of each session with its first events (`EventsNote`). */
   'sessions.introduce': { request: { readonly on: boolean }; answer: undefined };
@@ -259,12 +257,12 @@ export interface ShardMethods {
     };
     answer: unknown;
   };
-  /** The answer of a query; all of it is from one moment. */
+  /** The answer of a query of the history, which is read in a single state of the session. */
   'history.read': { request: OfSession & { readonly query: HistoryQuery }; answer: unknown };
   /** Starts or stops publishing the messages of a session (`history.said`). */
   'history.watch': { request: { readonly session: string; readonly on: boolean }; answer: undefined };
   'receipt.status': { request: OfSession & ReceiptName; answer: ReceiptState | undefined };
-  /** Without an incarnation: the present session of this id. */
+  /** Finds a receipt. Without an incarnation, the present session of this id is meant. */
   'receipt.find': {
     request: OfSession & { readonly pendingId: number; readonly incarnation?: number };
     answer: { readonly seq: number; readonly incarnation: number } | undefined;
@@ -280,9 +278,9 @@ export interface ShardMethods {
     answer: readonly string[];
   };
   'child.link': { request: OfSession; answer: { readonly parent?: string; readonly name?: string } };
-  /** For the index of all messages, in bounded pieces: the rows written since, in log order. */
+  /** The rows written from a position on, in log order, in bounded pieces. They are for the index of all messages. */
   'search.log': { request: { readonly from: number; readonly offset: number }; answer: RowPiece };
-  /** The rows in which one session was written, from new to old, and their contents. */
+  /** The rows that contain transitions of one session, newest first, with their contents. */
   'search.chain': {
     request: { readonly key: number; readonly until: number; readonly from?: number };
     answer: RowChain;
@@ -332,7 +330,7 @@ export interface ShardCaller {
   ): Promise<ShardMethods[M]['answer']>;
 }
 
-/** The identity of a session. It never changes; another session may have its name once it is deleted. */
+/** The identity of a session. It never changes, whereas the name of a deleted session may be used again. */
 export interface SessionIntroduction {
   readonly session: string;
   readonly agent: string;
@@ -342,7 +340,7 @@ export interface SessionIntroduction {
 /** The contents of one note of events. */
 export interface EventsNote<Events> {
   readonly events: Events;
-  /** Sessions whose first events are in this note. */
+  /** Sessions that publish for the first time in this note. */
   readonly introduced?: readonly SessionIntroduction[] | undefined;
 }
 

@@ -24,7 +24,10 @@ export type SearchScope = 'tree' | 'all' | ((question: SearchScopeQuestion) => S
 
 /** Options of the search. */
 export interface SearchOptions {
-  /** Default `'tree'`: messages of one session are never found from another tree. */
+  /**
+   * The sessions that a search reaches. With the default `'tree'`, a session's messages are never found from another
+   * tree.
+   */
   readonly scope?: SearchScope;
 }
 
@@ -34,7 +37,8 @@ export type Trees = ReadonlySet<string> | undefined;
 const reachSchema = z.union([z.enum(['tree', 'all']), z.array(z.string()).max(SEARCH_SCOPE_TREES_MAX)]);
 
 /**
- * Evaluates the scope. Rejects with the error that it throws, and with `ConfigError` for an answer that is not a reach.
+ * Evaluates the scope. Rejects with the error that it throws, and with `ConfigError` if the returned value is not a
+ * valid reach.
  */
 export async function treesOf(scope: SearchScope, session: string): Promise<Trees> {
   const given: unknown = typeof scope === 'function' ? await scope({ session }) : scope;

@@ -81,7 +81,7 @@ function posted(json: Uint8Array): z.infer<typeof postedSchema> {
   return parseOption(postedSchema, 'body', value);
 }
 
-/** The message leaves out the parser's text: the errors of both parsers quote the body. */
+/** The error omits the parser's own text, because both parsers quote the body in their errors. */
 function notJson(cause: unknown): InvalidArgumentError {
   return new InvalidArgumentError('invalid_argument', 'the body is not JSON in UTF-8', { cause });
 }
@@ -107,7 +107,7 @@ export function checkContent(content: unknown): string | readonly ContentBlock[]
   return plain;
 }
 
-/** A short fingerprint of a content. A key that comes with another fingerprint was used before. */
+/** A short fingerprint of a content. If a key comes again with another fingerprint, it was reused for other content. */
 export function fingerprintOf(content: string | readonly ContentBlock[]): string {
   const text = typeof content === 'string' ? content : JSON.stringify(content);
   return createHash('sha256').update(text).digest('base64url').slice(0, 22);

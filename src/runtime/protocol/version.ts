@@ -6,7 +6,8 @@ import { z } from 'zod';
 export const VERSION: string = readVersion();
 
 function readVersion(): string {
-  // From source the file is two folders up, from dist three: the nearest package.json that is ours wins.
+  // The package.json is a different number of folders up from the source than from `dist`, so the nearest one that has
+  // this package's name is used.
   for (const up of ['../../../package.json', '../../../../package.json']) {
     try {
       const text = readFileSync(new URL(up, import.meta.url), 'utf8');

@@ -2,7 +2,7 @@
  * Listeners that a session's runs wait for, on the host thread. They are notified of each message at its boundary, and
  * may stop the run there.
  *
- * Owns: the registrations. Does not own: when there is a boundary (the session's thread), listeners that no run waits
+ * Owns: the registrations. Does not own: when there is a boundary (the session's thread), callbacks that no run waits
  * for.
  *  W1 listeners are notified in the order of their registration, one after the other, each of every message of a
  *     boundary;
@@ -46,7 +46,7 @@ export class WaitingListeners {
     const entry = { listener };
     const known = this.#listeners.get(session) ?? [];
     if (known.length >= WAITING_LISTENERS_MAX) {
-      throw new LimitError(`session ${JSON.stringify(session)} has ${WAITING_LISTENERS_MAX} listeners it waits for`, {
+      throw new LimitError(`session ${JSON.stringify(session)} has ${WAITING_LISTENERS_MAX} listeners already`, {
         data: { limit: 'waitingListeners' },
       });
     }

@@ -32,8 +32,8 @@ export function archivedChunks(journal: Journal, actor: SessionActor): readonly 
 }
 
 /**
- * The messages of an archive, as they were when it was made; `undefined`: there is no such archive. Reads the log up to
- * it.
+ * The messages of an archive, as they were when it was made; `undefined` if there is no such archive. Reads the log up
+ * to that point.
  */
 export function chunkMessages(
   journal: Journal,

@@ -17,14 +17,15 @@ import type { SessionEvent } from '../../events/event.ts';
 import { charactersOf, charactersOfContent } from '../../events/reading/event-buffer.ts';
 import type { Journal } from '../../journal/journal.ts';
 import type { Position, SessionKey, StoredEntry } from '../../journal/position.ts';
-import { emptyState, restoreState, type SessionState } from '../../session/state/state.ts';
+import { restoreState } from '../../session/state/snapshot.ts';
+import { emptyState, type SessionState } from '../../session/state/state.ts';
 import { decodeHead } from './head.ts';
 import { foldEntry, type LogObserver } from './session-reader.ts';
 
 /** A part of the events in a session's log. */
 export interface EventPage {
   readonly events: readonly SessionEvent[];
-  /** The log has no events after them. */
+  /** True if the log has no events after these. */
   readonly isComplete: boolean;
 }
 
@@ -34,13 +35,13 @@ interface Replay {
   readonly state: SessionState;
   /** The position of the last transition in the state. */
   position: Position;
-  /** The rest of the log as it was at the look-up. It is kept because the look-up is long in a long log. */
+  /** The rest of the log at the time of the look-up. It is kept because the look-up takes long in a long log. */
   entries: Iterator<StoredEntry> | undefined;
   /** The number of the last event that was served. */
   readUpTo: number;
   /** Events of the last transition that did not fit the page. */
   rest: readonly SessionEvent[];
-  /** Approximate bytes of `rest` and the state. */
+  /** Approximate bytes of `rest` and of the state. */
   bytes: number;
 }
 
@@ -67,7 +68,7 @@ export class EventReplays {
   page(session: string, key: SessionKey, after: number, { limit, bytesMax }: PageBounds): EventPage {
     const known = this.#replays.find((each) => each.key === key && each.readUpTo === after);
     const replay = known ?? begin(this.#journal, session, key, after);
-    // Removed until it succeeds: if it throws, its state may be in the middle of a transition.
+    // Removed until the read succeeds, because a read that throws may leave its state in the middle of a transition.
     this.#replays = this.#replays.filter((each) => each !== replay);
     const found: SessionEvent[] = [];
     let bytes = 0;
@@ -89,7 +90,7 @@ export class EventReplays {
         if (seq > after) find({ session, at, seq, ...body });
       },
     };
-    // One event more than fits shows that there are more.
+    // Reads one event more than fits, to know whether there are more.
     while (found.length === fitting) {
       const entry = next(this.#journal, replay);
       if (entry === undefined) break;
@@ -116,7 +117,7 @@ export class EventReplays {
     this.#replays = known.slice(first);
   }
 
-  /** Drops all folds: transitions were lost or came back, so everything is read again. */
+  /** Drops all folds, because transitions were lost or reappeared. The next pages are read again from the log. */
   clear(): void {
     this.#replays = [];
   }

@@ -12,8 +12,9 @@ import { apply } from '../../session/apply/apply.ts';
 import { forkSeed, plantSeed } from '../../session/history/fork-seed.ts';
 import type { ForkSeed } from '../../session/state/fork-seed.ts';
 import { decodeTransition, type SessionRecord, type TransitionRecords } from '../../session/state/records.ts';
+import { restoreState } from '../../session/state/snapshot.ts';
 import type { ForkOrigin } from '../../session/state/state.ts';
-import { emptyState, restoreState, type SessionState } from '../../session/state/state.ts';
+import { emptyState, type SessionState } from '../../session/state/state.ts';
 import { contentReader } from './content-reader.ts';
 import { decodeHead } from './head.ts';
 
@@ -34,7 +35,10 @@ export function plantFork(source: LogSource, key: SessionKey, state: SessionStat
   return turns;
 }
 
-/** The beginning of a fork; `keepsAll` is that of the state it is for. Throws an Error when neither place has it. */
+/**
+ * The beginning of a fork. `keepsAll`: the member of that name in the state that begins with it. Throws an Error when
+ * neither place has it.
+ */
 function readSeed(
   source: LogSource,
   fork: { readonly id: string; readonly key: SessionKey; readonly origin: ForkOrigin },
@@ -56,7 +60,8 @@ function stateBefore(
   keepsAll: boolean,
 ): { readonly state: SessionState; readonly turns: number } {
   const key = source.keyOf(origin.session);
-  if (key === undefined) throw new Error(`the log of ${JSON.stringify(origin.session)}, which it begins with, is gone`);
+  if (key === undefined)
+    throw new Error(`the log of ${JSON.stringify(origin.session)}, with which the fork begins, is missing`);
   for (const { marker, state, turns } of forksOf(source, origin.session, key, origin.fork ?? 0, keepsAll)) {
     if (marker.fork !== origin.fork) continue;
     if (marker.child === fork && state.createdAt === origin.createdAt) return { state, turns };
@@ -68,7 +73,7 @@ function stateBefore(
 /** A fork in the log of its parent. */
 export interface ForkPlace {
   readonly marker: Extract<SessionRecord, { type: 'forkMade' }>;
-  /** The parent at that moment; the next step of the iteration changes it. */
+  /** The parent's state at that marker. The next step of the iteration changes the state. */
   readonly state: SessionState;
   /** Transitions read so far, including those of other logs. */
   readonly turns: number;

@@ -1,6 +1,6 @@
 /**
  * Runs before the deletion of a session whose log forks share: the beginning of each fork is stored separately (K5).
- * One pass over the log serves all of them; forks made at the same place share a text.
+ * One pass over the log serves all of them; forks made at the same position share one stored text.
  */
 import type { Journal } from '../../journal/journal.ts';
 import type { SessionKey } from '../../journal/position.ts';
@@ -29,8 +29,8 @@ export function storeRoots(journal: Journal, state: SessionState, key: SessionKe
     const fork = wanted.get(marker.fork);
     if (fork === undefined) continue;
     const { name, at } = fork;
-    // A marker is a separate transition and changes nothing: forks whose markers follow each other directly begin the
-    // same.
+    // A marker is a separate transition that changes no state, so forks with directly adjacent markers have the same
+    // beginning.
     const place = `${turns - then.nextFork}/${then.eventSeq}/${then.epoch}/${at ?? ''}`;
     if (last?.place !== place) last = { place, address: journal.putBlob(encodeSeed(forkSeed(then, at))) };
     roots.push({ name, key: fork.key, base: last.address });

@@ -11,13 +11,13 @@ export interface SnapshotReference {
   readonly position: number;
 }
 
-/** The contents of a head. */
+/** The contents of a session's head. */
 export interface HeadData {
   readonly summary: SessionSummary;
   readonly snapshot?: SnapshotReference;
-  /** Address of a fork's beginning, when the log it shared is gone. */
+  /** Address of a fork's beginning, once the shared log was deleted. */
   readonly base?: string;
-  /** An authentication failure blocks the session: `runtime.resume()` looks for these. */
+  /** True if an authentication failure blocks the session. `runtime.resume()` looks for these sessions. */
   readonly blocked?: true;
 }
 

@@ -9,6 +9,7 @@ import { checkRequest } from '../../context/legality.ts';
 import { charactersOfContent } from '../../events/reading/event-buffer.ts';
 import type { Journal } from '../../journal/journal.ts';
 import type { ModelRequest } from '../../models/provider.ts';
+import { bodyOf } from '../../models/request-body.ts';
 import { bySeq, everyMessage } from '../../session/history/branch.ts';
 import { withContent } from '../../session/rules/waiting-content.ts';
 import type { ReadContent } from '../../session/state/messages.ts';
@@ -18,11 +19,12 @@ import type { Page, PageBounds, RequestPage } from '../protocol/pages.ts';
 import { foldLog } from './session-reader.ts';
 
 /**
- * Maximum violations reported of one request. A program that breaks a rule with each message has seen the rule by then.
+ * Maximum violations reported of one request. More would add nothing for a program that breaks the same rule with each
+ * message.
  */
 const VIOLATIONS_MAX = 100;
 
-/** A page of a list, by the index of its items. Items between two pages may shift when the list changes. */
+/** A page of a list, by the index of its items. If the list changes between two pages, its items may shift. */
 export function pageByPlace<Item>(list: readonly Item[], bounds: PageBounds): Page<Item> {
   const from = Math.min(Number(bounds.after ?? 0), list.length);
   const items = fitting(list, from, bounds);
@@ -45,7 +47,7 @@ export function messagePage(journal: Journal, actor: SessionActor, bounds: PageB
     const found = fitting(later, 0, bounds);
     const isCut = found.length < later.length || end !== undefined;
     const last = found.length < later.length ? found.at(-1)?.seq : end;
-    // The messages that were read may have been removed from the history since: the page continues after them.
+    // Messages that were read from the log may have been removed from the history since. The page continues after them.
     if (found.length === 0 && end !== undefined) {
       after = end;
       continue;
@@ -76,7 +78,7 @@ export function requestPage(request: ModelRequest, bounds: PageBounds): RequestP
   const { messages, ...head } = request;
   const page = pageByPlace(messages, bounds);
   if (bounds.after !== undefined) return page;
-  return { ...page, head, violations: checkRequest(request).slice(0, VIOLATIONS_MAX) };
+  return { ...page, head, violations: checkRequest(bodyOf(request)).slice(0, VIOLATIONS_MAX) };
 }
 
 /** The whole mailbox in drain order. `read` fetches contents that are only in the log. */
@@ -146,7 +148,7 @@ function messagesFrom(
     }
   };
   foldLog(journal, actor.key, state, 0, {
-    // Between two transitions the state is complete.
+    // Called between two transitions, when the state is complete.
     turn: letGo,
     event: (body) => {
       if (body.type === 'message.created') fresh.push(body.message.seq);

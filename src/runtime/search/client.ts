@@ -4,7 +4,7 @@
  * Owns: that thread. Does not own: the index (`search/service.ts`), messages. Invariants:
  *  R1 nothing is read or held before the first search, which starts the thread. The index on disk is brought up to date
  *     from the logs, and anything missing is read from them. A crash or a restart needs nothing else;
- *  R2 every message found was there when the search began; see V1;
+ *  R2 a search finds only messages that existed when it began; see V1;
  *  R3 the host only forwards pages: neither a search nor building the index blocks it.
  */
 import { SEARCH_CLOSE_MS, SEARCH_WAIT_MS } from '../../base/bounds.ts';
@@ -67,10 +67,10 @@ export class MessageSearch {
   }
 
   /**
-   * The messages that fit a query best, at most `limit`. `excluding`: a session whose window is not searched: its
-   * messages since its last eviction, or all of them before the first. `trees`: roots of the trees to search; missing:
-   * all. A query without terms finds nothing. Rejects with the error of a shard, with a retryable error when the thread
-   * died, and with `CancelledError` once the runtime is closed.
+   * The messages that fit a query best, at most `limit`. `excluding`: a session whose window is not searched. Its
+   * window is its messages since the last eviction, or all messages if there was none. `trees`: roots of the trees to
+   * search; missing: all. A query without terms finds nothing. Rejects with the error of a shard, with a retryable
+   * error when the thread died, and with `CancelledError` once the runtime is closed.
    */
   async search(
     text: string,
@@ -119,7 +119,8 @@ export class MessageSearch {
   }
 
   /**
-   * The first seq of a session's window; `undefined` for a session that is not resident, for which the index finds it.
+   * The first seq of a session's window; `undefined` if the session is not resident, in which case the index determines
+   * the seq.
    */
   #floorOf(session: string): Promise<number | undefined> {
     return this.#parts.linkOf(session).call('search.floor', { session }, true);

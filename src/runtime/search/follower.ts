@@ -1,8 +1,8 @@
 /**
  * Makes the index of all messages follow the logs of the shards, on the index's thread.
  *
- * Owns: the position in each log, and what must be known of a session to read on. Does not own: the index, the logs.
- * Invariants:
+ * Owns: the position in each log, and the facts about a session that reading further requires. Does not own: the index,
+ * the logs. Invariants:
  *  W1 a page of a log is taken in as a whole: the known sessions, the index and the log position change together,
  *     between two awaits;
  *  W2 two kinds of session are read as a whole up to a row of their log, and followed from that row: one whose messages
@@ -36,7 +36,7 @@ interface FollowedSession {
   readonly key: number;
   readonly session: string;
   fold?: TextFold | undefined;
-  /** The newest row of the session when it was read as a whole; 0: it never was. */
+  /** The newest row of the session when the session was last read as a whole; 0: it never was. */
   row: number;
   name?: string | undefined;
 }
@@ -90,9 +90,9 @@ export class SearchFollower {
   readonly #known = new Map<string, FollowedSession>();
   /** Sessions that must be read as a whole. */
   readonly #behind = new Set<FollowedSession>();
-  /** Sessions deleted since the last pass: the shard must say which session bears the name now. */
+  /** Names of sessions deleted since the last pass. The shard must say which session has the name now. */
   readonly #doubtful = new Set<string>();
-  /** The saved position was compared with the logs. */
+  /** True once the saved position was compared with the logs. */
   #isCompared: boolean;
   #isReading = false;
   /** Called after each page that was taken in. */
@@ -225,12 +225,13 @@ export class SearchFollower {
     const unknown = new Set<number>();
     for (const { entries } of read) for (const { key } of entries) if (!followed.sessions.has(key)) unknown.add(key);
     const names = await this.#namesOf(shard, [...unknown]);
-    // First, since an error of the device must not leave half a page behind.
+    // Room is made first, because an error of the device must not leave half a page in the index.
     this.#index.makeRoom();
     for (const { row, entries } of read) {
       for (const { key, data } of entries) {
         const known = followed.sessions.get(key) ?? this.#made(followed, key, names.get(key));
-        // A session that was read as a whole has the row already; one that is behind gets it with the rest.
+        // A session that was read as a whole already has this row. A session that is behind gets the row when it is
+        // read.
         if (known?.fold !== undefined && row > known.row) this.#fold(known, known.fold, readTurn(data));
       }
     }
@@ -238,10 +239,10 @@ export class SearchFollower {
     followed.checksum = rowChecksum(last.bytes);
   }
 
-  /** Adds a session that is new to the follower; undefined when it has lost its name. */
+  /** Adds a session that is new to the follower; undefined when the session has lost its name. */
   #made(followed: FollowedShard, key: number, session: string | undefined): FollowedSession | undefined {
     if (session === undefined) return undefined;
-    // The name was reused: what was known belongs to an earlier session.
+    // The name was reused, so the known facts belong to an earlier session.
     if (this.#known.has(session)) {
       this.#drop(session);
       this.#index.removeSessions([session]);
@@ -279,11 +280,11 @@ export class SearchFollower {
       throw error;
     }
     await this.#settleDoubts();
-    // Deleted during the read, or just now.
+    // The session was deleted during the read, or just now.
     if (this.#known.get(session) !== known || read === undefined) return;
     const { state, row } = read;
     const messages = bySeq(state.messages).flatMap((message) => searchableText(message) ?? []);
-    // The device may have refused the second half of an earlier try.
+    // An earlier attempt may have succeeded only in part, because the device refused the rest.
     this.#index.removeSessions([session]);
     for (let at = 0; at < messages.length; at += SEARCH_BATCH_MESSAGES) {
       this.#index.makeRoom();
@@ -296,8 +297,8 @@ export class SearchFollower {
   }
 
   /**
-   * Settles which session bears a deleted name. The deleted one may appear in a page read before, and the name may be
-   * in use again. The shard's answer decides.
+   * Determines which session has a deleted name now. A page read earlier may still contain the deleted session, and the
+   * name may be in use again. The shard's answer decides.
    */
   async #settleDoubts(): Promise<void> {
     for (const session of [...this.#doubtful]) {
@@ -309,7 +310,7 @@ export class SearchFollower {
       this.#index.removeSessions([session]);
       const followed = this.#shards[shard];
       if (key === undefined || followed === undefined) continue;
-      // Its first records may have been read and dropped already.
+      // The first records of the new session may already have been read and dropped.
       const made: FollowedSession = { key, session, row: 0 };
       followed.sessions.set(key, made);
       this.#known.set(session, made);

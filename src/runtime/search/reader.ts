@@ -37,7 +37,7 @@ export type AskShard = <M extends SearchMethod>(
 export interface SessionPlace {
   readonly shard: number;
   readonly session: string;
-  /** The journal's key: another key under the same name is another session. */
+  /** The journal's key of the session. If a name has another key, it names another session. */
   readonly key: number;
 }
 
@@ -50,7 +50,7 @@ export interface SessionReading {
 
 /** Options of a fold. */
 export interface ReadingOptions {
-  /** Like the member of the state: nothing leaves the window, and every branch is shown. */
+  /** Folds like a state whose member `keepsAll` is true: no message leaves the window, and every branch is shown. */
   readonly keepsAll: boolean;
 }
 
@@ -120,7 +120,7 @@ async function* turnsIn(
   }
 }
 
-/** The rows of a session after one, oldest first. The chain itself runs from new to old. */
+/** The rows of a session after row `until`, oldest first. The journal links the rows from new to old. */
 async function rowsOf(ask: AskShard, { shard, key }: SessionPlace, until: number): Promise<readonly number[]> {
   const rows: number[] = [];
   for (let from: number | undefined; from !== 0; ) {
@@ -132,8 +132,8 @@ async function rowsOf(ask: AskShard, { shard, key }: SessionPlace, until: number
 }
 
 /**
- * Like `plantFork`: adds the beginning of a fork, if this is the first transition of a fork whose record does not have
- * it.
+ * Works like `plantFork`: adds the beginning of a fork, if this is the first transition of a fork whose record does not
+ * have it.
  */
 async function plant(ask: AskShard, place: SessionPlace, state: SessionState, first: TransitionRecords): Promise<void> {
   const [record] = first.records;
@@ -156,7 +156,11 @@ async function seedOf(ask: AskShard, place: SessionPlace, { origin }: Forked, ke
   // The parent was deleted during the read; its deletion stored the beginning of the fork.
   const storedSince = await storedSeed(ask, place);
   if (storedSince !== undefined) return storedSince;
-  throw corrupt(place, 0, new Error(`the log of ${JSON.stringify(origin.session)}, which it begins with, is gone`));
+  throw corrupt(
+    place,
+    0,
+    new Error(`the log of ${JSON.stringify(origin.session)}, with which the fork begins, is missing`),
+  );
 }
 
 async function storedSeed(ask: AskShard, place: SessionPlace): Promise<ForkSeed | undefined> {
@@ -169,8 +173,8 @@ async function storedSeed(ask: AskShard, place: SessionPlace): Promise<ForkSeed 
 }
 
 /**
- * Runs `work` on data of a log. An error that is not a `TroupeError` counts as damage of the log: its cause cannot be
- * determined here.
+ * Runs `work` on data of a log. An error that is not a `TroupeError` counts as damage of the log, because its cause
+ * cannot be determined here.
  */
 function folded<T>(place: SessionPlace, row: number, work: () => T): T {
   try {

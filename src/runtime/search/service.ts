@@ -39,7 +39,10 @@ export interface FoundMessage {
 export interface SearchRequest {
   readonly text: string;
   readonly limit: number;
-  /** A session whose messages from a seq on are not returned; without `floor`, those of its window. */
+  /**
+   * A session whose messages from a seq on are not returned; without `floor`, the messages of its window are not
+   * returned.
+   */
   readonly excluding?: { readonly session: string; readonly floor?: number };
   /** Roots of the trees to search; missing: all. */
   readonly trees?: ReadonlySet<string>;
@@ -47,14 +50,14 @@ export interface SearchRequest {
   readonly now: number;
   /** Weight of a year of age. */
   readonly decay: number;
-  /** How long to wait until everything written is read, in ms. */
+  /** How long the search may wait until everything written is read, in ms. */
   readonly waitMs: number;
 }
 
 /** The answer to a search, best message first. */
 export interface SearchAnswer {
   readonly found: readonly FoundMessage[];
-  /** False: not everything written before the search began was read yet. */
+  /** True if False if something written before the search began was not read yet. */
   readonly isComplete: boolean;
   /** Messages in the index. */
   readonly messages: number;
@@ -90,7 +93,7 @@ export class SearchService {
   readonly #parts: SearchServiceParts;
   #index: SearchIndex;
   #follower: SearchFollower;
-  /** The pass that runs, and the one that starts after it. */
+  /** The running pass, and the pass that starts after it. */
   #pass: Promise<void> | undefined;
   #nextPass: Promise<void> | undefined;
   /** Names of the segments at the last save. */
@@ -144,7 +147,7 @@ export class SearchService {
     this.#parts.segments.close();
   }
 
-  /** Waits until everything written so far is read; false: that takes longer. */
+  /** Waits until everything written so far is read. False if the wait ended before that. */
   async #caughtUp(waitMs: number): Promise<boolean> {
     let isRead = false;
     const read = this.#catchUp().then(() => {
@@ -160,7 +163,7 @@ export class SearchService {
   /** Returns a pass that begins after this call. */
   #catchUp(): Promise<void> {
     if (this.#pass === undefined) {
-      // Starts in a later microtask, so that a caller during the start already sees this pass.
+      // The pass starts in a later microtask, so that a caller during the start already sees this pass.
       this.#pass = Promise.resolve()
         .then(() => this.#readOn())
         .finally(() => {
@@ -182,7 +185,7 @@ export class SearchService {
       const follower = this.#follower;
       try {
         const isSame = await follower.pass();
-        // The index was replaced meanwhile: the new follower must read.
+        // The index was replaced during the pass, so the new follower must read.
         if (follower !== this.#follower) continue;
         if (isSame) {
           if (this.#savedSegments === '' && this.#index.unsaved > 0) this.#save();
@@ -271,7 +274,7 @@ export class SearchService {
         this.#savedSegments = index.segmentNames();
         return { index, follower: this.#follow(index, saved.follower), isSaved: true };
       } catch {
-        // Damaged or missing: built again below, which removes the remains.
+        // The saved index is damaged or missing. It is built again below, which removes the remains.
       }
     }
     const index = new SearchIndex(documentsMax, segments);
@@ -299,7 +302,7 @@ function readState(text: string | undefined): z.infer<typeof stateSchema> | unde
   try {
     return stateSchema.parse(JSON.parse(text));
   } catch {
-    // Another version, or damaged: treated as missing.
+    // The text is of another version, or damaged: it is treated as missing.
     return undefined;
   }
 }

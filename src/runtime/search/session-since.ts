@@ -1,6 +1,7 @@
 /**
  * Checks that messages of a session still match the index, for a search that does not wait until the index is up to
- * date. It reads the rows written since; only if they took something back is the session read as a whole.
+ * date. It reads the rows written since the message was indexed. The session is read as a whole only if these rows
+ * removed or changed something.
  */
 import { asError, StoreCorruptError } from '../../base/errors.ts';
 import { type SearchableText, searchableText } from '../../search/searchable.ts';
@@ -14,7 +15,7 @@ export type StandingText = Pick<SearchableText, 'kind' | 'text'>;
 export class SessionSince {
   readonly #ask: AskShard;
   readonly #place: SessionPlace & { readonly row: number };
-  /** The present texts of its messages, by seq; `undefined`: they are as indexed. */
+  /** The present texts of its messages, by seq; `undefined` if they are unchanged since they were indexed. */
   #changed: Promise<ReadonlyMap<number, StandingText> | undefined> | undefined;
 
   /** `place.row`: the last row that the index has of the session. */
@@ -24,8 +25,8 @@ export class SessionSince {
   }
 
   /**
-   * The present message of a seq, which the index has as `known`; `undefined`: it is gone. Rejects with the error of a
-   * shard.
+   * The present message with a seq; `known` is its text in the index; `undefined` if the message is gone. Rejects with
+   * the error of a shard.
    */
   async asItStands(seq: number, known: StandingText): Promise<StandingText | undefined> {
     this.#changed ??= this.#read();
@@ -45,7 +46,7 @@ export class SessionSince {
       const texts = (read?.state.messages ?? []).flatMap((message) => searchableText(message) ?? []);
       return new Map(texts.map((text) => [text.seq, text]));
     } catch (error) {
-      // Nothing is returned of a session that cannot be read.
+      // If a session cannot be read, none of its messages is returned.
       if (asError(error) instanceof StoreCorruptError) return new Map();
       throw error;
     }

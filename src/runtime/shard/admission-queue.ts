@@ -1,11 +1,11 @@
-/** Sessions that wait for admission, first come first served. Each is in the line once. */
+/** Sessions that wait for admission, first come first served. Each is in the queue at most once. */
 
 /** See the head of the file. */
 export class AdmissionQueue {
   readonly #members = new Set<string>();
   /**
    * Kept from one `take` to the next. Deleting from the front of a set leaves holes there, and a new iterator would
-   * pass over all of them. A name that is added or returns is behind the iterator position.
+   * pass over all of them. A name that is added, also for the second time, is behind the iterator's position.
    */
   #front = this.#members.values();
 

@@ -1,9 +1,9 @@
 /**
  * Admission: the sessions that may work, and those that wait for admission.
  *
- * Owns: which sessions hold one of the `limits.liveSessions` slots, how many of `limits.liveBytes` they take together,
- * and the line for both. Does not own: whether a session could begin a turn (its state says so), nor its turn.
- * Invariants:
+ * Owns: which sessions hold one of the `limits.liveSessions` slots, how many of `limits.liveBytes` these sessions take
+ * together, and the queue for admission. Does not own: whether a session could begin a turn (its state says so), nor
+ * its turn. Invariants:
  *  L1 a working session continues without asking again; another one is admitted while there is room, first come first
  *     served;
  *  L2 a session works or waits, never both, and does neither without its agent;
@@ -32,12 +32,12 @@ export class Admission {
     this.#start = start;
   }
 
-  /** Another session may begin to work. */
+  /** True if Another session may begin to work. */
   get hasRoom(): boolean {
     return this.#live.size < this.#sessionsMax && this.#bytes < this.#bytesMax;
   }
 
-  /** The session is working. */
+  /** True if the session is working. */
   has(actor: SessionActor): boolean {
     return this.#live.has(actor);
   }
@@ -56,25 +56,25 @@ export class Admission {
     return this.#queued.has(sessionId);
   }
 
-  /** The session may begin a turn. */
+  /** True if the session may begin a turn. */
   admits(actor: SessionActor): boolean {
     return this.has(actor) || this.hasRoom || actor.state.state === 'executing';
   }
 
   /**
-   * Notes the state of a session after a transition. `isHeld`: other work precedes its next turn, and wakes the session
-   * itself.
+   * Notes the state of a session after a transition. `isHeld`: whether other work precedes the session's next turn, and
+   * wakes the session when it ends.
    */
   note(actor: SessionActor, hasAgent: boolean, isHeld: boolean): void {
     const { state } = actor;
     if (hasAgent && isRunning(state)) this.#add(actor, state.tokens * BYTES_PER_TOKEN);
     else this.#remove(actor);
-    // An idle session that could start a turn and did not was not admitted.
+    // An idle session that could have started a turn but did not was refused admission.
     if (hasAgent && isWaiting(state) && !isHeld) this.#queued.add(actor.id);
     else this.#queued.delete(actor.id);
   }
 
-  /** The actor left memory. */
+  /** Called when the actor left memory. */
   delete(actor: SessionActor): void {
     this.#remove(actor);
     this.#queued.delete(actor.id);

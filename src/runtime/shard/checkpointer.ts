@@ -16,7 +16,7 @@ import { CHECKPOINT_INTERVAL_MS, type ShardBounds } from '../../base/bounds.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Journal } from '../../journal/journal.ts';
 import type { Head, SessionKey } from '../../journal/position.ts';
-import { snapshotState } from '../../session/state/state.ts';
+import { snapshotState } from '../../session/state/snapshot.ts';
 import { decodeHead, encodeHead, summaryOf } from '../reading/head.ts';
 
 /** See the head of the file. */
@@ -46,8 +46,8 @@ export class Checkpointer {
   }
 
   /**
-   * A transition of these sessions was journalled. One call takes all of it, since a checkpoint may be due within the
-   * call (K1).
+   * Notes that a transition of these sessions was journalled. One call takes all sessions of the transition, since a
+   * checkpoint may be due within the call (K1).
    */
   changed(written: readonly { readonly actor: SessionActor }[]): void {
     for (const { actor } of written) {
@@ -63,7 +63,7 @@ export class Checkpointer {
   /** Prevents checkpoints until `letGo`: sessions that must be in the next one are still being read (K1). May be nested. */
   hold(): void {
     this.#holds += 1;
-    // A checkpoint that was already due would come while they are being read.
+    // A checkpoint that was already due would otherwise be written while the sessions are being read.
     this.#clearTimer();
   }
 
@@ -77,7 +77,7 @@ export class Checkpointer {
     return this.#passive.get(key);
   }
 
-  /** An idle session leaves memory. Its head is taken now, since its state is gone afterwards. */
+  /** Called when an idle session leaves memory. Its head is taken now, since its state is gone afterwards. */
   passivated(actor: SessionActor): void {
     if (!this.#changed.delete(actor)) return;
     this.#takeSnapshot(actor);
@@ -86,13 +86,16 @@ export class Checkpointer {
 
   /**
    * A session was read back into memory. While a head waits to be written, the stored head is about to be replaced, so
-   * its flag is not relied on (K1).
+   * the stored head's flag must not be used (K1).
    */
   returned(actor: SessionActor): void {
     if (this.#passive.has(actor.key)) actor.isHeadRunnable = false;
   }
 
-  /** The log of a session could not be read. Its head keeps it in the runnable set, so that the next open tries again. */
+  /**
+   * Notes that the log of a session could not be read. The session's head keeps it in the runnable set, so that the
+   * next open tries again.
+   */
   unread(id: string, key: SessionKey): void {
     const known = this.pending(key) ?? this.#journal.head(key);
     const summary = { id, agent: '', state: 'idle', mailbox: 0, updatedAt: 0 } as const;
@@ -104,25 +107,28 @@ export class Checkpointer {
     );
   }
 
-  /** Writes nothing of this session: it is deleted, or the tail of the log covers it again. */
+  /** Makes the next checkpoint skip this session, which was deleted or is covered by the tail of the log again. */
   forget(actor: SessionActor): void {
     this.#changed.delete(actor);
     this.#passive.delete(actor.key);
     this.#dropped.delete(actor.key);
-    // The head on disk names one of them, and that snapshot stays.
+    // The head on disk names one of these snapshots, which stays.
     this.#snapshots.delete(actor.key);
   }
 
-  /** The state of this actor is not that of the log, which may hold transitions since the last checkpoint (K3). */
+  /**
+   * Notes that the state of this actor is not that of the log, which may hold transitions since the last checkpoint
+   * (K3).
+   */
   dropped(actor: SessionActor): void {
     this.forget(actor);
     this.#dropped.set(actor.key, actor);
   }
 
   /**
-   * The log that a fork shares is about to be removed. The beginning of the fork is stored at `base`, and its head
-   * names that from now on (K5). This is durable with the removal that follows, or before it. `actor`: the fork, if it
-   * is in memory.
+   * The log that a fork shares is about to be removed. The beginning of the fork is stored at `base`, and from now on
+   * the fork's head names that address (K5). This is durable with the removal that follows, or before it. `actor`: the
+   * fork, if it is in memory.
    */
   rooted(key: SessionKey, base: string, actor: SessionActor | undefined): void {
     const passive = this.#passive.get(key);
@@ -157,8 +163,8 @@ export class Checkpointer {
     const heads = [...this.#passive.values()];
     const isCovered = this.#changed.size + this.#passive.size + this.#dropped.size > 0;
     for (const actor of this.#changed) {
-      // The session is working, so it stays in memory, and the next open reads its log in any case. A head each time
-      // would be as much writing as its transitions.
+      // The session is working, so it stays in memory, and the next open reads its log in any case. Writing a head at
+      // each checkpoint would take as many bytes as writing its transitions.
       if (!isLast && actor.isHeadRunnable && actor.state.state !== 'idle') continue;
       const head = headOf(actor);
       actor.isHeadRunnable = head.runnable;
@@ -180,8 +186,8 @@ export class Checkpointer {
   }
 
   /**
-   * The outdated snapshots of a session. It may be read again from an older head before its newest is written, so the
-   * head itself says which snapshot stays.
+   * The outdated snapshots of a session. The session may be read again from an older head before its newest head is
+   * written, so the head itself says which snapshot stays.
    */
   #outdatedBy({ key, data }: Head): readonly string[] {
     const known = this.#snapshots.get(key);

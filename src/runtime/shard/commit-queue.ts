@@ -7,18 +7,18 @@
  *  Q2 an item is released only after a flush that began after it was added;
  *  Q3 released items share the event loop fairly: after `RESUME_BUDGET_MS` the rest wait for the next tick;
  *  Q4 an item that throws is reported and stops no other: its records are durable all the same;
- *  Q5 a deferrable item, which no caller waits for, starts no flush. It rides the next one, which begins at most
- *     `PATIENCE_MS` later. So a turn that continues at once costs one flush and not one per half-step.
+ *  Q5 a deferrable item, which no caller waits for, starts no flush. It waits for the next flush, which begins at most
+ *     `FLUSH_PATIENCE_MS` later. So a turn that continues at once costs one flush and not one per half-step.
  */
-import { PATIENCE_MS, RESUME_BUDGET_MS } from '../../base/bounds.ts';
+import { FLUSH_PATIENCE_MS, RESUME_BUDGET_MS } from '../../base/bounds.ts';
 import type { Clock, Soon } from '../../base/clock.ts';
 import { asError } from '../../base/errors.ts';
 
 /** An item of the queue. */
 export interface CommitItem {
-  /** The flush succeeded. */
+  /** Called when the flush succeeded. */
   release(): void;
-  /** The flush failed, and nothing of the item is durable. Must not throw. */
+  /** Called when the flush failed, so that nothing of the item is durable. Must not throw. */
   refuse(error: Error): void;
 }
 
@@ -26,11 +26,11 @@ export interface CommitItem {
 export interface CommitPort {
   /** `Journal.flushed`. */
   flushed(): Promise<void>;
-  /** A flush failed; runs once, before the items are refused. */
+  /** Called when a flush failed: once, before the items are refused. */
   failed(error: Error): void;
-  /** An item threw when it was released. */
+  /** Called when an item threw while it was released. */
   threw(thrown: unknown): void;
-  /** The queue is empty. */
+  /** Called when the queue is empty. */
   emptied(): void;
   /** Runs work in a later tick. */
   readonly soon: Soon;
@@ -44,7 +44,7 @@ export class CommitQueue {
   #released: CommitItem[] = [];
   #isFlushing = false;
   #isReleasing = false;
-  /** A caller waits for one of the waiting items. */
+  /** True if a caller waits for one of the waiting items. */
   #isHurried = false;
   /** The timer that runs while all waiting items are deferrable. */
   #patience: unknown;
@@ -53,7 +53,7 @@ export class CommitQueue {
     this.#port = port;
   }
 
-  /** Nothing waits, and nothing is being flushed or released. */
+  /** True if no item waits, is being flushed or is being released. */
   get isEmpty(): boolean {
     return this.#waiting.length === 0 && this.#released.length === 0 && !this.#isFlushing;
   }
@@ -76,13 +76,13 @@ export class CommitQueue {
   #begin(): void {
     if (this.#isFlushing) return;
     if (!this.#isHurried) {
-      this.#patience ??= this.#port.clock.setTimer(this.#outOfPatience, PATIENCE_MS);
+      this.#patience ??= this.#port.clock.setTimer(this.#outOfPatience, FLUSH_PATIENCE_MS);
       return;
     }
     if (this.#patience !== undefined) this.#port.clock.clearTimer(this.#patience);
     this.#patience = undefined;
     this.#isFlushing = true;
-    // A microtask, so that other items added in this tick ride the same flush.
+    // Deferred to a microtask, so that other items added in this tick share the flush.
     queueMicrotask(() => void this.#flush());
   }
 
@@ -115,7 +115,7 @@ export class CommitQueue {
     this.#waiting = [];
     this.#isHurried = false;
     this.#port.failed(error);
-    // Items added during the failing flush fail too: they were journalled after the records that failed.
+    // Items added during the failing flush fail too, because they were journalled after the records that failed.
     for (const item of [...items, ...late]) item.refuse(error);
   }
 

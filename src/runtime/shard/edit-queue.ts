@@ -1,6 +1,6 @@
 /**
- * Operations on a history that wait for a message boundary. While a model call is in flight, its answer belongs to the
- * history that was sent.
+ * Operations on a history that wait for a message boundary. They wait because the answer of a model call in flight
+ * belongs to the history that was sent.
  *
  * Owns: the waiting operations, by session. Does not own: when a boundary is reached; the shard says so.
  *  E1 while operations of a session wait or are being done, it claims no half-step (`holds`): they precede the next
@@ -25,7 +25,7 @@ export class EditQueue {
   readonly #waiting = new Map<SessionActor, WaitingEdit[]>();
   readonly #releasing = new Set<SessionActor>();
 
-  /** Operations of this session wait. */
+  /** True if operations of this session wait. */
   holds(actor: SessionActor): boolean {
     return this.#waiting.size > 0 && this.#waiting.has(actor);
   }
@@ -62,7 +62,7 @@ export class EditQueue {
     return this.#waiting.delete(actor);
   }
 
-  /** The session is deleted or left memory, so its operations were not done. Without `error` they may be tried again. */
+  /** Rejects the operations of a session that was deleted or left memory. Without `error` the callers may try again. */
   refuse(actor: SessionActor, error: Error = editLost()): void {
     const waiting = this.#waiting.get(actor);
     if (waiting === undefined) return;
@@ -76,7 +76,7 @@ export class EditQueue {
   }
 }
 
-/** The session was read again from its log, or was deleted, before the operation was done. */
+/** The error when the session was read again from its log, or was deleted, before the operation was done. */
 function editLost(): TroupeError {
   return new TroupeError('cancelled', 'the session left memory: the operation was not done', { retryable: true });
 }

@@ -3,25 +3,25 @@
  * read the disk.
  *
  * Owns: their order, and the time of the last use of each. Does not own: the actors. The shard removes an actor that
- * leaves here.
+ * leaves this list.
  *  Q1 at most `ShardBounds.hotSessions` stay, with at most `HOT_TOKENS_MAX` tokens together. Beyond that the oldest
  *     leave, several at once. Otherwise a set that stays at its bound would pass over the holes at the front of a map
  *     each time;
  *  Q2 of children that have ended, which are rarely woken again, at most `ENDED_SESSIONS_MAX` stay;
  *  Q3 no session stays longer after its last use than `SESSION_IDLE_MS`, or half as long again;
- *  Q4 one timer serves all sessions; it ends when it finds none here.
+ *  Q4 one timer serves all sessions; it stops when the list is empty.
  */
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import { ENDED_SESSIONS_MAX, HOT_TOKENS_MAX, SESSION_IDLE_MS } from '../../base/bounds.ts';
 import type { Clock } from '../../base/clock.ts';
 
-/** The part of the bound that leaves at once: one in this many. */
+/** The share of the bound that leaves at once: one session in this many. */
 const LEAVING_SHARE = 16;
 
 interface Stay {
   readonly actor: SessionActor;
   readonly tokens: number;
-  /** Monotonic ms. */
+  /** Monotonic ms of the session's last use. */
   readonly sinceMs: number;
 }
 
@@ -58,7 +58,7 @@ export class IdleSessions {
 
   /** Removes an actor. True if it was here. */
   delete(actor: SessionActor): boolean {
-    // Nearly every transition asks, and nearly always about an actor that is not here.
+    // Nearly every transition calls this, and nearly always for an actor that is not in the list.
     if (!actor.isResting) return false;
     actor.isResting = false;
     return this.#take(this.#lasting, actor) || this.#take(this.#ended, actor);

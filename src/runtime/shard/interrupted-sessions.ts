@@ -2,10 +2,10 @@
  * Sessions interrupted by a crash: their calls are lost, and the log does not say so yet.
  *
  * Owns: which sessions they are, and the order in which they resume. Does not own: the recovery. The next transition of
- * such a session begins with it, whatever its inputs are, and removes the session from here.
- * Invariants:
+ * such a session begins with it, whatever its inputs are, and removes the session from here. Invariants:
  *  R1 they are read one slice per tick, so that the first half-step need not wait for all of them (A10);
- *  R2 no checkpoint is made until all are read: it would pass over those that are not (K1 of the checkpointer);
+ *  R2 no checkpoint is made until all are read, because a checkpoint would leave out the others (K1 of the
+ *     checkpointer);
  *  R3 a session whose log cannot be read is left alone, and the others continue;
  *  R4 a session that was working resumes when admission has room for it. Until then it is set aside, out of memory, in
  *     the order in which it was read: a crash may have interrupted more sessions than fit.
@@ -16,7 +16,7 @@ import type { Journal } from '../../journal/journal.ts';
 import type { SessionKey } from '../../journal/position.ts';
 import type { Checkpointer } from './checkpointer.ts';
 
-/** Interrupted sessions resumed in one tick. */
+/** The number of interrupted sessions that are resumed in one tick. */
 const RESUME_SLICE = 64;
 
 /** The parts that resuming works with. */
@@ -25,18 +25,18 @@ export interface ResumingParts {
   readonly soon: Soon;
   readonly checkpointer: Pick<Checkpointer, 'hold' | 'letGo' | 'changed'>;
   readonly isClosing: () => boolean;
-  /** The store refuses writes, so no session can continue. */
+  /** True if the store refuses writes, so that no session can continue. */
   readonly isDegraded: () => boolean;
   readonly find: (sessionId: string) => SessionActor | undefined;
   /** Runs a transition of the session, if its agent is available. */
   readonly recover: (actor: SessionActor) => void;
-  /** The session may continue now. */
+  /** True if the session may continue now. */
   readonly hasRoom: (actor: SessionActor) => boolean;
   /** Takes a session out of memory that resumes later. */
   readonly setAside: (actor: SessionActor) => void;
   readonly sliceDone: () => void;
   readonly failed: (error: unknown, sessionId: string | undefined, key: SessionKey) => void;
-  /** All interrupted sessions have been read. */
+  /** Called when all interrupted sessions have been read. */
   readonly done: () => void;
 }
 
@@ -60,12 +60,12 @@ export class InterruptedSessions {
     return this.#keys.size;
   }
 
-  /** Some sessions are still to be read. */
+  /** True while some sessions are still to be read. */
   get isResuming(): boolean {
     return this.#resuming > 0;
   }
 
-  /** Some sessions are still to be read or resumed. */
+  /** True while some sessions are still to be read or resumed. */
   get hasWork(): boolean {
     return this.#resuming > 0 || this.#aside.length > 0;
   }
@@ -78,7 +78,7 @@ export class InterruptedSessions {
     this.#keys.add(key);
   }
 
-  /** The session is recovered or deleted. */
+  /** Called when the session is recovered or deleted. */
   delete(key: SessionKey): void {
     this.#keys.delete(key);
   }
@@ -109,7 +109,7 @@ export class InterruptedSessions {
     try {
       for (let key = this.#aside[0]; key !== undefined; key = this.#aside[0]) {
         if (!this.#keys.has(key)) {
-          // Another input woke it, or it was deleted.
+          // Another input woke the session, or the session was deleted.
           this.#aside.shift();
           continue;
         }

@@ -21,7 +21,7 @@ export class IsolatedSessions {
   /** The error that refuses every request for this session. Undefined: it is not isolated. */
   errorOf(key: SessionKey, id: string): TroupeError | undefined {
     if (this.#keys.size === 0 || !this.#keys.has(key)) return undefined;
-    const message = `session ${JSON.stringify(id)} needs more memory than its thread has, and is left alone; make room (limits.liveBytes, a smaller tokenBudget, a larger heap) and call resume()`;
+    const message = `session ${JSON.stringify(id)} needs more memory than its thread has and is blocked; make room (limits.liveBytes, a smaller tokenBudget, a larger heap) and call resume()`;
     return new TroupeError('out_of_memory', message, { data: { session: id } });
   }
 

@@ -81,17 +81,17 @@ export class Life {
     return this.#isClosed ? new TroupeError('cancelled', 'the runtime is closed') : undefined;
   }
 
-  /** The shard takes no messages any more. */
+  /** True once the shard takes no messages any more. */
   get isClosing(): boolean {
     return this.#isClosing;
   }
 
-  /** The shard is closed: nothing will happen any more. */
+  /** True once the shard is closed, so that nothing will happen any more. */
   get isOver(): boolean {
     return this.#isClosed;
   }
 
-  /** A call ended, or the commit queue is empty: a closing shard may be done. */
+  /** Called when a call ended, or when the commit queue is empty: a closing shard may be done. */
   still(): void {
     this.#onStill?.();
   }
@@ -108,7 +108,7 @@ export class Life {
     return this.#interrupted.resumed();
   }
 
-  /** True when nothing runs and nothing waits to run. A session whose call waits for `resume` does neither. */
+  /** True when nothing runs and nothing waits to run. A session whose call waits for `resume` counts as neither. */
   get isDrained(): boolean {
     if (this.#outage.error !== undefined) return false;
     const { stoppedCalls } = this.#work;
@@ -146,17 +146,17 @@ export class Life {
     if (error.code === 'model_authentication') await this.#resumeAll((name) => this.#isKeyRefused(name));
   }
 
-  /** The call of the session itself was refused with the key. */
+  /** True if the refusal of the key also blocked a call of this session. */
   #isKeyRefused(sessionId: string): boolean {
     return this.#residency.find(sessionId)?.state.blocked?.code === 'model_authentication';
   }
 
-  /** The session waits for admission. */
+  /** True if the session waits for admission. */
   isQueued(sessionId: string): boolean {
     return this.#live.isQueued(sessionId);
   }
 
-  /** Why the governor holds the session's model call back; undefined: it does not. */
+  /** Why the governor holds the session's model call back; undefined if it does not. */
   callWaitOf(sessionId: string): CallWait | undefined {
     return this.#work.callWaitOf(sessionId);
   }
@@ -184,8 +184,8 @@ export class Life {
   }
 
   /**
-   * Deletes a session and its descendants. Replies with their ids once that is durable, with none if there is no such
-   * session.
+   * Deletes a session and its descendants. Replies with their ids once the deletion is durable, or with no ids if there
+   * is no such session.
    */
   delete(sessionId: string, reply: Reply): void {
     const { refusal } = this;
@@ -201,7 +201,8 @@ export class Life {
     const parent = actor.state.parent;
     const subtree = this.#subtree(actor);
     this.#rootForks(subtree);
-    // First: a transition may close its batch, and the removal must be in one append with the report to the parent (H7).
+    // This must come first: a transition may close the open batch, and the removal must be in one append with the
+    // report to the parent (H7).
     this.#parts.journal.remove(subtree.map((each) => each.key));
     for (const each of subtree) {
       this.#residency.drop(each);
@@ -220,7 +221,7 @@ export class Life {
     this.#transitions.gauge();
   }
 
-  /** Forks that share these logs get a copy of their beginning: the logs are about to be removed. */
+  /** Forks that share these logs get a copy of their beginning, because the logs are about to be removed. */
   #rootForks(leaving: readonly SessionActor[]): void {
     for (const { key, state } of leaving) {
       if (state.forks.length === 0) continue;
@@ -247,15 +248,15 @@ export class Life {
     return found;
   }
 
-  /** The store takes writes again. */
+  /** Called when the store takes writes again. */
   storeRecovered(): void {
     this.resumeInterrupted();
     this.#waiters.askAgain();
-    // If nothing was interrupted, nothing else answers the requests that wait for the drain.
+    // If nothing was interrupted, only this call answers the requests that wait for the drain.
     this.checkDrained();
   }
 
-  /** The files of the store are gone, replaced or cut short: the shard takes no inputs any more. */
+  /** Called when the files of the store are gone, replaced or cut short: the shard takes no inputs any more. */
   storeLost(error: StoreLostError): void {
     this.#outage.lost(error);
   }

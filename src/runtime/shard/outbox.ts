@@ -17,7 +17,10 @@ export interface Fate {
 /** See the head of the file. */
 export class Outbox {
   events: SessionEvent[] | undefined;
-  /** Sessions to introduce before the events. They do not count as content, since no caller waits for them. */
+  /**
+   * Sessions to introduce before the events. Introductions alone do not make the outbox non-empty, since no caller
+   * waits for introductions.
+   */
   introduced: SessionActor[] | undefined;
   settled: Fate[] | undefined;
   promoted: Fate[] | undefined;
@@ -29,7 +32,7 @@ export class Outbox {
   /** Sessions whose compression is over and which a request waits for. */
   compressions: string[] | undefined;
 
-  /** There is something to publish or to answer. */
+  /** True if there is something to publish or to answer. */
   get hasSomething(): boolean {
     return (
       this.events !== undefined ||

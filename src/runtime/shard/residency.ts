@@ -7,7 +7,7 @@
  * store takes writes (`life.ts`).
  * Invariants:
  *  H3 an actor whose transition threw, or whose flush failed, is dropped and read again from the log: `drop` forgets
- *     all that memory holds of it, `find` reads it. `transitions.ts` and `life.ts` decide when;
+ *     all that memory holds of it, `find` reads it. `transitions.ts` and `life.ts` decide when to drop;
  *  H4 an idle session holds no timer and, beyond `ShardBounds.hotSessions`, no memory (A11);
  *  H5 a session has at most one actor: no idle session leaves during a transition, since it may hold the actor.
  */
@@ -24,11 +24,11 @@ import { WaitingBytes } from './waiting-bytes.ts';
 
 /** The shard functions that the residency uses. */
 export interface ResidencyPlace {
-  /** The stored head of this session is older than its log. */
+  /** True if the stored head of this session is older than its log. */
   isStale(key: SessionKey): boolean;
-  /** An idle actor left memory. Its session continues with its next input. */
+  /** Called when an idle actor left memory. Its session continues with its next input. */
   passivated(actor: SessionActor): void;
-  /** An actor was dropped: give up everything that runs or waits for it. */
+  /** Called when an actor was dropped: everything that runs or waits for it must be given up. */
   dropped(actor: SessionActor): void;
 }
 
@@ -54,7 +54,7 @@ export class Residency {
   find(sessionId: string): SessionActor | undefined {
     const resident = this.#resident.get(sessionId);
     if (resident !== undefined) {
-      // It was used just now, so it is the last to leave.
+      // The actor was used just now, so it is the last to leave.
       if (this.#quiet.delete(resident)) this.#quiet.add(resident);
       return resident;
     }
@@ -79,7 +79,7 @@ export class Residency {
     return this.#resident.get(sessionId);
   }
 
-  /** This very actor is in memory: it neither left nor was dropped. */
+  /** True if this very actor is in memory: it neither left nor was dropped. */
   holds(actor: SessionActor): boolean {
     return this.#resident.get(actor.id) === actor;
   }
@@ -104,7 +104,7 @@ export class Residency {
   }
 
   agentOf(actor: SessionActor): SessionAgent | undefined {
-    // Agent and grants of a session never change, so neither does this.
+    // Agent and grants of a session never change, so the parts of its agent do not change either.
     actor.agent ??= this.#parts.catalog.of(actor.state);
     return actor.agent;
   }
@@ -119,12 +119,12 @@ export class Residency {
     return this.#transient.size;
   }
 
-  /** The actor took a transition: its mailbox may have changed. */
+  /** Called after a transition of the actor, because its mailbox may have changed. */
   noteWaiting(actor: SessionActor): void {
     this.#waiting.note(actor);
   }
 
-  /** The actor became idle, or no longer is. */
+  /** Called when the actor became idle, or no longer is. */
   noteIdle(actor: SessionActor): void {
     if (actor.isQuiet) this.#quiet.add(actor);
     else this.#quiet.delete(actor);

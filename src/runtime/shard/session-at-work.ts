@@ -22,7 +22,7 @@ export class SessionAtWork {
     return this.#place[0] ?? 0;
   }
 
-  /** Runs work for a session. That work may name other sessions meanwhile, while it works for them. */
+  /** Runs work for a session. The work may name other sessions while it works for them. */
   during<T>(key: SessionKey, work: () => T): T {
     const before = this.key;
     this.#place[0] = key;

@@ -8,7 +8,8 @@
  * Invariants:
  *  W1 an actor that leaves memory holds no timer (H4 of the shard);
  *  W2 while calls of a session are in flight, one deadline waits for them. No report says that a call began, and such a
- *     report could be lost too. At the deadline the session asks who holds each call. A call that waits or runs is
+ *     report could be lost too. At the deadline the session asks for each call whether a pool holds it. A call that
+ *     waits or runs is
  *     checked again after another timeout. A call that nothing holds is lost, and is answered (`heal`).
  */
 import type { SessionActor } from '../../../actors/session-actor.ts';
@@ -24,7 +25,7 @@ export interface TimersPlace {
   readonly clock: Clock;
   /** Wakes a session if this actor is still the resident one. */
   readonly wake: (actor: SessionActor, input: Input) => void;
-  /** The tool pool still holds this call, so its result will come. */
+  /** True if the tool pool still holds this call, so that its result will come. */
   readonly holdsCall: (sessionId: string, callId: string) => boolean;
   /** `settings.approvals.expiresMs`. */
   readonly approvalsMs: number | null;
@@ -83,7 +84,7 @@ export class SessionTimers {
   #checkCalls(actor: SessionActor): void {
     actor.callsDeadline = undefined;
     const lost: string[] = [];
-    // A call starts after the flush of the transition that asks for it. Until then nothing holds it.
+    // A call starts after the flush of the transition that asks for it. Until then no pool holds it.
     if (actor.unflushed === 0) {
       for (const { id } of this.#callsOf(actor)) if (!this.#place.holdsCall(actor.id, id)) lost.push(id);
     }

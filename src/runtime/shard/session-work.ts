@@ -42,7 +42,7 @@ export interface WorkPlace {
   isWatched(sessionId: string): boolean;
   /** Publishes an ephemeral event, after everything that was journalled before it. */
   publish(sessionId: string, body: EventBody): void;
-  /** A call in flight has ended. */
+  /** Called when a call in flight has ended. */
   still(): void;
   isClosing(): boolean;
 }
@@ -135,22 +135,22 @@ export class SessionWork {
     return this.#tools.running;
   }
 
-  /** Work is in flight for the session. */
+  /** True if work is in flight for the session. */
   isOut(sessionId: string): boolean {
     return this.#models.isOut(sessionId) || this.#tools.isOut(sessionId) || this.#enrichers.isOut(sessionId);
   }
 
-  /** The tool runner still holds this call, so its result will come. */
+  /** True if the tool runner still holds this call, so that its result will come. */
   holdsCall(sessionId: string, callId: string): boolean {
     return this.#tools.holds(sessionId, callId);
   }
 
-  /** Subscribers of a session (`undefined`: of all sessions) come or go. */
+  /** Called when subscribers of a session (`undefined`: of all sessions) come or go. */
   watched(sessionId: string | undefined): void {
     this.#models.watched(sessionId);
   }
 
-  /** The idle session leaves memory. */
+  /** Called when the idle session leaves memory. */
   passivated(sessionId: string): void {
     this.#models.forget(sessionId);
   }
@@ -168,8 +168,8 @@ export class SessionWork {
   }
 
   /**
-   * Ends enrichers at once: a run may take a minute, and begins again at the next open. `inMemory`: the resident actors
-   * of the shard.
+   * Ends enrichers at once, because a run may take a minute. An ended run begins again at the next open. `inMemory`:
+   * the resident actors of the shard.
    */
   closeEnrichers(inMemory: Iterable<SessionActor>): void {
     this.#enrichers.close();
@@ -231,9 +231,9 @@ export class SessionWork {
   }
 
   /**
-   * A `pure` call changes nothing outside. If it is lost with its intent, it is made again, like a model call. It may
-   * run only a bounded number of transitions ahead of the disk, since everything since the last flush would be paid for
-   * twice.
+   * A `pure` call changes nothing outside. If a crash loses the call and the record of it, the call is made again, like
+   * a model call. A call may run only a bounded number of transitions ahead of the disk, because after a crash all work
+   * since the last flush is done again.
    */
   #mayRunAhead(actor: SessionActor, start: ToolStart): boolean {
     if (start.isRuntimeTool || this.#parts.durability === 'strict' || actor.unflushed > RUN_AHEAD_TURNS_MAX)
@@ -273,18 +273,18 @@ export class SessionWork {
     this.#models.call(actor, agent, halfStep, attempt);
   }
 
-  /** Runs after the flush: the work of an enricher must not be older than the state it was started for. */
+  /** Runs after the flush, because an enricher must not work on a state that is not durable. */
   #startEnricher(actor: SessionActor, enricher: EnricherName, run: number): void {
     const agent = this.#place.agentOf(actor);
-    // Between the transition and its flush the run may have been given up, or the actor dropped. A run begun during a
-    // close would be lost.
+    // Between the transition and its flush the run may have been given up, or the actor dropped. A run that begins
+    // while the runtime closes would be lost.
     if (agent === undefined || !this.#isHot(actor) || !isEnricherDue(actor.state, run)) return;
     if (this.#place.isClosing()) this.#endNaming(actor);
     else this.#enrichers.start(actor, agent, enricher, run);
   }
 
   /**
-   * A sub-agent keeps the name it has. The call of its parent waits for the name, and must not stay open after an
+   * A sub-agent keeps the name it has. The parent's spawn call waits for the name, and must not stay open after an
    * orderly close (F13).
    */
   #endNaming(actor: SessionActor): void {
@@ -309,18 +309,18 @@ export class SessionWork {
   /** Asks the host for a verdict. It asks after the flush, because the question publishes state. */
   async #consult(actor: SessionActor, consult: Extract<Effect, { type: 'consult' }>): Promise<void> {
     const question = this.#isHot(actor) ? hostQuestion(actor.state, consult) : undefined;
-    // The session was interrupted between the transition and its flush, or was read again. Its next transition asks
-    // again.
+    // The session was interrupted between the transition and its flush, or was read again. Then the session's next
+    // transition asks again.
     if (question === undefined) return;
     const verdict = await this.#parts.host
       .consult(question)
       .catch((error: unknown): Unjudged => ({ error: errorShape(error) }));
-    // The host judges what it was asked about, so the question and the verdict are of one kind.
+    // The host answers with the kind of verdict that the question asks for.
     this.#place.submit(actor.id, [{ ...consult, type: 'verdict', verdict } as Input]);
   }
 }
 
-/** The session waits for the run with this number. */
+/** True if the session waits for the run with this number. */
 function isEnricherDue(state: SessionState, run: number): boolean {
   const summary = state.memory?.summarising;
   return state.enrichment?.run === run || (summary?.run === run && summary.ended === undefined);

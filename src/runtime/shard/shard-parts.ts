@@ -20,7 +20,10 @@ import type { SessionAtWork } from './session-at-work.ts';
 
 /** The requester of an input. Settled once, after the flush. */
 export interface Reply {
-  /** The requester waits for something later, so this reply is deferrable (Q5 of the commit queue). */
+  /**
+   * True if the requester waits for something later than this reply, so that the reply is deferrable (Q5 of the commit
+   * queue).
+   */
   readonly isDeferrable?: boolean;
   /**
    * Runs within the transition that accepts a message, before anything is durable. Not called for a message that was

@@ -67,7 +67,7 @@ export class ShardWaiters {
   readonly #compressions = new WaitersOf<Waiter>();
   #drains: (() => void)[] = [];
 
-  /** A request waits for a receipt of this session. */
+  /** True if a request waits for a receipt of this session. */
   has(session: string): boolean {
     return this.#receipts.has(session);
   }
@@ -91,7 +91,7 @@ export class ShardWaiters {
       this.#receipts.resolve(session, receipt, (each) => each.pendingId === pendingId);
   }
 
-  /** A request waits for this child's end. */
+  /** True if a request waits for this child's end. */
   hasExit(session: string): boolean {
     return this.#exits.has(session);
   }
@@ -100,32 +100,32 @@ export class ShardWaiters {
     this.#exits.add(session, { reply, again });
   }
 
-  /** A child's end is durable. */
+  /** Called when a child's end is durable. */
   exited(session: string, end: ChildEnd): void {
     for (const { reply } of this.#exits.take(session)) reply.resolve(end);
   }
 
-  /** A request waits for a compression of this session. */
+  /** True if a request waits for a compression of this session. */
   hasCompression(session: string): boolean {
     return this.#compressions.has(session);
   }
 
-  /** `again`: checks again when a compression is over, or may be. */
+  /** `again`: checks again when a compression has ended, or may have ended. */
   onCompression(session: string, reply: Reply, again: () => void): void {
     this.#compressions.add(session, { reply, again });
   }
 
-  /** A compression of this session is over, and that is durable. */
+  /** Called when it is durable that a compression of this session is over. */
   compressed(session: string): void {
     for (const { again } of this.#compressions.take(session)) again();
   }
 
-  /** The log was read again, and may hold ends that were never published: each request checks again. */
+  /** Called when the log was read again: it may hold ends that were never published, so each request checks again. */
   askAgain(): void {
     for (const { again } of this.#takeAll()) again();
   }
 
-  /** A request waits for the drain. */
+  /** True if a request waits for the drain. */
   get areDraining(): boolean {
     return this.#drains.length > 0;
   }
@@ -138,14 +138,14 @@ export class ShardWaiters {
     for (const done of this.#drains.splice(0)) done();
   }
 
-  /** A session was deleted: no request waits for it any more. */
+  /** Called when a session was deleted: no request waits for it any more. */
   deleted(session: string): void {
     for (const { reply } of [...this.#receipts.take(session), ...this.#compressions.take(session)])
       reply.reject(new CancelledError(`session ${JSON.stringify(session)} was deleted`));
     this.exited(session, DELETED);
   }
 
-  /** The runtime closes: nothing is published any more. */
+  /** Called when the runtime closes: nothing is published any more. */
   closed(): void {
     for (const { reply } of this.#takeAll()) reply.reject(new CancelledError('the runtime was closed'));
     this.drained();

@@ -128,7 +128,10 @@ export class Shard {
   }
 }
 
-/** An interrupted session that takes no slot of admission, or must stay in memory, is recovered without one. */
+/**
+ * True if an interrupted session is recovered without waiting for admission: it takes no slot of admission, or must
+ * stay in memory.
+ */
 function mayBeRecovered(residency: Residency, actor: SessionActor): boolean {
   if (!isRunnable(actor.state)) return true;
   // Without its agent the session does nothing. Records that are not durable yet exist only in memory.

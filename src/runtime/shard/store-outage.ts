@@ -6,7 +6,7 @@
  * Invariants:
  *  O1 however many flushes fail, one attempt at a time tries the store again, and everything is resumed once;
  *  O2 during the outage no actor holds state that a refused write would have made true. All actors are dropped when the
- *     outage begins. They are dropped again when it ends, since a refused write may be on the disk all the same;
+ *     outage begins. They are dropped again when it ends, since a refused write may have reached the disk nevertheless;
  *  O3 a lost store (`StoreLostError`) is not tried again: the outage lasts until the store is opened again.
  */
 import type { Clock } from '../../base/clock.ts';
@@ -17,7 +17,10 @@ import type { SessionKey } from '../../journal/position.ts';
 /** Wait between attempts to write to a device that refused, in ms. */
 const DEVICE_RETRY_MS = 1_000;
 
-/** The reason why a store takes no writes: it may take them again (full, failing), or not before the next open (lost). */
+/**
+ * The reason why a store refuses writes. It may accept them again by itself (full, failing), or only after the next
+ * open (lost).
+ */
 export type StoreRefusal = StoreFullError | StoreLostError;
 
 /** The parts that an outage works with. */
@@ -26,9 +29,9 @@ export interface OutageParts {
   readonly clock: Clock;
   /** Drops every actor in memory. */
   readonly dropAll: () => void;
-  /** The outage began (with its error), or is over. */
+  /** Called when the outage begins (with its error), and when it is over. */
   readonly notify: (error: StoreRefusal | undefined) => void;
-  /** The store takes writes again. */
+  /** Called when the store takes writes again. */
   readonly over: () => void;
   readonly failed: (message: string, error: unknown) => void;
 }
@@ -52,32 +55,32 @@ export class StoreOutage {
     return this.#error;
   }
 
-  /** The head of this session is older than its log. */
+  /** True if the head of this session is older than its log. */
   isStale(key: SessionKey): boolean {
     return this.#staleHeads.has(key);
   }
 
-  /** A flush failed. */
+  /** Called when a flush failed. */
   flushFailed(error: Error): void {
     const isKnown = this.#error !== undefined;
     const refusal = storeError(error);
     this.#error = refusal;
     this.#parts.dropAll();
-    // The last flush of a close failed: the journal answers nothing any more.
+    // The last flush of a closing shard failed, so the journal will not answer any more.
     if (this.#isClosed) return;
     this.#noteStaleHeads();
     if (refusal instanceof StoreLostError) {
       this.#announceLost(refusal);
       return;
     }
-    // Only one recovery runs. Otherwise everything would be resumed twice.
+    // Only one recovery runs at a time. Otherwise everything would be resumed twice.
     if (isKnown) return;
     this.#parts.failed('the store refuses writes', refusal);
     this.#parts.notify(refusal);
     this.#recoverLater();
   }
 
-  /** The store was found lost while nothing was being written. */
+  /** Called when the store was found lost while nothing was being written. */
   lost(error: StoreLostError): void {
     if (!this.#isClosed && !(this.#error instanceof StoreLostError)) this.flushFailed(error);
   }
@@ -122,8 +125,8 @@ export class StoreOutage {
       return;
     }
     if (this.#isClosed || this.#isLost) return;
-    // A refused write may be on the disk all the same. Sessions read during the outage are then older than the log, and
-    // the log may hold ends that were never published.
+    // A refused write may have reached the disk nevertheless. Sessions read during the outage are then older than the
+    // log, and the log may hold ends that were never published.
     this.#parts.dropAll();
     this.#error = undefined;
     this.#staleHeads = new Set();

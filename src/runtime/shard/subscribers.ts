@@ -80,8 +80,8 @@ export class Subscribers {
   }
 
   /**
-   * Gathers what a transition of a session publishes. Undefined without subscribers or waiters, so that nothing is
-   * built in vain.
+   * Gathers what a transition of a session publishes. Undefined if there are no subscribers or waiters, so that nothing
+   * is built unnecessarily.
    */
   observer(actor: SessionActor, outbox: Outbox, at: number): Observer | undefined {
     const session = actor.id;
@@ -110,8 +110,8 @@ export class Subscribers {
   }
 
   /**
-   * The introductions, now that the transition is over. A session whose creation was refused has no identity yet. It is
-   * introduced when it is created.
+   * Adds the introductions after the transition has ended. A session whose creation was refused has no identity yet. It
+   * is introduced when it is created.
    */
   introductionsOf(actors: readonly SessionActor[]): readonly SessionIntroduction[] {
     const introductions: SessionIntroduction[] = [];

@@ -41,7 +41,7 @@ export class TransitionEnvironment implements Environment {
   isGated = false;
   readonly openedAt: number;
 
-  /** `nobody`: the agent facts until the first step sets its own. */
+  /** `nobody`: placeholder agent facts until the first step sets the agent. */
   constructor(lasting: LastingSurroundings, nobody: AgentFacts) {
     this.limits = lasting.limits;
     this.settings = lasting.settings;

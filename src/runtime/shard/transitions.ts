@@ -50,7 +50,7 @@ import { TransitionEnvironment } from './transition-environment.ts';
 export interface TransitionsLife {
   /** Why no transition may run: the store refuses writes, or the shard is closed. */
   refusal(): TroupeError | undefined;
-  /** No session begins to work any more. */
+  /** True once no session begins to work any more. */
   isClosing(): boolean;
   /** Called when work ends. If the shard is now drained, answers the requests that wait for that. */
   checkDrained(): void;
@@ -141,7 +141,7 @@ export class Transitions {
     // `inMemory` does not mark the session as used, because the transition does so itself.
     let actor = this.#residency.inMemory(sessionId) ?? this.#residency.find(sessionId);
     if (actor === undefined && agent === undefined) {
-      // A completion for a session that was deleted, or a question about a session that never existed.
+      // This is a completion for a session that was deleted, or a question about a session that never existed.
       this.#parts.counters.add('staleCompletions');
       reply?.reject(new TroupeError('unknown_session', `there is no session ${JSON.stringify(sessionId)}`));
       return;
@@ -203,7 +203,7 @@ export class Transitions {
     const outbox = new Outbox();
     this.#outbox = outbox;
     this.#lastTransition += 1;
-    // One timestamp for the whole transition: it is journalled, and a replay must not differ.
+    // One timestamp serves the whole transition: it is journalled, and a replay must not differ.
     this.#now = this.#parts.clock.now();
     let outcome: TreeTurnOutcome;
     try {
@@ -257,7 +257,7 @@ export class Transitions {
     // From here on, contents can be read from the log.
     for (const write of writes) {
       storeContents(write.actor.state, write.records, position, this.#parts.bounds.storedContentBytes);
-      // The log has the records: an item that waits for the flush must not hold their contents in memory.
+      // The log has the records now, so an item that waits for the flush must not hold their contents in memory.
       write.records = NO_RECORDS;
     }
     this.#residency.checkpointer.changed(writes);
@@ -278,7 +278,7 @@ export class Transitions {
     this.#commits.add(item, !this.#waiters.areDraining && isDeferrable(outbox, late, reply));
   }
 
-  /** The transition is durable. */
+  /** Called when the transition is durable. */
   #committed(
     writes: readonly ActorWrite[],
     outbox: Outbox,
@@ -346,7 +346,7 @@ export class Transitions {
     if (!answered) reply?.resolve(undefined);
   }
 
-  /** Transient messages are held by the actor alone, so they need no flush. For other effects see H2. */
+  /** Runs an effect at once if it needs no flush: transient messages, which only the actor holds, and those of H2. */
   #runEarly(each: ActorEffect): boolean {
     const { actor, effect } = each;
     if (effect.type !== 'transients') return this.#work.runEarly(each);
@@ -425,7 +425,7 @@ export class Transitions {
   /** Starts sessions that waited for admission, oldest first. */
   admit(): void {
     if (this.#life.isClosing()) return;
-    // First, because these sessions worked before the others began to wait.
+    // Interrupted sessions come first, because they worked before the other sessions began to wait.
     this.#interrupted.proceed();
     this.#live.admit();
   }
@@ -455,8 +455,8 @@ export class Transitions {
   // ---- failure ---------------------------------------------------------------------------------------------------------
 
   /**
-   * An invariant broke (R22), and nothing of the transition was journalled. The actors are read again, and their
-   * sessions continue.
+   * Called when an invariant broke (R22), and nothing of the transition was journalled. The actors are read again, and
+   * their sessions continue.
    */
   #threw(touched: readonly SessionActor[], thrown: unknown, reply: Reply | undefined): void {
     const fault = new TroupeError('internal', 'a session turn failed', { cause: thrown });

@@ -5,7 +5,9 @@
 import type { Trouble } from '../../models/governor/governor.ts';
 import type { LogLine } from '../protocol/protocol.ts';
 
-/** The log line of a trouble. A pause and a smaller window are normal for a provider; the others need a person. */
+/**
+ * The log line of a trouble. A pause and a smaller window are normal for a provider; any other trouble needs a person.
+ */
 export function troubleLogLine({ kind, waitMs, error }: Trouble): LogLine {
   const wait = waitMs === undefined ? {} : { ms: waitMs };
   switch (kind) {

@@ -9,7 +9,7 @@ import type { SessionActor } from '../../../actors/session-actor.ts';
 
 /** See the head of the file. */
 export class WaitingBytes {
-  /** Actors with waiting entries only. */
+  /** The bytes of each actor that has waiting entries; other actors are left out. */
   readonly #counted = new Map<SessionActor, number>();
   #sum = 0;
 
@@ -30,7 +30,7 @@ export class WaitingBytes {
     this.#counted.set(actor, mailboxBytes);
   }
 
-  /** The actor left memory. */
+  /** Called when the actor left memory. */
   delete(actor: SessionActor): void {
     const counted = this.#counted.get(actor);
     if (counted === undefined) return;

@@ -1,6 +1,6 @@
 /**
- * Events about active skills and workflows. They change with the window and the mailbox, and no record states the
- * change.
+ * Events about active skills and workflows. Which definitions are active follows from the window and the mailbox; no
+ * record states it.
  */
 import { activeDefinitions, sameSkills } from '../rules/activation.ts';
 import type { Fold } from './fold.ts';

@@ -1,6 +1,6 @@
 /**
- * The model's output as messages: an answer with its calls, and a more exact token count. Pure but linear, as `apply`.
- * Keeps S4 and S6 of `state.ts`.
+ * Turns the model's output into messages: an answer with its calls, and a more exact token count. Pure but linear, as
+ * `apply`. Keeps S4 and S6 of `state.ts`.
  */
 import type { Draft } from '../../base/draft.ts';
 import { addUsage, isThought, type ToolUseBlock } from '../../base/messages.ts';
@@ -19,6 +19,7 @@ export function applyResponded(fold: Fold, record: RecordOf<'responded'>): void 
   if (state.current?.halfStep !== record.halfStep) throw new Error('S3: an answer to no current half-step');
   state.sealedSeq = state.nextMessageSeq - 1;
   state.usage = addUsage(state.usage, record.usage);
+  if (record.container !== undefined) state.container = record.container;
   const text = answerText(record.content);
   const turn = state.turn;
   if (turn !== undefined) {
@@ -47,11 +48,11 @@ export function applyResponded(fold: Fold, record: RecordOf<'responded'>): void 
   } else if (record.then === 'pause') {
     continuePaused(state, record.halfStep);
   } else {
-    finishTurn(fold, record.stop);
+    finishTurn(fold, record.stop, record.stopDetails);
   }
 }
 
-/** The messages of an answer. The first of them carries the usage, so that a turn without text keeps it (Δ17). */
+/** The messages of an answer. The first message has the usage, so that a turn without text keeps it (Δ17). */
 function appendAnswer(fold: Fold, record: RecordOf<'responded'>, text: string): void {
   const { state } = fold;
   const before = state.messages.length;
@@ -90,7 +91,7 @@ function appendAnswer(fold: Fold, record: RecordOf<'responded'>, text: string): 
   fold.said(state.messages.length - before);
 }
 
-/** One message of an answer. The first carries the blocks and the usage of the whole answer. */
+/** One message of an answer. The first has the blocks and the usage of the whole answer. */
 function appendPart(
   fold: Fold,
   draft: Draft<MessageDraft>,

@@ -1,6 +1,6 @@
 /**
- * A session's memory of its children: their spawning, names, token use and end, and which of them are listed for it.
- * Pure but linear, as `apply`.
+ * The facts that a session keeps about its children: their spawning, names, token use and end, and which of them are
+ * listed for it. Pure but linear, as `apply`.
  */
 import { CHILDREN_LISTED_MAX } from '../../base/bounds.ts';
 import type { RecordOf } from '../state/records.ts';
@@ -55,7 +55,7 @@ export function hideChildren(fold: Fold): void {
   if (state.children.size === 0) return;
   const heard = new Set<string | undefined>();
   for (const message of state.messages) if (message.phantom === true) heard.add(message.toolName);
-  // The ids of hidden calls are in `callIds`, but no model sees those calls.
+  // `callIds` also has the ids of hidden calls, which no model sees.
   const unseen = new Set(state.hidden.map((message) => message.toolUseId));
   for (const child of state.children.values()) {
     const { spawnCallId } = child;
@@ -67,7 +67,7 @@ export function hideChildren(fold: Fold): void {
   }
 }
 
-/** A delivery shows its child again. */
+/** Lists a hidden child for its parent again, because a delivery from that child arrived. */
 export function showChild(fold: Fold, name: string | undefined): void {
   if (name === undefined || !fold.state.hiddenChildren.delete(name)) return;
   publishChildren(fold);

@@ -27,8 +27,8 @@ import type { Fold } from './fold.ts';
 import { promoteAll } from './mailbox.ts';
 
 /**
- * A compression begins. It is like a claim, but without a separate turn. If it replaces a call that was too long, the
- * session's state stays the same.
+ * A compression begins. It resembles a claim, but begins no turn. If the compression replaces a call that was too long,
+ * the session's state stays the same.
  */
 export function applyCompacting(fold: Fold, record: RecordOf<'compacting'>): void {
   const { state } = fold;
@@ -66,7 +66,7 @@ export function applyCompacted(fold: Fold, record: RecordOf<'compacted'>): void 
   goBack(fold, compaction);
 }
 
-/** Everything is as before, except that the results stay promoted. */
+/** The compression failed. Everything is as before, except that the results stay promoted. */
 export function applyCompactionFailed(fold: Fold, record: RecordOf<'compactionFailed'>): void {
   const compaction = endCompaction(fold.state, record.halfStep, record.usage);
   noteFailedCompaction(fold.state, record);
@@ -74,7 +74,7 @@ export function applyCompactionFailed(fold: Fold, record: RecordOf<'compactionFa
   goBack(fold, compaction);
 }
 
-/** The cost of a compression counts for the session, and for no turn. */
+/** The cost of a compression counts for the session, but for no turn. */
 function endCompaction(state: SessionState, halfStep: number, usage: Usage | undefined): CompactionCall {
   const compaction = state.current?.compaction;
   if (compaction === undefined || state.current?.halfStep !== halfStep) {
@@ -107,7 +107,7 @@ type Compacted = Extract<SessionRecord, { type: 'compacted' }>;
 /** The outcome of a compression, for events. */
 export interface CompactionOutcome {
   readonly archived: readonly number[];
-  /** The summary comes first. */
+  /** The messages that the compression created, the summary first. */
   readonly created: readonly LoggedMessage[];
 }
 
@@ -169,14 +169,14 @@ function summaryMessage(
   return placed(state, part, at, low + (high - low) / 2);
 }
 
-/** The chunks a summary refers to. Those of the summaries it superseded come first. */
+/** The chunks a summary refers to. Chunks of the summaries that this summary replaced come first. */
 function chunksOf({ history }: LoggedMessage): readonly string[] {
   const earlier = history?.['earlierChunks'];
   const own = history?.['chunkPath'];
   return [...(Array.isArray(earlier) ? (earlier as readonly string[]) : []), ...(typeof own === 'string' ? [own] : [])];
 }
 
-/** A kept result in its short form. It has the id of the whole one, which is hidden. */
+/** A kept result in its short form. It has the id of the whole result, which is hidden. */
 function shortenedMessage(
   state: SessionState,
   whole: LoggedMessage,
@@ -239,7 +239,7 @@ function note(state: SessionState, record: Compacted): void {
 /** Remembers that a compression failed: none begins by itself before the log has grown. */
 function noteFailedCompaction(state: SessionState, record: Extract<SessionRecord, { type: 'compactionFailed' }>): void {
   const compression = compressionOf(state);
-  // A compression that was given up on request may well succeed the next time.
+  // A compression that was given up on request may succeed the next time, so it does not count as failed.
   if (record.reason !== INTERRUPTED) compression.hasFailed = true;
   compression.last = { halfStep: record.halfStep, compressed: false, reason: record.reason };
   compression.restsUntil = state.nextMessageSeq + COMPRESSION_RETRY_MESSAGES;

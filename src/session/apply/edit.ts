@@ -1,6 +1,7 @@
 /**
  * The effects of a history edit on a session's state: messages leave, change in place, or are inserted between others.
- * The record holds results, so a replay searches for nothing. Pure but linear, as `apply`: the given state is changed.
+ * The record names the affected messages, so a replay need not search for them. Pure but linear, as `apply`: the given
+ * state is changed.
  *
  * Invariants:
  *  H1 an edit is atomic: its messages, `tokens`, `callIds` and open calls change together (S4, S6);
@@ -27,7 +28,7 @@ export interface EditOutcome {
   readonly updated: readonly LoggedMessage[];
   /** The added messages, grouped by history message. */
   readonly groups: readonly (readonly [LoggedMessage, ...LoggedMessage[]])[];
-  /** Something before the end changed: a new epoch opens. */
+  /** True if Something before the end changed: a new epoch opens. */
   readonly opensEpoch: boolean;
 }
 
@@ -46,7 +47,7 @@ export function applyEdit(
   const annotated = (record.annotated ?? []).map(({ seq, message }) => annotate(state, seq, message));
   const added: LoggedMessage[] = [];
   const groups: (readonly [LoggedMessage, ...LoggedMessage[]])[] = [];
-  /** The last message this edit inserted behind another: the next one goes behind it. */
+  /** The last message that this edit inserted. The next inserted message is placed behind it. */
   const behind = new Map<number, number>();
   for (const { message, after } of record.added ?? []) {
     const parts = withFreeIds(state, loggedForm(message));
@@ -123,7 +124,7 @@ function annotate(state: SessionState, seq: number, message: HistoryMessage): Lo
 
 /**
  * Replaces a message by other parts. The first part keeps the seq of the first message, which identifies it. A later
- * call keeps its own seq, unless that is the message's. Additional parts get new seqs.
+ * call keeps its own seq, unless that is the seq of the first message. Additional parts get new seqs.
  */
 function replace(
   state: SessionState,
@@ -167,8 +168,8 @@ function replace(
 }
 
 /**
- * Gives calls ids that no other call has, hidden or not, nor another call of the same message. An import may repeat an
- * id, a request may not (R05).
+ * Gives calls unique ids: no other call, hidden or in the same message, has the same id. An import may repeat an id,
+ * but a request must not (R05).
  */
 function withFreeIds(state: SessionState, parts: readonly MessageDraft[]): readonly MessageDraft[] {
   const own = new Set<string>();

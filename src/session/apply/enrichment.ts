@@ -19,7 +19,7 @@ export function applyEnrichment(fold: Fold, record: EnrichmentRecord): void {
     const { run, entry } = record;
     const before = state.enrichment;
     if (before !== undefined && record.again !== true) throw new Error('S7: prepared while it is being prepared');
-    // After a crash the preparation begins again, and goal changes from before the crash count as well.
+    // After a crash the preparation begins again. Goal changes that were made before the crash still count.
     const goalsChanged = before?.goalsChanged ?? false;
     const stage = record.naming === true ? 'naming' : 'preparing';
     state.enrichment = { run, stage, entry, at, goalsChanged };
@@ -48,7 +48,7 @@ export function forgetPrepared(state: SessionState, claimed: readonly number[]):
   state.prepared = left.length === 0 ? undefined : left;
 }
 
-/** The cost of a run counts for the session, and for no turn. */
+/** The cost of a run counts for the session, but for no turn. */
 function addCost(state: SessionState, usage: Usage | undefined): void {
   if (usage !== undefined) state.usage = addUsage(state.usage, usage);
 }
@@ -61,8 +61,8 @@ export function applyNamed(fold: Fold, { name, prompt }: RecordOf<'named'>): voi
 }
 
 /**
- * A goal was created, or its text changed. The preparation of a turn watches for this. Called before the record is
- * applied.
+ * True for a record that creates a goal or changes its text; a preparation watches for such records. Call this before
+ * the record is applied.
  */
 export function isReworded(state: SessionState, record: GoalRecord): boolean {
   if (record.type === 'goalCreated') return true;

@@ -16,7 +16,7 @@ export function applyEvicted(fold: Fold, record: RecordOf<'evicted'>): void {
 export function evict(fold: Fold, below: number, pinTokens?: number): void {
   const { state } = fold;
   if (pinTokens !== undefined) rememberPins(state, pinTokens);
-  // Found by its seq if it is still there: after an edit a message may precede others with a lower seq.
+  // Found by its exact seq if the message is still there, because after an edit messages need not be ordered by seq.
   const named = state.messages.findIndex((message) => message.seq === below);
   const first = named === -1 ? state.messages.findIndex((message) => message.seq >= below) : named;
   const gone = first === -1 ? state.messages : state.messages.slice(0, first);

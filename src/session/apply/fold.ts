@@ -19,12 +19,13 @@ import type { ReceiptState, SessionState } from '../state/state.ts';
 export interface Observer {
   /** A durable event, in order; `seq` is its number. */
   readonly event?: ((body: EventBody, seq: number) => void) | undefined;
-  /** An accepted entry reached a final state. */
+  /** Called when an accepted entry reached a final state. */
   readonly settled?: ((pendingId: number, receipt: ReceiptState) => void) | undefined;
-  /** An accepted entry was promoted into the log. */
+  /** Called when an accepted entry was promoted into the log. */
   readonly promoted?: ((pendingId: number) => void) | undefined;
   /**
-   * Something was said: an answer, a result, or a message an embedder added. Receives its logged messages, in order.
+   * Called with the logged messages, in order, of an utterance: an answer, a result, or a message that an embedder
+   * added.
    */
   readonly said?: ((logged: readonly [LoggedMessage, ...LoggedMessage[]]) => void) | undefined;
 }
@@ -45,7 +46,9 @@ export class Fold {
     this.readContent = readContent;
   }
 
-  /** Counts a durable event (S5). True if there is a subscriber: only then the event is built, for `publish`. */
+  /**
+   * Counts a durable event (S5). True if there is a subscriber: only then is the event built and passed to `publish`.
+   */
   counts(): boolean {
     this.state.eventSeq += 1;
     return this.observer?.event !== undefined;
@@ -78,7 +81,7 @@ export class Fold {
   /** Appends a draft. The draft itself becomes the message, since a copy of each would double the work. */
   place(draft: MessageDraft): LoggedMessage {
     const { state } = this;
-    // The last message still present decides, not the last seq given: a bounced message may have stood between and been
+    // The last message that is still present decides. The last seq given may belong to a bounced message that was
     // removed.
     const followsAnswered = state.sealedSeq > 0 && (state.messages.at(-1)?.seq ?? 0) <= state.sealedSeq;
     const message = draft as Draft<LoggedMessage>;
@@ -97,16 +100,16 @@ export class Fold {
     this.state.state = next;
     if (this.counts()) this.publish({ type: 'session.state', state: next });
     if (next !== 'idle') return;
-    // Effect B: the flag is one-shot and never leaks into the next turn.
+    // Effect B: the flag applies to this turn only and is cleared before the next.
     this.state.interruptRequested = false;
     endRunLoop(this.state);
   }
 
   /**
-   * From here on the request need not begin with the previous one (A8). Thoughts so far belong to a request that is no
-   * longer sent. They stay behind, even in a round that is still open. A model that binds its thoughts refuses them
-   * (R21) and does not require them (R20). The same holds for thoughts of a coming answer whose call left before this
-   * epoch.
+   * From here on, a request need not begin with the bytes of the previous request (A8). Thoughts so far belong to a
+   * request that is no longer sent. They stay behind, even in a round that is still open. A model that binds its
+   * thoughts refuses them (R21) and does not require them (R20). The same holds for thoughts of a coming answer whose
+   * call left before this epoch.
    */
   openEpoch(): void {
     const { current } = this.state;

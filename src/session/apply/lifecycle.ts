@@ -48,8 +48,8 @@ export function applyForked({ state, at }: Fold, { origin, seed }: RecordOf<'for
 }
 
 /**
- * The system function returned a text. A text that differs from one already answered in this epoch makes a different
- * request (A8).
+ * The system function returned a text. A text that differs from an earlier text of this epoch, with which a request was
+ * answered, makes a different request (A8).
  */
 export function applySystem(fold: Fold, record: RecordOf<'system'>): void {
   const { state } = fold;
@@ -61,7 +61,7 @@ export function applySystem(fold: Fold, record: RecordOf<'system'>): void {
   state.system = { epoch: Math.max(record.epoch, state.epoch), text: record.text };
 }
 
-/** Nothing is claimed before it is resumed. */
+/** The session claims nothing before it is resumed. */
 export function applyPaused(fold: Fold): void {
   fold.state.paused = true;
   if (fold.counts()) fold.publish({ type: 'session.state', state: fold.state.state, phase: 'paused' });
@@ -85,7 +85,8 @@ export function applyExited({ state }: Fold, record: RecordOf<'exited'>): void {
   const { type: _type, ...exit } = record;
   // The handle's `reply()` gives the first exit. A child that is woken again later has answered already.
   state.exit ??= exit;
-  // A child that has ended is not restarted. A leftover wait would keep it resident forever.
+  // A child that has ended is not restarted. A wait for a restart that is left over would keep the child resident
+  // forever.
   state.restartAt = undefined;
 }
 
@@ -95,7 +96,7 @@ export function applyRestartScheduled({ state, at }: Fold, record: RecordOf<'res
   state.restartWaitMs = Math.max(0, record.dueAt - at);
 }
 
-/** A child restarts: what it knew has left the window, and its task stands first. */
+/** A child restarts: its earlier messages leave the window, and its task is its first message again. */
 export function applyRestarted(fold: Fold): void {
   const { state } = fold;
   state.restartAt = undefined;

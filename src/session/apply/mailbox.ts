@@ -1,7 +1,7 @@
 /**
- * How entries enter the mailbox and leave it: accepted, promoted into the log, recalled, dropped, dead. Pure but
- * linear, as `apply`. Keeps S2 of `state.ts`: an entry is in the mailbox or has left it in one of these ways, never two
- * of them (A7).
+ * How entries enter and leave the mailbox: they are accepted, promoted into the log, recalled, dropped, or set aside as
+ * dead. Pure but linear, as `apply`. Keeps S2 of `state.ts`: an entry is in the mailbox or has left it in one of these
+ * ways, never two of them (A7).
  */
 import { DEAD_LETTERS_MAX, KEYS_REMEMBERED_MAX } from '../../base/bounds.ts';
 import type { Draft } from '../../base/draft.ts';
@@ -19,7 +19,7 @@ import { showChild } from './children.ts';
 import { forgetPrepared } from './enrichment.ts';
 import { type Fold, forgetOldest } from './fold.ts';
 
-/** The fate of users' messages when their half-step fails. */
+/** The treatment of users' messages when their half-step fails. */
 type Bouncing = { readonly [Field in 'bouncing' | 'keeps']?: NonNullable<CurrentCall[Field]> };
 
 /** The source of a message that names none. */
@@ -72,7 +72,7 @@ export function applyAccepted(fold: Fold, record: RecordOf<'accepted'>): void {
   }
 }
 
-/** Promotes entries in the given order. Returns those whose messages leave again when the half-step fails. */
+/** Promotes entries in the given order. Returns the entries whose messages leave again if the half-step fails. */
 export function promoteAll(fold: Fold, ids: readonly number[]): Bouncing {
   const chosen = takeEntries(fold.state, ids).map((entry) => filled(fold, entry));
   let bouncing: BouncingMessage[] | undefined;

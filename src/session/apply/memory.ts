@@ -15,8 +15,8 @@ type MemoryRecord = RecordOf<
 >;
 
 /**
- * Applies a record of a summary. Publishes that a half-step waits for one. Publishes the end of that wait only if no
- * half-step follows at once. Throws an Error if the log has no run to which the record could belong.
+ * Applies a record of a summary. Publishes that a half-step waits for a summary. Publishes the end of that wait only if
+ * no half-step follows at once. Throws an Error if the log has no run to which the record could belong.
  */
 export function applyMemory(fold: Fold, record: MemoryRecord): void {
   const { state } = fold;
@@ -74,7 +74,7 @@ function remembered(memory: Memory, run: SummaryRun): Memory {
   if (ended === undefined || 'error' in ended) throw new Error(`M1: run ${run.run} did not end well`);
   const { failedAt: _failedAt, restsAt, ...settled } = withRun(memory, undefined);
   const text = ended.text === undefined ? settled : withSnapshot(settled, run, ended.text);
-  // The snapshots hold nothing worth remembering: they stay, and are tried again when there are more.
+  // The snapshots held nothing worth remembering. They stay, and summing them up is tried again when there are more.
   const rests = run.level === 2 && ended.text === undefined ? uncovered(settled.snapshots).length : restsAt;
   return rests === undefined ? text : { ...text, restsAt: rests };
 }

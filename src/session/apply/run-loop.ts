@@ -1,6 +1,6 @@
 /**
- * The effects of the run loop's records on a session. It is held at a message boundary and continues, its run is
- * suspended and continued, a person decides a call. Pure but linear, as `apply`. Keeps S4 of `state.ts`: held calls
+ * The effects of the run loop's records on a session. The session is held at a message boundary and continues; its run
+ * is suspended and continued; a person decides a call. Pure but linear, as `apply`. Keeps S4 of `state.ts`: held calls
  * have not started.
  */
 import { APPROVALS_REMEMBERED_MAX } from '../../base/bounds.ts';
@@ -13,11 +13,12 @@ import { endRunLoop, type Fold } from './fold.ts';
 import { promoteAll } from './mailbox.ts';
 import { beginTurn, continuePaused, finishTurn, turnName } from './turn.ts';
 
-/** Holds an answer at its boundary. `firstSeq`: of the answer's first message. */
+/** Holds an answer at its boundary. `firstSeq`: seq of the answer's first message. */
 export function holdAnswer(state: SessionState, record: RecordOf<'responded'>, firstSeq: number): void {
-  const { halfStep, then, stop, calls } = record;
+  const { halfStep, then, stop, stopDetails, calls } = record;
   state.current = undefined;
-  state.held = { at: 'answer', halfStep, firstSeq, next: then, stop, calls };
+  const held = { at: 'answer', halfStep, firstSeq, next: then, stop, calls } as const;
+  state.held = stopDetails === undefined ? held : { ...held, stopDetails };
 }
 
 /** A round's results become messages, and are held at their boundary. */
@@ -33,7 +34,7 @@ export function applyGathered(fold: Fold, record: RecordOf<'gathered'>): void {
 export function applyProceeded(fold: Fold, record: RecordOf<'proceeded'>): void {
   const { state } = fold;
   const { held } = state;
-  if (held === undefined) throw new Error('nothing is held that could proceed');
+  if (held === undefined) throw new Error('no boundary is held, so none can proceed');
   if (held.at === 'results') {
     state.held = undefined;
   } else if (held.next === 'tools') {
@@ -43,7 +44,7 @@ export function applyProceeded(fold: Fold, record: RecordOf<'proceeded'>): void 
     fold.enter('awaiting');
     continuePaused(state, held.halfStep);
   } else {
-    finishTurn(fold, held.stop);
+    finishTurn(fold, held.stop, held.stopDetails);
   }
 }
 
@@ -112,7 +113,7 @@ function suspensionOf(state: SessionState, record: RecordOf<'suspended'>): Suspe
 export function applyContinued(fold: Fold, record: RecordOf<'continued'>): void {
   const { state } = fold;
   const { suspended } = state;
-  if (suspended === undefined) throw new Error('nothing is suspended that could go on');
+  if (suspended === undefined) throw new Error('no run is suspended, so none can continue');
   state.suspended = undefined;
   if (record.turn === undefined) return;
   beginTurn(state, record.turn);

@@ -3,11 +3,14 @@
  * senders. Pure but linear, as `apply`. Keeps S3 of `state.ts`: there is a current call exactly while a session is
  * awaiting.
  */
+import { defined } from '../../base/defined.ts';
 import type { ErrorShape } from '../../base/errors.ts';
+import type { Json } from '../../base/json.ts';
 import { addUsage, NO_USAGE, textOf } from '../../base/messages.ts';
 import { areStartsMany, beginTurnTask, trimStarts } from '../history/tasks.ts';
 import { unpin } from '../rules/goals.ts';
-import { outcomeOfReason } from '../rules/run-loop.ts';
+import { isRefusedRequest, outcomeOfReason } from '../rules/run-loop.ts';
+import { livingContainer } from '../state/container.ts';
 import type { RecordOf } from '../state/records.ts';
 import type { ReceiptState, SessionState } from '../state/state.ts';
 import { forgetPrepared } from './enrichment.ts';
@@ -31,6 +34,7 @@ export function applyClaimed(fold: Fold, record: RecordOf<'claimed'>): void {
     }
   }
   fold.enter('awaiting');
+  state.container = livingContainer(state.container, fold.at);
   const { halfStep } = record;
   state.current = { halfStep, attempt: 1, ...promoteAll(fold, record.entries) };
   state.nextHalfStep = halfStep + 1;
@@ -77,7 +81,7 @@ export function applyRetried(fold: Fold, record: RecordOf<'retried'>): void {
 }
 
 /**
- * The failure path, in the order of Δ10: first the bounced message leaves, then the state changes, then events follow.
+ * The failure path, in the order of Δ10: the bounced message leaves, then the state changes, then events are published.
  */
 export function applyFailed(fold: Fold, record: RecordOf<'failed'>): void {
   const { state } = fold;
@@ -86,6 +90,8 @@ export function applyFailed(fold: Fold, record: RecordOf<'failed'>): void {
   const bounced = (current?.bouncing ?? []).filter(({ entry }) => named.includes(entry));
   for (const { messageSeq } of bounced) if (messageSeq !== undefined) removeMessage(fold, messageSeq, 'bounced');
   if (record.blocks === true) state.blocked = record.error;
+  // The container may be the reason: the API refuses one that is gone.
+  if (isRefusedRequest(record.error)) state.container = undefined;
   // Bounced messages have already left the history. Other messages of the half-step are still there.
   state.failure = bounced.length === 0 || current?.keeps === true ? { error: record.error, at: fold.at } : undefined;
   fold.enter('idle');
@@ -108,7 +114,7 @@ function removeMessage(fold: Fold, seq: number, reason: string): void {
   if (state.goals !== undefined) unpin(state, [seq]);
   state.tokens -= removed?.tokens ?? 0;
   const next = state.messages[index];
-  // The border of the answered request keeps its position (A8).
+  // The next message is now the first one after the answered request (A8).
   if (removed?.opens === true && next !== undefined) state.messages[index] = { ...next, opens: true };
   if (fold.counts()) fold.publish({ type: 'message.removed', messageSeq: seq, reason });
 }
@@ -136,8 +142,8 @@ export function applyClosed(fold: Fold, record: RecordOf<'closed'>): void {
   failTurn(fold, record.error);
 }
 
-/** The turn ends: waiting senders receive its text, or its cancellation. */
-export function finishTurn(fold: Fold, reason: string): void {
+/** The turn ends: waiting senders receive its text, or its cancellation. `stopDetails`: those of its last answer. */
+export function finishTurn(fold: Fold, reason: string, stopDetails?: Json): void {
   const { state } = fold;
   const turn = state.turn;
   state.current = undefined;
@@ -147,7 +153,7 @@ export function finishTurn(fold: Fold, reason: string): void {
   if (fold.counts()) {
     const outcome = outcomeOfReason(reason);
     const ended = { type: 'turn.finished', turn: turnName(turn.id), reason, usage: turn.usage } as const;
-    fold.publish(outcome === undefined ? ended : { ...ended, outcome });
+    fold.publish({ ...ended, ...defined({ outcome, stopDetails }) });
   }
   const receipt: ReceiptState =
     reason === 'cancelled'

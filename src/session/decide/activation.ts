@@ -1,6 +1,6 @@
 /**
- * Skills and workflows of a session (contract §6.3, §8). There is no switch. A definition is active while it is in the
- * window or waits to enter it, and inactive once it has left the window. Pure.
+ * Skills and workflows of a session (contract §6.3, §8). No flag stores whether a definition is active. It is active
+ * while its text is in the window or waits to enter it, and inactive once the text has left the window. Pure.
  */
 
 import { ConfigError, LimitError, type TroupeError } from '../../base/errors.ts';

@@ -1,5 +1,5 @@
 /** The consequences of a model call: its answer (contract §5.1), its failure (§4.4, §4.5), its retry. Pure. */
-import { PAUSE_CONTINUATIONS_MAX, RETRY_AFTER_MS_MAX, TOOL_TIMEOUT_MS_MAX } from '../../base/bounds.ts';
+import { PAUSE_CONTINUATIONS_MAX, RETRY_AFTER_MS_MAX, RETRY_JITTER, TOOL_TIMEOUT_MS_MAX } from '../../base/bounds.ts';
 import type { Draft } from '../../base/draft.ts';
 import type { ErrorShape } from '../../base/errors.ts';
 import { isRecord } from '../../base/json.ts';
@@ -23,8 +23,6 @@ import { failureToParent } from './supervision.ts';
 const SECOND_MS = 1_000;
 const NOT_FOUND = 404;
 const BAD_REQUEST = 400;
-/** Share of the wait that chance may add, so that a thousand sessions do not return at once (§4.4). */
-const RETRY_JITTER = 0.15;
 
 /** An answer: one record, then tools, a continuation, or idle, and its messages to parent and children (§7.6). */
 export function decideAnswer(
@@ -48,6 +46,9 @@ export function decideAnswer(
   const { halfStep, stop, usage } = input;
   const responded: Draft<RecordOf<'responded'>> = { type: 'responded', halfStep, content, calls, stop, usage, then };
   if (input.unbound === true || isAltered) responded.unbound = true;
+  if (input.stopDetails !== undefined) responded.stopDetails = input.stopDetails;
+  if (input.container !== undefined) responded.container = input.container;
+  if (input.inputTransformations !== undefined) responded.inputTransformations = input.inputTransformations;
   const text = answerText(content);
   const replies = routeText(state, text);
   if (isHeldAnswer(environment, then === 'tools')) {
@@ -156,12 +157,12 @@ export function decideModelFailure(
   );
 }
 
-/** Rules about thoughts that are sent again. Only the model can say whether it accepts them. */
+/** Rules about thoughts that are sent again, because only the model can say whether it accepts them. */
 const THOUGHT_RULES: ReadonlySet<unknown> = new Set(['R20', 'R21']);
 
 /**
- * A request refused for its thoughts is repeated at once without them, in a new epoch. Undefined: it was refused for
- * another reason, or has no thoughts.
+ * A request refused for its thoughts is repeated at once without them, in a new epoch. Undefined if the request was
+ * refused for another reason, or has no thoughts.
  */
 function decideRepair(state: SessionState, error: ErrorShape, environment: Environment): Decision | undefined {
   const { current } = state;
@@ -190,8 +191,8 @@ function showsThoughts({ messages, thoughtFloor }: SessionState): boolean {
 
 /**
  * The wait after attempt k, as `settings.llm.retry` defines it. It is k⁴ times the base, or the factor to the power of
- * k − 1, up to the maximum, plus up to 15 % by chance. It is at least the server's `retry-after`, of which at most a
- * day counts (§4.4, Δ9).
+ * k − 1, up to the maximum, plus up to 15 % by chance. It is at least the server's `retry-after`, up to
+ * `RETRY_AFTER_MS_MAX` (§4.4, Δ9).
  */
 export function retryWaitMs(retry: RetrySettings, attempt: number, error: ErrorShape, random: number): number {
   const growth = retry.factor === undefined ? attempt ** 4 : retry.factor ** (attempt - 1);
@@ -211,15 +212,15 @@ export function decideRetryDue(state: SessionState, input: Extract<Input, { type
 }
 
 /**
- * The failure path (§4.5). Each message that asked for it bounces, steers and the rider alike; all other promoted
+ * The failure path (§4.5). Each message with `bounceBack` bounces, steers and the rider alike; all other promoted
  * messages stay. A system message reports the failure to the user (Δ11), an entry reports it to a parent. Refused
- * credentials and a missing model block the queue until someone acts (Δ12, F36, F37), since each of its entries would
- * fail alike.
+ * credentials and a missing model block the queue until someone acts (Δ12, F36, F37), since every entry in it would
+ * fail in the same way.
  */
 export function failureDecision(state: SessionState, error: ErrorShape, environment: Environment): Decision {
   const current = state.current;
   if (current === undefined) return { records: [], effects: [{ type: 'stale', what: 'failure' }] };
-  // The half-step is tried without a summary. No turn began for the compression, so no failed turn is reported.
+  // No turn began for the compression, so no failed turn is reported. The half-step is tried without a summary.
   if (current.compaction !== undefined) return compactionFailure(state, error.message, environment);
   const bounced = (current.bouncing ?? []).map(({ entry }) => entry);
   // If one message stays, the failure and the messages it concerns stay as well.
@@ -242,8 +243,8 @@ export function failureDecision(state: SessionState, error: ErrorShape, environm
 }
 
 /**
- * The request stays as it is, and the next one begins with it: every later turn would be refused alike (F35). This does
- * not hold if its messages bounced, since they have left it. For a child the parent decides. A deferred rollback
+ * The next request would begin with this one, so every later turn would be refused in the same way (F35). This does not
+ * apply if the messages bounced, since they have left the history. For a child the parent decides. A deferred rollback
  * removes the messages before the next turn.
  */
 function staysRefused(state: SessionState, error: ErrorShape, bounces: boolean, { settings }: Environment): boolean {
@@ -251,15 +252,20 @@ function staysRefused(state: SessionState, error: ErrorShape, bounces: boolean, 
   return isRefusedRequest(error);
 }
 
-/** The API knows no such model. Asking again gets the same answer. */
+/** True if the API knows no such model, so that asking again would get the same answer. */
 function isModelGone(error: ErrorShape): boolean {
   return error.code === 'model_invalid_request' && error.data?.['status'] === NOT_FOUND;
 }
 
 function failureNote(error: ErrorShape, attempts: number, bounces: boolean): string | undefined {
-  if (error.code === 'model_authentication') return `Authentication failed: ${error.message}`;
+  if (error.code === 'model_authentication') {
+    const code = error.data?.['errorCode'];
+    return typeof code === 'string'
+      ? `The provider stops all calls (${code}): ${error.message}`
+      : `Authentication failed: ${error.message}`;
+  }
   if (error.retryable === true)
     return `The model call failed after multiple retries (${attempts} attempts): ${error.message}`;
-  // A bounced message returns to its sender with the error: a note in the log would report the error twice.
+  // A bounced message returns to its sender with the error, so a note in the log would report the error twice.
   return bounces ? undefined : `The turn failed: ${error.message}`;
 }

@@ -1,20 +1,19 @@
 /**
- * Calls that wait for a person: the decision about one, and its consequences for the others of its round. Pure.
+ * Handles calls that wait for a person: the decision about one call, and its consequences for the other calls of its
+ * round. Pure.
  *
- * A person's decision is not a `verdict`. No function is asked: the question is a record and an event. The decision is a
- * request that gets a reply. It may come days and restarts later, and it may be repeated.
+ * A person's decision is not a `verdict`, because no function is called: the question is a record and an event, and the
+ * decision is a request that gets a reply. The decision may come days and restarts later, and may be repeated.
  */
 
 import { approvalsExpireAt, isWaitingForApproval } from '../rules/run-loop.ts';
-import { APPROVAL_SKIPPED, DENIED_FOR_INPUT, deniedText } from '../rules/tool-texts.ts';
+import { APPROVAL_SKIPPED, DENIED_FOR_INPUT, deniedText, expiredReason } from '../rules/tool-texts.ts';
 import { type Decision, NOTHING, WAKE } from '../state/decision.ts';
 import type { Effect, Environment, Input } from '../state/inputs.ts';
 import type { OpenCall } from '../state/messages.ts';
 import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { startCall } from './tools.ts';
-
-const SECOND_MS = 1_000;
 
 /**
  * An allowed call starts, with the replaced input if there is one. A denied call is answered, and so is every other
@@ -60,12 +59,12 @@ export function decideApprovalsExpired(state: SessionState, { now, settings }: E
   const { expiresMs } = settings.approvals;
   const expiresAt = approvalsExpireAt(state, expiresMs);
   if (expiresAt === undefined || now < expiresAt) return NOTHING;
-  const reason = `nobody decided within ${Math.round((expiresMs ?? 0) / SECOND_MS)} seconds.`;
+  const reason = expiredReason(expiresMs ?? 0);
   return { records: denials(state, { reason }, state.nextPendingId), effects: [WAKE] };
 }
 
 /**
- * A user's message arrived: waiting calls are denied, so that the next half-step reads the message. `id`: that of the
+ * A user's message arrived: waiting calls are denied, so that the next half-step reads the message. `id`: the id of the
  * first answer.
  */
 export function denyForInput(state: SessionState, id: number): readonly SessionRecord[] {
@@ -74,7 +73,7 @@ export function denyForInput(state: SessionState, id: number): readonly SessionR
 
 /**
  * The denials and the answers of all waiting calls, all durable in the same batch. `firstId` is the id of the first
- * answer. With `only`, that call was denied, and the others are answered because of it.
+ * answer. With `only`, the person denied that call, and the other calls are answered because of this denial.
  */
 function denials(
   state: SessionState,

@@ -15,8 +15,9 @@ import { exitDecision } from './supervision.ts';
 const CHILD_SUFFIX_CHARACTERS = 8;
 
 /**
- * Spawns a child: the parent's link and the child's birth are one batch (A6). A model's call is answered with a tool
- * result, a program's with an effect. A refusal creates nothing. The same key re-attaches.
+ * Spawns a child: the parent's link to the child and the child's birth are one batch (A6). A model's call is answered
+ * with a tool result, a program's with an effect. A refusal creates nothing. Spawning again with the same key returns
+ * the existing child.
  */
 export function decideSpawn(state: SessionState, request: SpawnRequest, environment: Environment): Decision {
   const known = request.key === undefined ? undefined : state.childKeys.get(request.key);
@@ -66,7 +67,10 @@ function spawn(
     readonly name: string;
     readonly child: string;
     readonly granted: readonly string[] | undefined;
-    /** It may get another name before its first half-step, and the call's answer waits for that. */
+    /**
+     * True if the child may get another name before its first half-step. The answer to the spawn call waits for that
+     * name.
+     */
     readonly unnamed: boolean;
   },
 ): Decision {
@@ -216,7 +220,10 @@ export function decideBirth(state: SessionState, seed: ChildSeed): Decision {
   };
 }
 
-/** `mark_goal_completed` (§7.8): the goal is done, the parent has the result, the round closes without a model call. */
+/**
+ * `mark_goal_completed` (§7.8): completes the goal, reports the result to the parent and closes the round without a
+ * model call.
+ */
 export function decideMarkGoal(state: SessionState, input: Extract<Input, { type: 'markGoal' }>): Decision {
   const { callId } = input;
   if (!state.openCalls.has(callId)) return { records: [], effects: [{ type: 'stale', what: 'mark call' }] };

@@ -1,9 +1,9 @@
 /**
  * The gates of a claim (contract §4.1, §4.2): each cause that keeps a wake-up from claiming a half-step, and the
- * decision that takes its place. Pure.
+ * decision made instead of the claim. Pure.
  *
- * The order of the gates is the contract: the first one that decides ends the wake-up. Those that look at the session
- * come first, because selecting the entries is only worth it once they have passed.
+ * The contract fixes the order of the gates. The first gate that decides ends the wake-up. Gates that look at the
+ * session come first, because entries need not be selected before those gates are open.
  */
 import { type ErrorShape, errorShape, LimitError } from '../../base/errors.ts';
 import { budgetErrorShape, refuseTurn } from '../rules/budget.ts';
@@ -22,10 +22,10 @@ import { rollbackRecords } from './rollback.ts';
 import { continueForUser, exitWithout, gatherResults } from './run-loop.ts';
 import { failureToParent } from './supervision.ts';
 
-/** The decision that takes the place of the claim; undefined: the gate is open. */
+/** The decision made instead of the claim; undefined if the gate is open. */
 type Exit = Decision | undefined;
 
-/** One gate: the rule it follows, and why it stands where it stands. */
+/** One gate: the rule it follows, and the reason for its position in the order. */
 interface Gate<Subject extends readonly unknown[]> {
   readonly rule: string;
   readonly reason: string;
@@ -161,7 +161,7 @@ function promotionError(entry: MailboxEntry): ErrorShape | undefined {
   if (entry.type === 'user_message' || (entry.type === 'tool_response' && entry.toolUseId !== undefined))
     return undefined;
   try {
-    // The content does not affect whether a promotion fails, and may be only in the log.
+    // The content is not read here: it may be only in the log, and it cannot make a promotion fail.
     promote([{ ...entry, content: '' }]);
     return undefined;
   } catch (error) {

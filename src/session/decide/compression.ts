@@ -1,11 +1,13 @@
 /**
- * Compression of a conversation as half-steps: when one begins, and the consequences of its answer or failure. Also the
- * recovery of a call whose prompt was too long. A compression is a model call that differs only in its request; its
- * answer is one record. Pure.
+ * Compression of a conversation by a half-step: when a compression begins, and what follows its answer or failure. Also
+ * recovers a call whose prompt was too long. A compression is a model call that differs only in its request; its answer
+ * is one record. Pure.
  *
- *  K1 one begins only where every call has its result: in idle, between rounds, or in place of a call that was refused;
- *  K2 any end but a summary leaves the conversation as it was, except for the results of the round, which were due;
- *  K3 it is followed by the half-step that was about to begin, or by the call that was too long.
+ *  K1 a compression begins only where every call has its result: in idle, between rounds, or in place of a call that
+ *     was refused;
+ *  K2 a compression that ends without a summary leaves the conversation as it was, except for the results of the round,
+ *     which were due;
+ *  K3 a compression is followed by the half-step that was about to begin, or by the call that was too long.
  */
 import { PULLED_BACK_MAX } from '../../base/bounds.ts';
 import { CONTEXT_OVERFLOW, describeValue, type ErrorShape } from '../../base/errors.ts';
@@ -50,7 +52,8 @@ export function decideCompaction(
 }
 
 /**
- * Compression of an idle session on demand: from the bounds of the settings on or, if forced, from the lower bounds.
+ * Compresses an idle session on demand, if its conversation exceeds the bounds of the settings or, if forced, the lower
+ * bounds.
  */
 export function decideCompress(
   state: SessionState,
@@ -73,7 +76,10 @@ function answered(value: CompressAnswer): Decision {
   return { records: NO_RECORDS, effects: [{ type: 'result', value }] };
 }
 
-/** The records and the call of a compression, or `undefined` if there is nothing to sum up, or no way to. */
+/**
+ * The records and the call of a compression, or `undefined` if there is nothing to sum up, or if summing up is not
+ * possible.
+ */
 function begin(
   state: SessionState,
   facts: CompressionFacts,
@@ -98,7 +104,7 @@ function begin(
   return { records, effects: [callOrEvaluate(state, environment, halfStep, epoch)] };
 }
 
-/** The answer of a compression: a summary, or the reason why it is none. */
+/** Handles the answer of a compression: a summary, or the reason why the answer is not a summary. */
 export function decideSummary(
   state: SessionState,
   current: CurrentCall & { readonly compaction: CompactionCall },
@@ -117,7 +123,8 @@ export function decideSummary(
   });
   const { summary, topics } = readSummary(answerText(content));
   if (summary === '') return compactionFailure(state, 'the summary is blank', environment, usage);
-  // The agent's compression was switched off after this one began: leaving the conversation as it is loses nothing.
+  // The agent's compression was switched off after this compression began. Leaving the conversation as it is loses
+  // nothing.
   const { through, tail } = current.compaction;
   const plan = facts === undefined ? undefined : planCompaction(state, facts, { through, tail });
   if (plan === undefined) return compactionFailure(state, 'nothing is left to sum up', environment, usage);
@@ -169,8 +176,9 @@ function afterSummary(
 }
 
 /**
- * A compression failed, for whatever reason: everything is as it was. In the recovery of a call that was too long, more
- * is taken back and the compression is tried once more. If that fails too, the call fails with its original error.
+ * A compression failed, and the conversation stays as it was. If it was to recover a call whose prompt was too long,
+ * more messages are taken back and the compression is tried once more. If that fails too, the call fails with its
+ * original error.
  */
 export function compactionFailure(
   state: SessionState,
@@ -201,8 +209,8 @@ export function compactionInterrupted(halfStep: number): SessionRecord {
 }
 
 /**
- * The turn that was about to begin when a compression, or the wait of a half-step, was interrupted. It is cancelled as
- * it would have been without one. None if the waiting entries are not a user's.
+ * The turn that was about to begin when a compression, or the wait of a half-step, was interrupted. That turn is
+ * cancelled as if the interrupt had come during its own half-step. Undefined if no waiting entry is a user's.
  */
 export function claimCutShort(state: SessionState): readonly SessionRecord[] {
   const isWaiting = state.state === 'idle' && isPreparing(state.memory);
@@ -216,9 +224,9 @@ export function claimCutShort(state: SessionState): readonly SessionRecord[] {
 }
 
 /**
- * The consequence of a prompt that was too long (`data.reason`), once for each call. The end of the conversation is
- * taken back, the rest is summed up, and the call is repeated. `undefined`: the failure is a different one, or nothing
- * can be done about it.
+ * Recovers a call whose prompt was too long (`data.reason`), once for each call. The newest messages are taken back,
+ * the rest is summed up, and the call is repeated. `undefined`: the failure is a different one, or nothing can be done
+ * about it.
  */
 export function decideOverflow(state: SessionState, error: ErrorShape, environment: Environment): Decision | undefined {
   const { current } = state;

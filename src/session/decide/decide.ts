@@ -1,9 +1,9 @@
 /**
- * `decide`: what happens. Reads a state and an input and answers with records (what to remember) and effects (what to
- * do). It changes nothing, waits for nothing, and knows only the time it is given.
+ * `decide` determines what happens. It reads a state and an input, and returns records (what to remember) and effects
+ * (what to do). It changes nothing, waits for nothing, and knows only the time it is given.
  *
- * Each input is decided by itself. If it leads to another input of the same session, it returns an `again` effect, and
- * `turn.ts` runs both in one batch. So the contract's orders (release, then effect C) stay visible as data.
+ * Each input is decided by itself. If an input leads to another input of the same session, the decision has an `again`
+ * effect, and `turn.ts` runs both in one batch. So the contract's orders (release, then effect C) stay visible as data.
  */
 
 import { decideChildSpent } from '../rules/budget.ts';
@@ -40,7 +40,7 @@ import { decideStartTask, decideSwitch, decideUndo } from './tasks.ts';
 import { decideDispatch, decideToolFinished } from './tools.ts';
 import { decideVerdict } from './verdict.ts';
 
-/** Decides one input. Never throws, no matter what the input holds: refusals are effects. */
+/** Decides one input. Never throws, whatever the input holds, because a refusal is an effect. */
 export function decide(state: SessionState, input: Input, environment: Environment): Decision {
   switch (input.type) {
     case 'create':

@@ -3,8 +3,8 @@
  * progress. Pure.
  *
  * Nothing is edited during a model call in flight: the answer belongs to the request that was sent. While tools run, an
- * edit may remove their calls: those are cancelled, and a round without remaining calls ends its turn (S4, A7). The
- * same holds for calls that are held, or wait for a person; see `edited-calls.ts`.
+ * edit may remove their calls. The removed calls are cancelled, and a round without remaining calls ends its turn (S4,
+ * A7). The same applies to calls that are held or wait for a person; see `edited-calls.ts`.
  */
 import { errorShape, KeyReusedError, SessionBusyError, TroupeError } from '../../base/errors.ts';
 import type { EditPlan, EditRecord } from '../history/edit-draft.ts';
@@ -55,7 +55,10 @@ export function decideEdit(
   };
 }
 
-/** The edit may be what the session waited for: it may end a round, a suspension, or a block by a refused request. */
+/**
+ * True if the edit may let the session continue, because it ended a round, a suspension, or a block by a refused
+ * request.
+ */
 function mayGoOn(state: SessionState): boolean {
   return state.state === 'executing' || state.suspended !== undefined || state.blocked !== undefined;
 }
@@ -89,7 +92,7 @@ function afterEdit(state: SessionState, record: EditRecord): Decision {
   return { records: [...records, ...exit.records], effects: [...effects, ...exit.effects] };
 }
 
-/** Calls whose message leaves, or no longer contains them. */
+/** Calls whose message is removed, or whose message no longer contains them. */
 function removedCalls(state: SessionState, record: EditRecord, removed: ReadonlySet<number>): ReadonlySet<string> {
   const gone = new Set<string>();
   for (const { seq, type, toolUseId } of state.messages) {
@@ -119,7 +122,7 @@ function answeredCalls(record: EditRecord): readonly string[] {
   return (record.added ?? []).flatMap(({ message }) => (message.role === 'tool' ? [wireId(message.toolCallId)] : []));
 }
 
-/** The model is owed no result of the round any more, or there is nothing left to send. */
+/** True if no result of the round is still due to the model, or if nothing is left to send. */
 function isRoundOver(
   state: SessionState,
   record: EditRecord,

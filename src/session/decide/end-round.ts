@@ -51,8 +51,8 @@ export function endRound(
 }
 
 /**
- * Gives up the compression first. Then ends the state it would have returned to: a round with all results, a call, or
- * nothing.
+ * Gives up the compression first. Then ends the state to which the compression would have returned: a round with all
+ * results, a call, or nothing.
  */
 function endCompaction(current: CurrentCall, error: ErrorShape | undefined): readonly SessionRecord[] {
   const given = compactionInterrupted(current.halfStep);

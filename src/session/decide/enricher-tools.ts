@@ -1,5 +1,5 @@
 /**
- * Changes that enrichers make to a session besides goals and skills: its name, and the memories put before its model.
+ * Changes other than goals and skills that enrichers make to a session: its name, and the memories shown to its model.
  * Pure.
  */
 import { SESSION_NAME_CHARACTERS_MAX } from '../../base/bounds.ts';

@@ -1,7 +1,7 @@
 /**
- * The preparation of a user's turn (contract §8 with Δ5, Δ35): when one begins, the consequences of its end, how it is
- * given up. Changes that enrichers make while it runs (goals, skills, memories, a name) reach the session as any other
- * input. Pure.
+ * The preparation of a user's turn (contract §8 with Δ5, Δ35): when a preparation begins, what follows its end, and how
+ * it is given up. Changes that enrichers make while it runs (goals, skills, memories, a name) reach the session as any
+ * other input. Pure.
  *
  *  E1 a session has at most one preparation in progress, and claims nothing in idle meanwhile (R12): arriving entries
  *     wait;
@@ -44,7 +44,7 @@ export function decidePreparation(
 
 /**
  * A sub-agent is named when its first turn is admitted. A sub-agent that a model spawned does not wait for admission:
- * its parent waits for the name, and may occupy the very admission it needs.
+ * its parent waits for the name, and may hold the admission that the sub-agent would wait for.
  */
 export function decideEarlyNaming(state: SessionState, { agent }: Environment): Decision {
   if (state.spawnCallId === undefined || agent.enrichers?.namer === undefined) return NOTHING;
@@ -62,12 +62,12 @@ function beginNaming(state: SessionState, riders: readonly MailboxEntry[]): Deci
   };
 }
 
-/** The report to the parent when the naming has ended, no matter how. */
+/** Reports to the parent that the naming has ended, with or without a new name. */
 function readyChild(state: SessionState): Effect {
   return { type: 'sendToParent', input: { type: 'childReady', child: state.id } };
 }
 
-/** A run has ended: the next stage follows, or the turn. */
+/** A run has ended. The next stage begins, or the turn if there is none. */
 export function decideEnriched(
   state: SessionState,
   input: Extract<Input, { type: 'enriched' }>,
@@ -85,7 +85,7 @@ export function decideEnriched(
     ...(error === undefined ? {} : { error }),
   };
   if (stage === 'naming') {
-    // A sub-agent that was named before admission waits for it behind sessions that waited earlier.
+    // A sub-agent that was named before its admission waits behind sessions that have waited longer for theirs.
     const isPlaced = state.spawnCallId === undefined;
     return { records: [prepared], effects: isPlaced ? [readyChild(state), WAKE] : [readyChild(state)] };
   }
@@ -116,8 +116,8 @@ function failed(state: SessionState, prepared: SessionRecord, error: ErrorShape)
 }
 
 /**
- * The claim of the turn that is being prepared, without its half-step: the record that ends the turn follows. Replies
- * of sub-agents that would have joined it wait for a turn that is answered.
+ * Claims the turn that is being prepared, without its half-step, because the record that ends the turn follows. Replies
+ * of sub-agents that would have joined the turn wait for a later turn, which is answered.
  */
 function usersTurn(
   state: SessionState,
@@ -133,7 +133,7 @@ function usersTurn(
   };
 }
 
-/** A decision that gives up the preparation in progress: its results so far stay, and its entry stays unprepared. */
+/** Gives up the preparation in progress. Its results so far stay, and its entry counts as unprepared. */
 export function withPreparationGivenUp(state: SessionState, decision: Decision): Decision {
   const { enrichment } = state;
   // A sub-agent's task precedes anything else that reaches it, and so does its name.
@@ -178,8 +178,8 @@ export function recoverPreparation(state: SessionState, enrichment: Enrichment, 
   const run = state.nextMuseRun;
   const { stage, entry } = enrichment;
   if (stage === 'naming') {
-    // The claim that followed may be lost although its call was made. With a different name now, the repeated call
-    // would differ in its bytes.
+    // A crash may have lost the claim that followed, although its model call was made. If the name changed now, the
+    // repeated call would not have the same bytes.
     return { records: [{ type: 'prepared', run: enrichment.run, entry }], effects: [readyChild(state), WAKE] };
   }
   const isOff = stage === 'preparing' ? agent.enrichers?.melete === undefined : agent.enrichers?.mneme === undefined;

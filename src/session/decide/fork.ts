@@ -13,8 +13,9 @@ import { refuse } from './send.ts';
 type Forked = Extract<SessionRecord, { type: 'forked' }>;
 
 /**
- * Makes a fork. This session's log gets a marker, up to which the fork's own log refers to it. If too many forks share
- * this log, or the chain of forks is too long, the fork's log begins with a copy instead. Answers with the fork's id.
+ * Makes a fork. This session's log gets a marker. The fork's own log refers to this log up to the marker. If too many
+ * forks share this log, or the chain of forks is too long, the fork's log begins with a copy instead. Answers with the
+ * fork's id.
  */
 export function decideFork(
   state: SessionState,
@@ -44,12 +45,12 @@ export function decideFork(
   };
 }
 
-/** A record that contains the beginning of a fork of this session in another place. */
+/** A record that gives a fork of this session its own copy of its beginning. */
 export function copiedFork(state: SessionState, at?: number): Forked {
   return { ...forkedRecord(state, { depth: 0, at }), seed: forkSeed(state, at) };
 }
 
-/** A session begins as a fork. Its beginning was put into its state, or is in the record. */
+/** A session begins as a fork. Its beginning is already in its state, or is in the record. */
 export function decideForked(state: SessionState, record: Forked): Decision {
   if (state.createdAt > 0) return refuse(takenName(state.id));
   return { records: [record], effects: [{ type: 'result', value: { id: state.id } }] };
@@ -79,7 +80,7 @@ function seedOrError(state: SessionState, at: number | undefined): ForkSeed | In
   }
 }
 
-/** The colon keeps the fork on the shard of its parent, whose log it shares. */
+/** A free id for a fork. Its colon keeps the fork on the shard of its parent, whose log the fork shares. */
 function freeId(state: SessionState, environment: Environment): string {
   let number = state.nextFork;
   while (environment.exists(`${state.id}:fork-${number}`)) number += 1;

@@ -89,7 +89,9 @@ function openGoal(book: GoalBook, id: number): GoalNode {
   return goal;
 }
 
-/** The entry that announces the change to the model. It is a background entry: it rides the next half-step. */
+/**
+ * The entry that announces the change to the model. As a background entry, it joins the next half-step and starts none.
+ */
 function entry(state: SessionState, goal: number, content: string): SessionRecord {
   return {
     type: 'accepted',
@@ -99,7 +101,7 @@ function entry(state: SessionState, goal: number, content: string): SessionRecor
 }
 
 function refusalOf(state: SessionState, change: GoalChange, environment: Environment): TroupeError | undefined {
-  // A goal is a sentence or two: its entry has the bytes of its description plus a few words.
+  // The entry has the bytes of the goal's description (a sentence or two) plus a few words.
   const bytes = 'description' in change ? Buffer.byteLength(change.description) : 0;
   const full = change.action === 'attach' ? undefined : mailboxRefusal(state, bytes, environment);
   if (full !== undefined) return full;
@@ -145,7 +147,7 @@ function parentProblem(book: GoalBook, id: number): TroupeError | undefined {
   return undefined;
 }
 
-/** All or nothing: one error lists every problem. */
+/** Either every link is made, or one error lists every problem. */
 function attachProblem(
   state: SessionState,
   book: GoalBook,

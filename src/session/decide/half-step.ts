@@ -31,8 +31,8 @@ export function decideClaim(state: SessionState, environment: Environment): Deci
 }
 
 /**
- * A complete round without an active entry to promote: an edit put its responses into the log. The model is still owed
- * the results of its calls, so the half-step has no rider. In idle there is nothing to do.
+ * The round is complete without an active entry to promote, because an edit put its responses into the log. The model
+ * must still get these results, so the half-step runs without a rider. In idle there is nothing to do.
  */
 function emptySelection(state: SessionState): Selection | undefined {
   if (state.state !== 'executing') return undefined;
@@ -57,17 +57,17 @@ function claim(state: SessionState, selection: Selection, environment: Environme
 }
 
 /**
- * The end of a request that would otherwise end with assistant text added by an embedder: a request must end with a
+ * Appended when a request would otherwise end with assistant text that an embedder added: a request must end with a
  * user message.
  */
 const GO_ON: readonly SessionRecord[] = [{ type: 'noted', content: 'Go on.' }];
 
-/** The selection contains no user's text, and the history ends with assistant text that an embedder added. */
+/** True if the selection contains no user's text, and the history ends with assistant text that an embedder added. */
 function needsWord(state: SessionState, { background, steers, riders }: Selection): boolean {
   if (background.length > 0 || steers.length > 0 || riders.some((entry) => entry.seed === undefined)) return false;
   let index = state.messages.length - 1;
   for (let message = state.messages[index]; message !== undefined; message = state.messages[index]) {
-    // A request cannot end with a message that is sent in another place, or not at all.
+    // A request cannot end with a message that is sent at another position, or not sent at all.
     const isSilent = message.type === 'tool_response' || message.prompt === true;
     if (!isSilent && (message.type !== 'user_message' || !isBlank(message.content))) break;
     index -= 1;
@@ -77,8 +77,8 @@ function needsWord(state: SessionState, { background, steers, riders }: Selectio
 }
 
 /**
- * The records before the claim of a half-step, for a changed agent, an eviction or an index card. All but an index card
- * that replaces none open an epoch.
+ * The records before the claim of a half-step, for a changed agent, an eviction or an index card. Each opens an epoch,
+ * except an index card that replaces no earlier card.
  */
 function openingRecords(state: SessionState, selection: Selection, environment: Environment): readonly SessionRecord[] {
   const { fingerprint, compression } = environment.agent;
@@ -92,12 +92,12 @@ function openingRecords(state: SessionState, selection: Selection, environment: 
   return records;
 }
 
-/** A compressed conversation is not cut, unless compressing it failed. */
+/** False for a conversation that is compressed automatically: it is not cut unless the last compression failed. */
 function mayEvict(state: SessionState, compression: CompressionFacts | undefined): boolean {
   return compression?.isAutomatic !== true || state.compression?.hasFailed === true;
 }
 
-/** The number of epochs these records open: one each, except for an index card that replaces none. */
+/** The number of epochs these records open: one each, except for an index card that replaces no earlier card. */
 function epochsOpened(records: readonly SessionRecord[]): number {
   let epochs = 0;
   for (const record of records) if (record.type !== 'edited' || record.removed !== undefined) epochs += 1;
@@ -126,8 +126,8 @@ export function decideSystemFailure(
 }
 
 /**
- * A half-step waits for the system text of this epoch. A second evaluation, requested by a claim that was interrupted
- * since, is late once the text is there. It would change the epoch's text and call the model twice.
+ * True if a half-step waits for the system text of this epoch. An interrupted claim may have requested a second
+ * evaluation. Once the epoch has its text, that one is too late: it would change the text and call the model twice.
  */
 function awaitsSystem(state: SessionState, epoch: number): boolean {
   return state.current !== undefined && state.epoch === epoch && state.system?.epoch !== epoch;

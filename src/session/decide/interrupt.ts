@@ -12,9 +12,9 @@ import { exitWithout, resumeSuspended } from './run-loop.ts';
 import { exitDecision } from './supervision.ts';
 
 /**
- * Cancels the model call, the running tools and the working children. An idle session keeps no flag and acknowledges
- * nothing, but its working children are still interrupted (Δ22 d). The turn ends as cancelled; the user's message
- * stays.
+ * Cancels the model call, the running tools and the working children. An idle session sets no interrupt flag and
+ * acknowledges nothing, but its working children are still interrupted (Δ22 d). The turn ends as cancelled; the user's
+ * message stays.
  */
 export function decideInterrupt(state: SessionState, reason: string | undefined): Decision {
   const children: Effect[] =

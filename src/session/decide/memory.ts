@@ -1,6 +1,7 @@
 /**
- * When messages that are about to leave the window are summed up, and what follows (contract §6.4, §6.5, §6.5b). Pure.
- * A separate model outside writes the summary, while the session continues. The result waits for a message boundary.
+ * Decides when messages that are about to leave the window are summed up, and what follows (contract §6.4, §6.5,
+ * §6.5b). Pure. An enricher's model writes the summary while the session continues. The result waits for a message
+ * boundary.
  *
  *  Z1 only messages of a run that ended well leave the window; a half-step whose request would exceed the budget waits
  *     for the run. The batch eviction takes over only if the run failed, or if no complete part can be removed;
@@ -37,9 +38,9 @@ export function decideMemory(state: SessionState, environment: Environment): Dec
 }
 
 /**
- * The half-step waits, since its request would exceed the budget: for the run in progress, or for one that begins here.
- * `undefined`: it is within the budget, or no summary can bring it there. `incomingTokens`: those it is about to
- * promote.
+ * Makes a half-step wait if its request would exceed the budget: for the run in progress, or for a run that begins
+ * here. `undefined`: the request is within the budget, or no summary can bring it there. `incomingTokens`: the tokens
+ * that the half-step is about to promote.
  */
 export function awaitSummary(
   state: SessionState,
@@ -120,12 +121,15 @@ export function decideSummarised(state: SessionState, input: Extract<Input, { ty
   return { records: [ended, ...again.records], effects: again.effects };
 }
 
-/** Refused credentials are refused again. After a timeout, a half-step may already have waited the whole time. */
+/**
+ * True if another attempt is worth making. Refused credentials would be refused again, and after a timeout a half-step
+ * may already have waited the whole time.
+ */
 function isWorthRepeating({ code }: ErrorShape, attempt: number): boolean {
   return attempt < SUMMARY_ATTEMPTS_MAX && code !== 'model_authentication' && code !== 'timeout';
 }
 
-/** The same run under another number. */
+/** The same run, begun again under another number. */
 function repeated(current: SummaryRun, run: number, attempt: number): Decision {
   const { isAwaited, ended: _ended, ...same } = current;
   const records: SessionRecord[] = [{ type: 'summaryBegun', ...same, run, attempt }];
@@ -152,7 +156,7 @@ function settle(state: SessionState, run: SummaryRun, environment: Environment):
   return { records, effects: [WAKE] };
 }
 
-/** The messages about to leave, or the snapshots about to be covered, are those that were summed up (Z3). */
+/** True if the messages about to leave, or the snapshots about to be covered, are those that were summed up (Z3). */
 function isUnchanged(state: SessionState, { leaving, from, to }: SummaryRun): boolean {
   if (leaving === undefined) {
     const snapshots = uncovered(state.memory?.snapshots ?? []);

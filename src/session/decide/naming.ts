@@ -11,7 +11,7 @@ import type { Effect, Input } from '../state/inputs.ts';
 import type { ChildLink, SessionState } from '../state/state.ts';
 import { refuse } from './send.ts';
 
-/** A nickname for this child: the parent is asked for it in the same batch. */
+/** Handles a nickname chosen for this child: the parent is asked in the same batch whether it allows the name. */
 export function decideNickname(state: SessionState, nickname: string): Decision {
   if (state.enrichment?.stage !== 'naming') return refuse(new ConfigError('A sub-agent is named once, as it begins'));
   return {
@@ -20,7 +20,10 @@ export function decideNickname(state: SessionState, nickname: string): Decision 
   };
 }
 
-/** The parent's side: the name must be unique among the siblings. The child's own name again changes nothing. */
+/**
+ * The parent's side: the name must be unique among the siblings. If it equals the child's current name, nothing
+ * changes.
+ */
 export function decideChildName(state: SessionState, input: Extract<Input, { type: 'nameChild' }>): Decision {
   const { child, nickname } = input;
   const link = state.children.get(child);

@@ -1,6 +1,6 @@
 /**
- * Reconciliation when a session is opened again (Δ4, A10, decision of the effect classes). It is not a mode: one input
- * on the same state, and the half-step continues from its position. Pure.
+ * Reconciliation when a session is opened again (Δ4, A10, decision of the effect classes). Recovery is not a mode but
+ * one input on the same state, after which the half-step continues from its position. Pure.
  */
 import { errorShape, TroupeError } from '../../base/errors.ts';
 import { callOrEvaluate } from '../rules/call-effect.ts';
@@ -18,10 +18,10 @@ import { startCall } from './tools.ts';
 
 /**
  * Recovery by state.
- * - `awaiting`: the call was lost and is made again with the same bytes, and nothing is promoted. A retry that was
- *   waiting waits for the remaining time.
- * - `executing`: each open call by its effect. `pure` and `keyed` run again, `probe` asks, `once` is answered "outcome
- *   unknown".
+ * - `awaiting`: the model call was lost. It is made again with the same bytes, and nothing is promoted. A pending retry
+ *   waits for the rest of its time.
+ * - `executing`: each open call is treated by its effect class. `pure` and `keyed` run again, `probe` asks the tool,
+ *   `once` is answered "outcome unknown".
  * - `idle`: waiting entries are routed.
  */
 export function decideRecovery(state: SessionState, environment: Environment): Decision {
@@ -54,7 +54,7 @@ function recoverAwaiting(state: SessionState, environment: Environment): Decisio
   const records: SessionRecord[] = [{ type: 'recovered', redone: [`half-step ${current.halfStep}`], synthesized: [] }];
   const { halfStep, attempt, retryAt, retryWaitMs } = current;
   const { fingerprint } = environment.agent;
-  // The agent was changed meanwhile: the call cannot be repeated with the same bytes.
+  // If the agent was changed meanwhile, the call cannot be repeated with the same bytes, so a new epoch opens.
   if (fingerprint !== '' && state.fingerprint !== fingerprint) records.push({ type: 'epoch', fingerprint });
   const epoch = state.epoch + records.length - 1;
   if (retryAt !== undefined && retryAt > environment.now) {
@@ -68,15 +68,15 @@ function recoverAwaiting(state: SessionState, environment: Environment): Decisio
 }
 
 /**
- * The remaining time of a wait. Only wall time outlives a process: a clock set back meanwhile must not extend a wait
- * (F59).
+ * The remaining time of a wait. It is computed from wall time, which alone outlives a process. A clock that was set
+ * back must not extend the wait (F59).
  */
 function leftOf(dueAt: number, waitMs: number | undefined, { now }: Environment): number {
   return Math.min(Math.max(0, dueAt - now), waitMs ?? Number.POSITIVE_INFINITY);
 }
 
 function recoverExecuting(state: SessionState, environment: Environment): Decision {
-  // No held call has started: the session continues from its boundary.
+  // None of the held calls has started, so the session continues from the boundary at which it is held.
   if (state.held !== undefined) return { records: [], effects: [AT_BOUNDARY] };
   const redone: string[] = [];
   const synthesized: string[] = [];

@@ -1,6 +1,6 @@
 /**
- * Deferred rollback: a failed turn is shown as it failed, and leaves the history when the next turn starts. It needs
- * `settings.recovery.rollbackFailed`; without it a failed turn's message stays. Pure.
+ * Deferred rollback: a failed turn stays visible, and leaves the history when the next turn starts. Without
+ * `settings.recovery.rollbackFailed` a failed turn's message stays for good. Pure.
  */
 
 import { isRealUserMessage } from '../rules/run-loop.ts';
@@ -9,10 +9,10 @@ import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 
 /**
- * The records that remove what the last failed turn left, from the user's last own message on. There are none if no
- * turn failed, if there is nothing to remove, or if trying again may succeed. While the process lives, only a request
- * that the provider refused counts, since the same history would be refused again. For a session that was read from its
- * log, every failure counts.
+ * The records that remove what the last failed turn left, from the user's last own message on. There are no such
+ * records if no turn failed, if there is nothing to remove, or if another attempt may succeed. In the process in which
+ * the turn failed, only a request that the provider refused is rolled back, since the same history would be refused
+ * again. For a session that was read from its log, every failed turn is.
  */
 export function rollbackRecords(state: SessionState, environment: Environment): readonly SessionRecord[] {
   const { failure } = state;

@@ -1,9 +1,10 @@
 /**
- * Message boundaries: which verdicts an answer needs before its calls start, and what follows from them. Also a
- * suspended run, and how it continues (contract of the conversation handle, run loop). Pure.
+ * Message boundaries: which verdicts an answer needs before its calls start, and what follows from them. Also handles a
+ * suspended run and how it continues (contract of the conversation handle, run loop). Pure.
  *
- * An answer is held if a verdict may be needed: of listeners, of a step limit, or of a person about calls. A boundary
- * that needs no verdict from outside is passed in the same batch; any other verdict is requested after the flush.
+ * An answer is held if a verdict may be needed: of listeners, of a step limit, or of a person who must allow calls. A
+ * boundary that needs no verdict from outside is passed in the same batch; any other verdict is requested after the
+ * flush.
  */
 
 import { type ErrorShape, errorShape, LimitError } from '../../base/errors.ts';
@@ -18,11 +19,11 @@ import type { SessionState } from '../state/state.ts';
 import { endRound } from './end-round.ts';
 import { exitDecision, failureToParent } from './supervision.ts';
 
-/** Follows an answer that was just held, and a boundary that recovery finds. */
+/** Runs the decision at a boundary: after an answer that was just held, or at a boundary that recovery finds. */
 export const AT_BOUNDARY: Effect = Object.freeze({ type: 'again', input: Object.freeze({ type: 'boundary' }) });
 const PROCEED: BoundaryVerdict = Object.freeze({ approve: NO_RECORDS });
 
-/** Whether an answer is held: its calls, or its end, wait for the verdict at its boundary. */
+/** Whether an answer is held: its calls wait, or the turn's end waits, for the verdict at its boundary. */
 export function isHeldAnswer(environment: Environment, hasCalls: boolean): boolean {
   return environment.isGated === true || (hasCalls && environment.agent.holdsCalls === true);
 }
@@ -37,8 +38,8 @@ export function gatherResults(selection: Selection): Decision {
 }
 
 /**
- * At a boundary: verdicts are requested if any are needed; otherwise the boundary is passed at once. `verdict`: they
- * have arrived.
+ * At a boundary: verdicts are requested if any are needed; otherwise the boundary is passed at once. `verdict`: the
+ * verdicts that have arrived.
  */
 export function decideBoundary(
   state: SessionState,
@@ -85,7 +86,10 @@ function pass(state: SessionState, held: Held, verdict: BoundaryVerdict, environ
   return { records: [{ type: 'proceeded' }, ...exit.records], effects: [...exit.effects, WAKE] };
 }
 
-/** Checked when the answer is stored, and only if it has calls: a final text at the limit is a normal end. */
+/**
+ * True if the step limit is reached. It is checked when the answer is stored, and only for an answer with calls: a
+ * final text at the limit is a normal end.
+ */
 function isOverLimit(state: SessionState, held: Held, { agent }: Environment): boolean {
   if (agent.maxSteps === undefined || held.at !== 'answer' || held.next !== 'tools') return false;
   return stepsSinceUser(state) >= agent.maxSteps;
@@ -110,7 +114,7 @@ function startCalls(held: Held, verdict: BoundaryVerdict, state: SessionState, e
   }
   return {
     records: [approve.length === 0 ? { type: 'proceeded' } : { type: 'proceeded', approve }],
-    // An edit may have answered every call meanwhile: the model is owed the results.
+    // An edit may have answered every call since. The model must still get the results.
     effects: [state.openCalls.size === 0 ? WAKE : { type: 'again', input: { type: 'dispatch', refused } }],
   };
 }
@@ -156,8 +160,9 @@ export function exitOnIdle(state: SessionState, text: string): Decision {
 }
 
 /**
- * A child that was idle only because entries waited for their turn (perhaps paused) has finished when they leave
- * without one, recalled or set aside. Nothing else would ever end it, and its parent waits. `gone`: their ids.
+ * Ends an idle child whose last waiting entries left without a turn, because they were recalled or set aside. Only
+ * these entries kept the child from finishing (it may be paused). Nothing else would ever end it, and its parent waits.
+ * `gone`: ids of the entries that left.
  */
 export function exitWithout(state: SessionState, gone: readonly number[]): Decision {
   const isAtRest = state.state === 'idle' && state.suspended === undefined && state.restartAt === undefined;
@@ -167,7 +172,7 @@ export function exitWithout(state: SessionState, gone: readonly number[]): Decis
 }
 
 /**
- * Only a user's message wakes a suspended session. Its pending calls run first, and the message rides the half-step
+ * Only a user's message wakes a suspended session. Its pending calls run first, and the message joins the half-step
  * that takes their results. If no call is left, the message gets a normal turn.
  */
 export function continueForUser(state: SessionState): Decision {
@@ -177,7 +182,7 @@ export function continueForUser(state: SessionState): Decision {
   return { records: [{ type: 'continued', turn: state.nextTurn }], effects: [AT_BOUNDARY] };
 }
 
-/** `resume()` of a suspended run: it continues from its position, which also lifts a pause or a block. */
+/** `resume()` of a suspended run: the run continues from its position. `resume` also lifts a pause or a block. */
 export function resumeSuspended(state: SessionState, environment: Environment): Decision {
   if (!environment.admits) {
     const error = new LimitError('the run cannot go on now: its agent is missing, or too many sessions run', {

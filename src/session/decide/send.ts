@@ -80,7 +80,7 @@ function refusalOf(
   return undefined;
 }
 
-/** Not idle, or an active entry waits: a message sent now would share the next half-step. */
+/** True if the session is not idle, or if an active entry waits: a message sent now would share the next half-step. */
 function isBusy(state: SessionState): boolean {
   return state.state !== 'idle' || hasActive(state);
 }
@@ -97,12 +97,15 @@ function accept(state: SessionState, entry: Entry, { settings }: Environment): D
     return { records: [record, ...interrupted.records], effects: [...interrupted.effects, accepted, WAKE] };
   }
   const decision = { records: [record, ...denied], effects: [accepted, WAKE] };
-  // The entry whose turn is being prepared waits for its turn again, behind this one.
+  // The entry whose turn is being prepared returns to waiting, behind this entry.
   const isOvertaken = entry.deliver === 'interrupt' && state.enrichment !== undefined;
   return isOvertaken ? withPreparationGivenUp(state, decision) : decision;
 }
 
-/** A `latest` entry replaces those that wait. If a turn was being prepared for one of them, it is given up. */
+/**
+ * A `latest` entry replaces the waiting `latest` entries. If a turn was being prepared for one of them, the preparation
+ * is given up.
+ */
 function replace(state: SessionState, records: readonly SessionRecord[], accepted: Effect): Decision {
   const dropped = replacedBy(state);
   const decision = { records: [...dropped, ...records], effects: [accepted, WAKE] };

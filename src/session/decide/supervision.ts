@@ -33,8 +33,8 @@ export function failureToParent(state: SessionState, error: ErrorShape, environm
 }
 
 /**
- * The end of a failed child: reported to its parent's model (Δ11) if `reports` is true, and as its exit. Then the child
- * continues.
+ * The end of a failed child. It is reported to the parent's model (Δ11) if `reports` is true, and always as the child's
+ * exit. Then the child continues.
  */
 export function reportFailure(state: SessionState, error: ErrorShape, reports: boolean): Decision {
   if (state.parent === undefined) return { records: [], effects: [WAKE] };
@@ -60,7 +60,8 @@ export function decideRestart(state: SessionState, reason: string): Decision {
     };
   }
   const seed = state.nextMessageSeq;
-  // A waiting task stands for a message that is left behind: a later half-step for it would have no content.
+  // A waiting task entry stands for a message that the restart leaves behind, so a later half-step for the entry would
+  // have no content.
   const stale = state.mailbox.filter((entry) => entry.seed !== undefined);
   return {
     records: [

@@ -14,7 +14,7 @@ export type TaskMove =
   | { readonly success: true; readonly taskId: number }
   | { readonly success: false; readonly message: string };
 
-/** Begins a task below the active one, or below the one that will be active when the running turn ends. */
+/** Begins a task below the active task. During a turn: below the task that will be active when the turn ends. */
 export function decideStartTask(state: SessionState, title: string | undefined): Decision {
   const id = state.tasks.current + 1;
   const short = title === undefined ? '' : shortTitle(title);
@@ -63,9 +63,9 @@ function activate(state: SessionState, id: number, cause: 'undo' | 'switch'): De
   };
 }
 
-/** The entry that waits to start a turn for a message that the branch of `id` does not show. */
+/** The entry that waits to start a turn for its message, if the branch of `id` does not show that message. */
 function taskLeftBehind({ mailbox, messages, tasks, turn }: SessionState, id: number): MailboxEntry | undefined {
-  // During a turn nothing becomes active (B4), and the entry that starts a turn is already promoted.
+  // During a turn no task becomes active (B4), and the entry that started the turn is already promoted.
   if (turn !== undefined) return undefined;
   const entry = mailbox.find(({ seed }) => seed !== undefined);
   const message = entry && messages.find(({ seq }) => seq === entry.seed);

@@ -17,7 +17,7 @@ export function decideDispatch(
   const effects: Effect[] = [];
   for (const call of state.openCalls.values()) {
     if (isWaitingForApproval(state, call.id)) continue;
-    // The model chose the id: it may equal the name of a property that every object has.
+    // The model chose the id, so it may equal the name of a property that every object inherits.
     const refused = Object.hasOwn(input.refused, call.id) ? input.refused[call.id] : undefined;
     effects.push(refused === undefined ? startCall(state, call, environment, 'run') : failCall(call.id, refused));
   }
@@ -45,7 +45,10 @@ export function startCall(
   };
 }
 
-/** Stable for one call across crashes, and unique in the store: the session and the seq of the call's message. */
+/**
+ * Idempotency key of a call, made of the session and the seq of the call's message: stable across crashes, unique in
+ * the store.
+ */
 export function callKey(state: SessionState, call: OpenCall): string {
   return `${state.id}#${call.seq}`;
 }

@@ -1,10 +1,10 @@
 /**
  * Verdicts of an embedder's functions: of listeners and approval predicates at a message boundary, of guardrails before
- * a model call and after its answer. They run outside; each is asked with the effect `consult`, and answers with this
- * input. An answer is stored only after its guardrails have passed it. If a crash loses it, no caller has seen it, and
- * the call is repeated. Pure.
+ * a model call and after its answer. These functions run outside the session. Each is asked with the effect `consult`,
+ * and its verdict comes as this input. An answer is stored only after its guardrails have passed it. If a crash loses
+ * an answer, no caller has seen it, and the call is repeated. Pure.
  *
- * A person's decision about a call is not one of them (`approval.ts`).
+ * A person's decision about a call is not a verdict (see `approval.ts`).
  */
 import { type ErrorShape, errorShape, TurnFailedError } from '../../base/errors.ts';
 import type { AssistantMessage, HistoryMessage } from '../../base/history-message.ts';
@@ -22,7 +22,7 @@ import { failureDecision } from './answer.ts';
 import { decideBoundary } from './run-loop.ts';
 import { failureToParent } from './supervision.ts';
 
-/** A verdict has arrived. One on a boundary, a request or an answer that is over is dropped. */
+/** A verdict has arrived. It is dropped if its boundary, request or answer is no longer the current one. */
 export function decideVerdict(
   state: SessionState,
   input: Extract<Input, { type: 'verdict' }>,
@@ -37,7 +37,7 @@ export function decideVerdict(
     : judgeAnswer(state, input.answer, input.verdict, environment);
 }
 
-/** The changes of the guardrails before the call are one edit, and the call follows it, in the epoch it opened. */
+/** The changes by the guardrails before the call are one edit. The call follows in the epoch that the edit opened. */
 function judgeRequest(
   state: SessionState,
   halfStep: number,

@@ -1,14 +1,14 @@
 /**
- * The messages the active branch shows: those of the tasks on its chain, and those without a task. Messages that a
- * compaction of that chain archived are not shown. All others are hidden: they stay in memory and return with their
- * branch. Pure but linear.
+ * The messages that the active branch shows: those of the tasks on its chain, and those without a task, except messages
+ * that a compaction of that chain archived. All others are hidden: they stay in memory and reappear with their branch.
+ * Pure but linear.
  *
  * Invariants:
  *  V1 `messages` and `hidden` have no message in common, and each is in the order of the conversation;
- *  V2 an answer is completely in one of them: its later parts are where its first part is;
+ *  V2 all parts of an answer are in the same list;
  *  V3 `tokens` and `promptCount` are those of `messages` (S6), so hidden messages reach no model;
- *  V4 the ids of hidden calls stay in `callIds`: if a model repeated one, it would exist twice when the branch returns
- *     (R05).
+ *  V4 the ids of hidden calls stay in `callIds`: if a model repeated such an id, it would exist twice when the branch
+ *     reappears (R05).
  */
 import { HIDDEN_MESSAGES_MAX } from '../../base/bounds.ts';
 import type { LoggedMessage } from '../state/messages.ts';
@@ -48,7 +48,7 @@ export function showBranch(state: SessionState): BranchChange {
   return { shown: returning, hidden: leaving };
 }
 
-/** The messages the active branch shows and those it hides, even for a state that keeps all in one list. */
+/** The messages the active branch shows and those it hides, even for a state that keeps all messages in one list. */
 export function branchShown(state: SessionState): BranchShown {
   if (!state.keepsAll) return { shown: state.messages, hidden: state.hidden };
   const [shown, hidden] = divide(everyMessage(state), visibility(state));
@@ -104,7 +104,10 @@ function divide(
   return [yes, no];
 }
 
-/** Two lists in the order of the conversation, merged. Equal places belong to one answer, which is in one list only. */
+/**
+ * Two lists in the order of the conversation, merged. Equal positions belong to one answer, whose parts are all in the
+ * same list.
+ */
 function inPlace(some: readonly LoggedMessage[], others: readonly LoggedMessage[]): LoggedMessage[] {
   return [...some, ...others].sort((a, b) => placeOf(a) - placeOf(b));
 }

@@ -1,6 +1,6 @@
 /**
- * Results inside a user's message, the form of the Messages API. In the history each of them is a separate `tool`
- * message. Pure.
+ * Takes results out of a user's message, which carries them in the Messages API. In the history each result is a
+ * separate `tool` message. Pure.
  */
 import type { HistoryDraft } from '../../base/history-message.ts';
 import type { ContentBlock } from '../../base/messages.ts';
@@ -50,6 +50,6 @@ function expanded(draft: HistoryDraft, names: ReadonlyMap<string, string>): read
   });
   if (others.length > 0) messages.push({ ...fields, role: 'user', content: others });
   const [first, ...rest] = messages;
-  // The given id belongs to the first of them.
+  // If the carrier had an id, the first of the new messages gets it.
   return first === undefined ? [] : [id === undefined ? first : { ...first, id }, ...rest];
 }

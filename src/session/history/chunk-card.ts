@@ -23,7 +23,8 @@ export function chunkCard(
   if (!isUserTurn) return undefined;
   const cards = state.messages.filter(isCard);
   if (lastCount(cards) === count) return undefined;
-  // Later thoughts of the model come after the old card: removing the card changes the history they belong to.
+  // The model's later thoughts follow the old card, so removing the card changes the history to which those thoughts
+  // are bound.
   if (cards.length > 0 && !mayRewrite(state, facts)) return undefined;
   return {
     type: 'edited',

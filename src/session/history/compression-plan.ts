@@ -1,6 +1,6 @@
 /**
- * Whether a conversation is due for compression, and which messages a compression would archive, keep and shorten.
- * Readings of a state that change nothing. Pure.
+ * Whether a conversation is due for compression, and which messages a compression would archive, keep and shorten. The
+ * functions only read a state. Pure.
  */
 import { CHUNK_TOPICS_CHARACTERS_MAX, KEPT_RESULT_CHARACTERS_MAX } from '../../base/bounds.ts';
 import { cutText } from '../../base/json.ts';
@@ -17,7 +17,7 @@ export interface CompactionPlan {
   /** Seq of the first message kept. */
   readonly kept: number;
   readonly cut: readonly { readonly seq: number; readonly content: string | readonly ContentBlock[] }[];
-  /** Undefined if no message belongs into a chunk: all were injected, or summed up before. */
+  /** The archive that this compression makes; undefined if all messages were injected or summed up before. */
   readonly chunk: Omit<ArchivedChunk, 'number' | 'topics'> | undefined;
 }
 
@@ -26,7 +26,7 @@ const MESSAGE_TOKENS = 4;
 /** A compression for tokens alone saves at least this share of them. */
 const SAVING_MIN = 0.1;
 
-/** Compression would begin here by itself. It does not begin again soon after one that failed. */
+/** Whether compression begins here by itself. It does not begin soon after a failed compression. */
 export function isDue(state: SessionState, facts: CompressionFacts): boolean {
   const { compression } = state;
   if (compression !== undefined && state.nextMessageSeq < compression.restsUntil) return false;
@@ -34,9 +34,9 @@ export function isDue(state: SessionState, facts: CompressionFacts): boolean {
 }
 
 /**
- * The bounds of the settings are reached, whether or not a compression failed lately. If the kept messages alone may
- * exceed a bound, some messages must have come since the last compression. Otherwise it would be repeated at each
- * half-step.
+ * Whether the bounds of the settings are reached, no matter if a compression failed recently. If the kept messages
+ * alone may exceed a bound, some messages must have come since the last compression. Otherwise it would be repeated at
+ * each half-step.
  */
 export function reachesBounds(state: SessionState, facts: CompressionFacts): boolean {
   const size = historySize(state.messages);
@@ -48,7 +48,7 @@ export function reachesBounds(state: SessionState, facts: CompressionFacts): boo
   return tokens >= facts.tokens && tokens - facts.targetTokens >= tokens * SAVING_MIN;
 }
 
-/** A forced compression is worth a call. */
+/** Whether a forced compression is worth its model call. */
 export function isWorthForcing(state: SessionState, facts: CompressionFacts): boolean {
   const size = historySize(state.messages);
   return size > facts.idleMinMessages && conversationTokens(state, size) >= facts.idleMinTokens;
@@ -59,7 +59,7 @@ function conversationTokens(state: SessionState, size: number): number {
   return Math.max(reportedTokens(state), state.tokens + size * MESSAGE_TOKENS);
 }
 
-/** Nothing is known before the first answer of an epoch: an earlier count belongs to a different request. */
+/** Before the first answer of an epoch there is no count, because an earlier count belongs to a different request. */
 function reportedTokens(state: SessionState): number {
   if (state.sealedSeq === 0) return 0;
   const usage = state.messages.findLast((message) => message.usage !== undefined)?.usage;
@@ -67,8 +67,8 @@ function reportedTokens(state: SessionState): number {
 }
 
 /**
- * Whether the history before the last answer may change. It may not if a model that binds its thoughts is still owed
- * that answer's thoughts together with the results of its calls (R20, R21).
+ * Whether the history before the last answer may change. It may not change while a model that binds its thoughts must
+ * still get the thoughts of that answer back, together with the results of its calls (R20, R21).
  */
 export function mayRewrite(state: SessionState, facts: CompressionFacts): boolean {
   if (!facts.bindsThinking) return true;
@@ -105,7 +105,10 @@ export function planCompaction(
   };
 }
 
-/** The index from which on all messages stay: those taken back, and those added while the summary was written. */
+/**
+ * The index from which on all messages stay: messages that were taken back, and messages added while the summary was
+ * written.
+ */
 function endOf(
   messages: readonly LoggedMessage[],
   bounds: { readonly through: number; readonly tail?: number | undefined },
@@ -116,14 +119,14 @@ function endOf(
   return tail === -1 ? end : Math.min(end, tail);
 }
 
-/** A summary made by a compression. */
+/** True for a summary made by a compression. */
 export function isSummary(message: LoggedMessage): boolean {
   return message.history?.compressedSummary === true;
 }
 
 /**
- * Neither a person's message nor the model's own: notes, deliveries, index cards, and messages an embedder marked as
- * injected.
+ * True for a message that is neither a person's nor the model's: a note, a delivery, an index card, or a message that
+ * an embedder marked as injected.
  */
 function isInjected(message: LoggedMessage): boolean {
   if (message.history !== undefined) return message.history.systemInjected === true;

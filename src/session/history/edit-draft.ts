@@ -1,6 +1,6 @@
 /**
- * An edit during planning: the log's messages and transient messages that leave, change or are added. Reads a state and
- * never changes it. The result is one record, or none if nothing would change.
+ * An edit while it is planned: the logged and transient messages that it removes, changes or adds. Reads a state and
+ * never changes it. The result is one record, or no record if nothing would change.
  */
 import { HISTORY_MESSAGES_MAX, TRANSIENT_MESSAGES_MAX } from '../../base/bounds.ts';
 import { InvalidArgumentError, LimitError } from '../../base/errors.ts';
@@ -17,9 +17,9 @@ export type EditRecord = Extract<SessionRecord, { type: 'edited' }>;
 
 /** The result of planning an edit. */
 export interface EditPlan {
-  /** Missing: nothing in the log changes. */
+  /** The record to append; missing if nothing in the log changes. */
   readonly record?: EditRecord;
-  /** The transient messages from now on; missing: they stay. */
+  /** The transient messages after the edit; missing: they stay as they are. */
   readonly transients?: readonly TransientMessage[];
   /** The value returned to the caller; plain data. */
   readonly value: unknown;
@@ -28,7 +28,7 @@ export interface EditPlan {
 /** A message with its position in the log. */
 export interface NamedMessage {
   readonly message: HistoryMessage;
-  /** The shard adds the handle's session, since only the shard knows its incarnation. */
+  /** The message's handle without the session's incarnation, which only the shard knows and adds. */
   readonly handle: { readonly id: string; readonly seq: number };
 }
 
@@ -67,7 +67,7 @@ export class EditDraft {
     this.#nextSeq = state.nextMessageSeq;
   }
 
-  /** Removes a message, and nothing else. */
+  /** Removes one message but not the results of its calls. */
   remove(entry: HistoryEntry): void {
     this.#ids.delete(entry.message.id);
     if (isTransient(entry)) this.#setTransients(this.#transients.filter((each) => each.message !== entry.message));
@@ -208,7 +208,7 @@ export class EditDraft {
   }
 }
 
-/** The message is not in the log. */
+/** True if the message is not in the log. */
 export function isTransient(entry: HistoryEntry): boolean {
   return entry.logged.length === 0;
 }
@@ -217,7 +217,7 @@ function complete(draft: HistoryDraft, id: string, now: number): HistoryMessage 
   return { ...draft, id, createdAt: draft.createdAt ?? now } as HistoryMessage;
 }
 
-/** A stored message is not transient, no matter what it says. */
+/** The message as the log stores it: a stored message is not transient, even if it claims to be. */
 function stored(message: HistoryMessage): HistoryMessage {
   if (message.transient === undefined) return message;
   const { transient: _transient, ...rest } = message;

@@ -91,7 +91,7 @@ function planAdd(draft: EditDraft, request: Request<'add' | 'append'>): EditPlan
   draft.reserve(drafts);
   const isKept = message['transient'] !== true;
   if (!isKept && drafts.some(({ role }) => role !== 'user')) {
-    // Another role would end a request with the model's text, or belong to the prompt.
+    // A message of another role would be a part of the prompt, or would make a request end with the model's text.
     throw new InvalidArgumentError('invalid_argument', `only a user message can be transient, got ${message.role}`);
   }
   const named = drafts.map((each) => (isKept ? draft.add(each) : draft.addTransient(each)));
@@ -101,8 +101,8 @@ function planAdd(draft: EditDraft, request: Request<'add' | 'append'>): EditPlan
 }
 
 /**
- * A new user message replaces calls without answers. Calls that run, or whose results wait, are being answered and
- * stay.
+ * A new user message removes calls that have no result. Calls that run, or whose results wait in the mailbox, stay,
+ * because their answers are on the way.
  */
 function dropDangling(draft: EditDraft): void {
   const last = draft.entries.at(-1);
@@ -111,13 +111,15 @@ function dropDangling(draft: EditDraft): void {
   if (!last.logged.some(({ toolUseId }) => isBeingAnswered(state, toolUseId))) draft.remove(last);
 }
 
-/** The call is open, or its result waits in the mailbox. */
+/** True if the call is open, or if its result waits in the mailbox. */
 function isBeingAnswered(state: SessionState, toolUseId: string | undefined): boolean {
   if (toolUseId === undefined) return false;
   return state.openCalls.has(toolUseId) || state.mailbox.some((entry) => entry.toolUseId === toolUseId);
 }
 
-/** The call is being answered by a run that continues. The calls of a suspended run wait for a decision instead. */
+/**
+ * True if the call is being answered by a run that continues. The calls of a suspended run wait for a decision instead.
+ */
 function isRunning(state: SessionState, toolUseId: string | undefined): boolean {
   return state.suspended === undefined && isBeingAnswered(state, toolUseId);
 }
@@ -132,7 +134,7 @@ function planReplace(
     messages.filter((message) => message['transient'] !== true),
     [],
   );
-  // Only the calls and their results are examined here. Ids are given later, and none of these objects is kept.
+  // Only the calls and their results matter here: ids are given later, and these objects are not kept.
   const looked = drafts as readonly HistoryDraft[] as readonly HistoryMessage[];
   const kept = operation === 'seed' ? pruneOrphans(looked, { enabled: prunes }) : looked;
   draft.reserve(kept);
@@ -198,7 +200,7 @@ function planMutation(draft: EditDraft, { id, message, epoch }: Request<'mutateL
   return draft.plan('mutateLastMatching', undefined);
 }
 
-/** Everything from an index on leaves; -1: nothing. */
+/** Removes everything from an index on; -1: nothing. */
 function planTruncation(draft: EditDraft, operation: string, index: number): EditPlan {
   if (index !== -1) removeAll(draft, draft.entries.slice(index));
   return draft.plan(operation, undefined);
@@ -232,7 +234,7 @@ function planSettlement(draft: EditDraft, trails: Readonly<Record<string, Json>>
   return draft.plan('settleInterrupted', undefined);
 }
 
-/** `false`: the event was too large and is not kept. */
+/** Returns false if the event was too large and is not kept. */
 function planExtensionEvent(draft: EditDraft, event: Json): EditPlan {
   if (Buffer.byteLength(JSON.stringify(event)) > EXTENSION_EVENT_BYTES_MAX) return { value: false };
   const newest = draft.entries.at(-1);
@@ -248,7 +250,9 @@ function indexOf(entries: readonly HistoryEntry[], id: string): number {
   return entries.findIndex((entry) => entry.message.id === id);
 }
 
-/** Throws if the history in which messages were found has changed since, other than by appended messages. */
+/**
+ * Throws if the history has changed since the messages were found in it. Appended messages do not count as a change.
+ */
 function checkUnmoved(state: SessionState, epoch: number): void {
   if (state.epoch !== epoch) throw moved();
 }

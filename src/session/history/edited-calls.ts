@@ -58,7 +58,7 @@ export function settleCalls(
   for (const { id, name, input } of changed) {
     const open = state.openCalls.get(id);
     if (open === undefined) continue;
-    // The timeout belonged to the old input, and so did its fault.
+    // The timeout and the fault belonged to the old input.
     const { timeoutMs: _timeoutMs, ...rest } = open;
     state.openCalls.set(id, { ...rest, name, input });
     const { held, suspended } = state;
@@ -79,8 +79,8 @@ export function settleCalls(
 }
 
 /**
- * Ends a suspension of which nothing is left (E4). `pending`: the number of calls that were open before. True if it
- * ended. Only for a suspended session.
+ * Ends the suspension of a suspended session if nothing of it is left (E4); true if it ended. `pending`: the number of
+ * calls that were open before.
  */
 export function settleSuspension(state: SessionState, pending: number): boolean {
   const isSpent = pending > 0 && state.openCalls.size === 0;
@@ -89,7 +89,7 @@ export function settleSuspension(state: SessionState, pending: number): boolean 
   return true;
 }
 
-/** Calls of a suspended run that a change of branch hid: they stay in their branch, unanswered. */
+/** Calls of a suspended run that a change of branch hid. They stay unanswered in their branch. */
 export function forgetHidden(state: SessionState, hidden: readonly LoggedMessage[]): void {
   for (const { type, toolUseId } of hidden) {
     if (type === 'tool_call' && toolUseId !== undefined) state.openCalls.delete(toolUseId);

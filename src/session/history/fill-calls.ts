@@ -19,7 +19,7 @@ export function fillOpenCalls(
 ): { readonly record: EditRecord; readonly ids: readonly string[] } | undefined {
   if (state.openCalls.size === 0) return undefined;
   const { now, transients } = environment;
-  // These texts are ours: the bound applies to messages from an embedder.
+  // The bound does not apply to these texts, because they do not come from an embedder.
   const draft = new EditDraft(state, { now, messageBytesMax: Number.POSITIVE_INFINITY, transients });
   const ids: string[] = [];
   for (const entry of draft.entries) {

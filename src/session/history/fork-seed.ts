@@ -1,10 +1,10 @@
 /**
- * The beginning of a fork: the conversation of another session as it stood, without any of its activity. Pure.
+ * The beginning of a fork: the conversation of another session at one point, without its activity. Pure.
  *
- * Copied are the messages, shown and hidden, with tasks, compactions, epoch and system text, and the agent with its
- * grants. So are the counters whose numbers appear in messages, so that a number means the same on both sides. Not
- * copied are the mailbox, receipts, keys, children and running calls. A call that is open at the cut is answered as one
- * without a result.
+ * A fork copies the messages, shown and hidden, with tasks, compactions, epoch and system text, and the agent with its
+ * grants. It also copies the counters whose numbers appear in messages, so that a number means the same in both
+ * sessions. It does not copy the mailbox, receipts, keys, children and running calls. A call that is open at the cut is
+ * answered with the notice for a call without a result.
  */
 
 import { InvalidArgumentError } from '../../base/errors.ts';
@@ -33,7 +33,7 @@ export function forkSeed(state: SessionState, at?: number): ForkSeed {
   >;
   return {
     ...same,
-    // The fork has separate goals: the text before the parent's window does not precede the fork's window (R21).
+    // The fork has its own goals, so the goals text before the parent's window is not before the fork's window (R21).
     thoughtFloor: state.prefix === undefined ? state.thoughtFloor : state.nextMessageSeq,
     // The answered part stays frozen, so that the fork's requests begin with bytes that a model has already read.
     sealedSeq: Math.min(state.sealedSeq, last),
@@ -55,7 +55,7 @@ export function plantSeed(state: SessionState, seed: ForkSeed): void {
   state.memory = memory;
   state.messages = messages.slice();
   state.hidden = hidden.slice();
-  // A session that is folded to be read completely shows every branch from its first message on.
+  // If a session is folded for reading all its messages, every branch is shown from its first message on.
   if (state.keepsAll) [state.messages, state.hidden] = [everyMessage(state).slice(), []];
   state.goal = goal === undefined ? undefined : { ...goal };
   state.tasks = restoreTasks(tasks);

@@ -11,7 +11,7 @@ import type { SessionState } from '../state/state.ts';
 import { REASONING_FORMAT } from './logged-form.ts';
 import { taskOf } from './tasks.ts';
 
-/** A message of the history with its logged messages. */
+/** A message of the history with the logged messages it consists of. */
 export interface HistoryEntry {
   readonly message: HistoryMessage;
   /** Seq of the first logged message. It identifies the entry in records. */
@@ -134,8 +134,8 @@ function callOf(callId: string, name: string, input: unknown): HistoryCall {
 }
 
 /**
- * Content, calls and reasoning describe the answer completely: reasoning first, at most one plain text, then calls,
- * nothing else.
+ * True if content, calls and reasoning describe the answer completely: reasoning first, at most one plain text, then
+ * calls, nothing else.
  */
 function isCanonical(blocks: readonly ContentBlock[]): boolean {
   let rank = 0;

@@ -1,4 +1,4 @@
-/** Queries of a history, by name: another thread asks, and the thread that owns the history answers. Pure. */
+/** Runs queries of a history by name, so that another thread can ask the thread that owns the history. Pure. */
 import type { HistoryMessage } from '../../base/history-message.ts';
 import type { TransientMessage } from '../state/edit-request.ts';
 import type { SessionState } from '../state/state.ts';

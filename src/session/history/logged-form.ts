@@ -1,6 +1,6 @@
 /**
- * The logged form of a history message: one logged message, or one for the text and one for each call of an assistant
- * message. The content of requests is made here, only from the fields that may be sent. Pure.
+ * The logged form of a history message. This is one logged message or, for an assistant message, one for the text and
+ * one for each call. The content of requests is made here, only from the fields that may be sent. Pure.
  */
 
 import type { Draft } from '../../base/draft.ts';
@@ -48,8 +48,8 @@ export function loggedForm(message: HistoryMessage): readonly [MessageDraft, ...
 }
 
 /**
- * A result that an update or an import left in a user's message answers no call of the preceding message (R04): it is
- * not sent.
+ * An update or an import may leave a result in a user's message. The result answers no call of the preceding message
+ * (R04), so it is not sent.
  */
 function userContent(content: string | readonly ContentBlock[]): string | readonly ContentBlock[] {
   if (typeof content === 'string' || content.every((block) => block.type !== 'tool_result'))
@@ -102,9 +102,9 @@ function assistantParts(message: AssistantMessage): readonly [MessageDraft, ...M
 }
 
 /**
- * The blocks of an assistant message in the API's order: text, calls; or the blocks it brings. Given reasoning is kept
- * in the message and not sent: it is unknown whether the model will accept its signature. An unaccepted one would make
- * the API refuse every later request (R21).
+ * The blocks of an assistant message in the API's order: text, calls; or the blocks it brings. Reasoning given by an
+ * embedder is kept in the message and not sent, because the model may not accept its signature. An unaccepted signature
+ * would make the API refuse every later request (R21).
  */
 function assistantBlocks(message: AssistantMessage): readonly ContentBlock[] {
   if (message.blocks !== undefined) return message.blocks.filter((block) => !isThought(block));

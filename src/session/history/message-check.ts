@@ -1,6 +1,6 @@
 /**
- * The form of a message from outside. A message that passes can be stored, shown and sent: a request made of it is
- * legal. Pure.
+ * Checks the form of a message from outside. A message that passes can be stored, shown and sent in a legal request.
+ * Pure.
  */
 import { KEY_CHARACTERS_MAX } from '../../base/bounds.ts';
 import { type ContentPlace, checkBlocks } from '../../base/content-rules.ts';
@@ -101,7 +101,7 @@ function checkCall(call: unknown, name: string): Record<string, unknown> {
   checkText(call['callId'], `${name}.callId`);
   checkText(call['name'], `${name}.name`);
   const given = call['arguments'] ?? '';
-  // Some clients keep the input itself.
+  // Some clients keep the input itself instead of its JSON text.
   if (isRecord(given)) return { ...call, arguments: JSON.stringify(given) };
   checkText(given, `${name}.arguments`);
   return { ...call, arguments: given };

@@ -18,10 +18,10 @@ const FIELDS: Readonly<Record<HistoryMessage['role'], ReadonlySet<string>>> = {
   ]),
   tool: new Set(['content', 'name', 'error', 'errorType']),
 };
-/** Fields that the `blocks` of an answer contain too: after a change of one the blocks no longer match. */
+/** Fields whose content is also in the `blocks` of an answer. If one changes, the blocks no longer match. */
 const SAID_BY_BLOCKS: ReadonlySet<string> = new Set(['content', 'toolCalls', 'reasoning']);
 
-/** An update by id or call. Throws `InvalidArgumentError`. */
+/** Plans an update of the message with an id, or of the result of a call. Throws `InvalidArgumentError`. */
 export function planUpdate(draft: EditDraft, request: Extract<EditRequest, { operation: 'update' }>): EditPlan {
   const target = targetOf(draft, request);
   const { message } = target;
@@ -62,7 +62,7 @@ function targetOf(draft: EditDraft, { id, toolCallId }: Extract<EditRequest, { o
 
 /**
  * Replaces a message by another and removes the results of calls it no longer has. Nothing is written if nothing
- * differs. Returns the new message. Throws `InvalidArgumentError` for one that cannot be stored.
+ * differs. Returns the new message. Throws `InvalidArgumentError` if the new message cannot be stored.
  */
 export function replaceMessage(draft: EditDraft, target: HistoryEntry, next: HistoryDraft): HistoryMessage {
   const { message } = target;

@@ -32,17 +32,17 @@ export function finalAssistantMessage(messages: readonly HistoryMessage[]): Assi
   return messages.findLast((message) => message.role === 'assistant') ?? null;
 }
 
-/** There is a system message. */
+/** True if there is a system message. */
 export function hasSystemPrompt(messages: readonly HistoryMessage[]): boolean {
   return messages.some((message) => message.role === 'system');
 }
 
-/** The last message is an assistant's with calls: none of them has a result. */
+/** True if the last message is an assistant message with calls, so that none of these calls has a result. */
 export function hasPendingToolCalls(messages: readonly HistoryMessage[]): boolean {
   return callsOf(messages.at(-1)).length > 0;
 }
 
-/** The date of the newest session context; null if there is none. */
+/** The date in the newest session context message; null if there is none. */
 export function lastSessionContextDate(messages: readonly HistoryMessage[]): string | null {
   return messages.findLast((message) => message.sessionContext === true)?.sessionDate ?? null;
 }
@@ -52,7 +52,7 @@ export function lastInjectedChunkCount(messages: readonly HistoryMessage[]): num
   return messages.findLast((message) => message.chunkIndex === true)?.chunkCount ?? 0;
 }
 
-/** A user's own message: neither injected nor a carrier of results. */
+/** True for a user's own message: neither injected nor a carrier of results. */
 export function isRealUserMessage(message: HistoryMessage): boolean {
   if (message.role !== 'user' || message.systemInjected === true) return false;
   return typeof message.content === 'string' || !message.content.some((block) => block.type === 'tool_result');
@@ -73,7 +73,7 @@ export function subagentInstructionMessage(messages: readonly HistoryMessage[]):
   return messages.find((message) => message.subagentInstructions === true) ?? null;
 }
 
-/** Tokens of a message besides its content. */
+/** Tokens counted for a message in addition to its content. */
 const MESSAGE_TOKENS = 4;
 
 /** An estimate of the messages' tokens: 4 per message, plus its content and the names and arguments of its calls. */
@@ -102,7 +102,7 @@ function costOf(content: unknown): number {
 const FIRST_PRINTABLE = 0x20;
 const LAST_PRINTABLE = 0x7e;
 
-/** Four printable ASCII characters per token, one and a half of any others; by code points. */
+/** Four printable ASCII characters count as one token, and so do one and a half other characters; by code points. */
 function textCost(text: string): number {
   let plain = 0;
   let other = 0;

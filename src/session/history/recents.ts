@@ -1,6 +1,6 @@
 /**
- * Selects the messages that a compression keeps as they are. A call and its results are one group wherever they stand, and so
- * are the parts of one answer, a paused one included. A group is kept or archived whole. Pure.
+ * Selects the messages that a compression keeps as they are. A call and its results are one group wherever they are in
+ * the history, and so are the parts of one answer, a paused one included. A group is kept or archived whole. Pure.
  */
 
 import { continuesAnswer } from '../rules/answer.ts';
@@ -8,7 +8,7 @@ import type { LoggedMessage } from '../state/messages.ts';
 
 export class MessageGroups {
   readonly #messages: readonly LoggedMessage[];
-  /** By index: index of the first message of its group. */
+  /** For each message, by index: the index of the first message of its group. */
   readonly #leaders: readonly number[];
   readonly #members = new Map<number, number[]>();
 
@@ -28,8 +28,8 @@ export class MessageGroups {
   }
 
   /**
-   * Indexes of the kept messages: everything from index `end` on, and the groups that reach into it. Before it, the
-   * newest groups are kept until they contain `count` messages of the history. System messages are not counted.
+   * Indexes of the kept messages: everything from index `end` on, and the groups that reach beyond `end`. Before `end`,
+   * the newest groups are kept until they contain `count` messages of the history. System messages are not counted.
    */
   recent(count: number, end: number): ReadonlySet<number> {
     const kept = new Set<number>();
@@ -49,12 +49,12 @@ export class MessageGroups {
 
   /**
    * The index at which the last `count` messages of the history, or a few more, begin: no group is on both sides.
-   * Undefined if that would be all of them.
+   * Undefined if that would be all messages.
    */
   tailStart(count: number): number | undefined {
     const first = this.#messages.findIndex((message) => message.prompt !== true);
     let counted = 0;
-    /** Lowest index of a group that has a member behind the current position. */
+    /** The lowest start of any group that has a member behind the current position. */
     let reach = this.#messages.length;
     for (let index = this.#messages.length - 1; index > first; index -= 1) {
       if (isCounted(this.#messages[index])) counted += 1;
@@ -65,7 +65,7 @@ export class MessageGroups {
   }
 }
 
-/** One message of the history: further parts of an answer belong to its first. */
+/** True if the logged message begins a message of the history: further parts of an answer belong to its first part. */
 function isCounted(message: LoggedMessage | undefined): boolean {
   return message !== undefined && message.inAnswer !== true;
 }

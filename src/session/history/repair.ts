@@ -66,9 +66,10 @@ function freeId(taken: ReadonlySet<string>, wanted: string): string {
 }
 
 /**
- * Removes exchanges that were cut off in the middle of a history. These are results of no call, and assistant messages
- * with a call that has no result anywhere, with all their results. The last assistant message stays while only results
- * follow it, since it can be resumed. With `enabled` false the list is returned unchanged.
+ * Removes exchanges that were cut off in the middle of a history. It removes results that belong to no call. It also
+ * removes assistant messages with a call that has no result anywhere, together with all their results. The last
+ * assistant message stays while only results follow it, since it can be resumed. With `enabled` false the list is
+ * returned unchanged.
  */
 export function pruneOrphans(
   messages: readonly HistoryMessage[],

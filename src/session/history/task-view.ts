@@ -8,13 +8,16 @@ import { chainOf, childrenOf, parentOf, shortTitle, startTimes, taskOf } from '.
 export interface TaskSummary {
   readonly taskId: number;
   readonly parentTaskId: number;
-  /** Its title, else its first user text, else `Task <id>`; 60 characters at most. */
+  /** The task's title, else its first user text, else `Task <id>`; 60 characters at most. */
   readonly summary: string;
-  /** `current`: active; `past`: on the way from the active one to the root; `undone`: on another branch. */
+  /**
+   * `current`: the active task; `past`: a task between the active task and the root; `undone`: a task on another
+   * branch.
+   */
   readonly status: 'current' | 'past' | 'undone';
-  /** More than one task was begun below it. */
+  /** True if more than one task was begun below this one. */
   readonly hasBranches: boolean;
-  /** Null if it is no longer remembered. */
+  /** When the task began; null if that is no longer remembered. */
   readonly startedAt: number | null;
   /** When the next task began; null for the newest. */
   readonly endedAt: number | null;
@@ -42,7 +45,7 @@ export function taskHistory(state: SessionState, limit: number): readonly TaskSu
   return found;
 }
 
-/** The user's first own text in each task from `first` on, shortened. */
+/** The first text by the user in each task from `first` on, shortened. */
 function firstTexts(state: SessionState, first: number): ReadonlyMap<number, string> {
   const texts = new Map<number, string>();
   for (const message of [...state.messages, ...state.hidden]) {

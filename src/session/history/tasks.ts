@@ -1,16 +1,15 @@
 /**
  * Tasks: the branches of a conversation. Each user turn begins a task below the active one. Undoing a task makes its
- * parent active, and a task begun then is its sibling. Pure but linear, as `apply`.
+ * parent active, so the next task is a sibling of the undone task. Pure but linear, as `apply`.
  *
  * Owns: each task's parent, the active task, and the messages from which on each was active. Does not own: the
- * messages; `branch.ts` determines which of them are shown.
- * Invariants:
+ * messages; `branch.ts` determines which of them are shown. Invariants:
  *  B1 ids count from 1 and are never given twice; 0 is the root, before any task;
  *  B2 a task's parent is fixed when it begins: the preceding task, unless `parents` says otherwise;
- *  B3 a message's task is that of the last start at or below its seq, unless the message itself says otherwise. So no
- *     message stores its task, and a turn adds three numbers;
- *  B4 during a turn nothing becomes active: a request during a turn is kept in `wished`, and carried out when the turn
- *     has ended.
+ *  B3 a message belongs to the task of the last start at or below its seq, unless the message itself names a task. So
+ *     no message stores its task, and a turn adds three numbers;
+ *  B4 during a turn no task becomes active: a request made during a turn is kept in `wished` and carried out when the
+ *     turn has ended.
  */
 
 import { TASK_STARTS_SPARE, TASK_TITLES_MAX } from '../../base/bounds.ts';
@@ -20,7 +19,7 @@ import type { Tasks, Wish } from '../state/tasks.ts';
 /** The number of values in one start. */
 const STRIDE = 3;
 
-/** A turn begins: its task is a new one, or the one that was just begun for it. `seq`: of the next message. */
+/** A turn begins. Its task is new, or was just begun for this turn. `seq`: the seq of the next message. */
 export function beginTurnTask(tasks: Tasks, seq: number, at: number): void {
   if (tasks.isFresh) {
     tasks.isFresh = false;
@@ -53,7 +52,7 @@ export function enterTask(tasks: Tasks, wish: Wish, seq: number, at: number): vo
   tasks.starts.push(seq, wish.task, wish.cause === 'start' ? at : 0);
 }
 
-/** Messages with their own tasks enter a session that had none: their tasks form one line. */
+/** Messages that name their tasks enter a session that had no tasks. These tasks form one line. */
 export function adoptTasks(tasks: Tasks, highest: number, seq: number, at: number): void {
   if (tasks.current > 0 || highest < 1) return;
   tasks.current = highest;
@@ -77,8 +76,9 @@ export interface Chain {
 }
 
 /**
- * The chain of a task. The cost depends on its branches, not on its tasks: an imported history may name any number. A
- * parent is below its child (B2); a map that violates this, perhaps in a circle, ends the walk.
+ * The chain of a task. The cost depends on the number of branches, not of tasks, because an imported history may name
+ * any number of tasks. A parent has a lower id than its child (B2). A map that violates this, perhaps with a circle,
+ * ends the walk.
  */
 export function chainOf(tasks: Tasks, task: number): Chain {
   const branches = [...tasks.parents.keys()].sort((a, b) => a - b);
@@ -166,7 +166,7 @@ export function trimStarts(tasks: Tasks, lists: readonly (readonly LoggedMessage
   tasks.starts = [...kept, ...starts.slice(newest * STRIDE)];
 }
 
-/** There are many more starts than messages: `trimStarts` is due. */
+/** True if there are many more starts than messages, so that `trimStarts` is due. */
 export function areStartsMany(tasks: Tasks, messages: number): boolean {
   return tasks.starts.length > STRIDE * 2 * (messages + TASK_STARTS_SPARE);
 }
@@ -178,9 +178,9 @@ export function tasksOfAll(tasks: Tasks): Tasks {
 
 /**
  * The tasks of a conversation's first messages, all of which are shown: tasks begun later never existed. The active
- * task is the newest one that a message belongs to, so that the messages are its branch. This goes by place, not by
- * seq: a system prompt, or a result that was filled in, stands far before messages with lower numbers. `nextSeq`: seq
- * of the message that follows them.
+ * task is the newest one that a message belongs to, so that the messages are its branch. The last message is determined
+ * by position, not by seq, because a system prompt or a filled-in result may stand far before messages with lower seqs.
+ * `nextSeq`: seq of the message that follows the first messages.
  */
 export function tasksOfBeginning(tasks: Tasks, messages: readonly LoggedMessage[], nextSeq: number): Tasks {
   let last = 0;
@@ -197,7 +197,7 @@ export function tasksOfBeginning(tasks: Tasks, messages: readonly LoggedMessage[
     starts.push(...tasks.starts.slice(index, index + STRIDE));
     current = Math.max(current, tasks.starts[index + 1] ?? 0);
   }
-  // The next messages are on the branch too, even without a separate turn (B3).
+  // The next messages are also on this branch, even if no new turn begins (B3).
   if (active !== (starts.at(-2) ?? 0)) starts.push(nextSeq, active, 0);
   const isKnown = ([task]: readonly [number, unknown]): boolean => task <= current;
   return {

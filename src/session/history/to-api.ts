@@ -1,7 +1,7 @@
 /**
- * A history in the form for a model. It is filtered by the chain of tasks and reduced to the fields that are sent. Each
- * call has exactly one result, and answers are padded for providers that require their reasoning back. Pure. The same
- * history gives the same bytes, which prompt caches rely on.
+ * Converts a history to the form for a model. The history is filtered by the chain of tasks and reduced to the fields
+ * that are sent. Each call has exactly one result, and answers are padded for providers that require their reasoning
+ * back. Pure. The same history gives the same bytes, which prompt caches rely on.
  */
 import type { HistoryCall, HistoryMessage, ReasoningPart, ToolMessage } from '../../base/history-message.ts';
 import type { ContentBlock } from '../../base/messages.ts';
@@ -10,9 +10,9 @@ import { callsOf } from './repair.ts';
 
 /** The options of `toApi`. */
 export interface ToApiOptions {
-  /** Every assistant message gets a `reasoningContent`. */
+  /** True: every assistant message gets a `reasoningContent`. */
   readonly forceReasoningPad?: boolean;
-  /** Only messages of these tasks, and those without a task; null: all. */
+  /** Only messages of these tasks, and those without a task, are included; null: all messages. */
   readonly taskChain?: readonly number[] | null;
 }
 
@@ -25,11 +25,11 @@ export interface ApiMessage {
   readonly reasoningContent?: string | null;
   readonly toolCallId?: string;
   readonly name?: string;
-  /** The result is a failure. */
+  /** Present if the result is a failure. */
   readonly error?: string;
 }
 
-/** Replaces images without data if nothing else is left. */
+/** The text that replaces images without data if nothing else is left. */
 const IMAGE_GONE = '[image no longer available]';
 
 /** See the head of the file. */
@@ -44,7 +44,7 @@ export function toApi(messages: readonly HistoryMessage[], options: ToApiOptions
   return padReasoning(paired(onChain), options.forceReasoningPad ?? false);
 }
 
-/** Each assistant message, directly followed by one result for each of its calls; no result without its call. */
+/** Places one result for each call directly after its assistant message, and drops results without a call. */
 function paired(messages: readonly HistoryMessage[]): readonly ApiMessage[] {
   const sent: ApiMessage[] = [];
   const used = new Set<HistoryMessage>();
@@ -91,7 +91,7 @@ function resultsOf(
   return results;
 }
 
-/** Only the fields that are sent. */
+/** The message with only the fields that are sent. */
 function stripped(message: HistoryMessage): ApiMessage {
   const content = withoutHoles(message.content);
   if (message.role === 'assistant') {
@@ -118,7 +118,7 @@ export function withoutHoles(content: string | readonly ContentBlock[]): string 
   return kept.length === 0 ? IMAGE_GONE : kept;
 }
 
-/** An image block without its data. */
+/** True for an image block without its data. */
 function isHole(block: ContentBlock): boolean {
   if (block.type !== 'image') return false;
   const { type, data } = block.source;
@@ -126,8 +126,9 @@ function isHole(block: ContentBlock): boolean {
 }
 
 /**
- * Gives assistant messages without `reasoningContent` an empty one, if `force` is set or one of them has some: an empty
- * text counts, null does not. Otherwise the list itself is returned. Messages are never changed.
+ * Gives assistant messages without `reasoningContent` an empty one, if `force` is set or one of them has
+ * `reasoningContent` (an empty text counts, null does not). Otherwise the list itself is returned. Messages are never
+ * changed.
  */
 export function padReasoning<M extends { readonly role: string; readonly reasoningContent?: string | null }>(
   messages: readonly M[],
@@ -145,7 +146,7 @@ export function padReasoning<M extends { readonly role: string; readonly reasoni
 
 const PAD_SIGNS: readonly string[] = ['thinking', 'must be passed back', 'must be provided'];
 
-/** True for the refusal of a request whose assistant messages lack the reasoning that a provider requires. */
+/** True for an error by which a provider refuses a request because its assistant messages lack reasoning. */
 export function wantsReasoningPad(error: unknown): boolean {
   if (!(error instanceof Error) || Reflect.get(error, 'status') !== 400) return false;
   const text = error.message.toLowerCase();

@@ -8,7 +8,7 @@ import { loggedForm } from './logged-form.ts';
 
 const NONE: readonly TransientMessage[] = [];
 
-/** The visible history with its transient messages. Those have no logged message and the seq 0. */
+/** The visible history with its transient messages. Transient messages have no logged message and the seq 0. */
 export function visibleEntries(
   state: SessionState,
   transients: readonly TransientMessage[] = NONE,
@@ -33,10 +33,7 @@ export function messagesShown(state: SessionState, transients: readonly Transien
   );
 }
 
-/**
- * For each transient message the number of other messages before it: all up to its anchor, or those that remain of
- * them.
- */
+/** For each transient message, the number of other messages before it: those up to its anchor that are still there. */
 function placesOf(
   transients: readonly TransientMessage[],
   seqs: readonly number[],

@@ -12,6 +12,11 @@ import type { DispatchedCall, LoggedMessage } from '../state/messages.ts';
 /** Blocks only a user message may hold: in an answer they would make every later request illegal (R04). */
 const USER_BLOCKS: ReadonlySet<string> = new Set(['tool_result', 'image', 'document']);
 
+/** Members of a call that are checked one by one, or never replayed. */
+const CALL_MEMBERS: ReadonlySet<string> = new Set(['type', 'id', 'name', 'input', 'cache_control']);
+
+const NO_MEMBERS: Readonly<Record<string, Json>> = Object.freeze({});
+
 /** Stop reasons that cut the output short: the call the model was writing is incomplete. */
 const STOPS_THAT_CUT: ReadonlySet<string> = new Set(['max_tokens', 'model_context_window_exceeded']);
 
@@ -33,7 +38,7 @@ export interface StorableAnswer {
   readonly content: readonly ContentBlock[];
   /** The calls among them, in order. */
   readonly calls: readonly DispatchedCall[];
-  /** A thought follows a block that is dropped or changed. The thought is bound to the original block (R21). */
+  /** True once a thought follows a dropped or changed block, because a thought is bound to the original block (R21). */
   readonly isAltered: boolean;
 }
 
@@ -69,7 +74,7 @@ export function storableAnswer(
       if (kept !== undefined && hasChanged && isThought(kept)) isAltered = true;
       continue;
     }
-    // Calls of a refused turn are not executed. Without answers they must not be kept (R01).
+    // Calls of a refused turn are not executed, and calls without answers must not be kept (R01).
     if (options.stop === 'refusal') {
       hasChanged = true;
       continue;
@@ -141,9 +146,7 @@ function storableCall(
   }
   try {
     const input = toPlainJson(rawInput);
-    const caller = replayed(block['caller']);
-    if (caller === undefined) return { block: { type: 'tool_use', id, name, input } };
-    return { block: { type: 'tool_use', id, name, input, caller } as ToolUseBlock };
+    return { block: { type: 'tool_use', id, name, input, ...replayedMembers(block) } };
   } catch (error) {
     if (!(error instanceof NotPlainError)) throw error;
     return {
@@ -151,6 +154,20 @@ function storableCall(
       problem: `Not executed: the input was ${error.message}.`,
     };
   }
+}
+
+/**
+ * The other members of a call, such as `caller` and `toolset_name`: the call is sent back with them. Cache marks are
+ * set by the request.
+ */
+function replayedMembers(block: Readonly<Record<string, unknown>>): Readonly<Record<string, Json>> {
+  const members: [string, Json][] = [];
+  for (const name in block) {
+    if (CALL_MEMBERS.has(name)) continue;
+    const kept = replayed(block[name]);
+    if (kept !== undefined) members.push([name, kept]);
+  }
+  return members.length === 0 ? NO_MEMBERS : Object.fromEntries(members);
 }
 
 /** A field of a block that a request may hold too, or undefined: a paused turn is sent back unchanged (R38). */
@@ -163,7 +180,9 @@ function replayed(value: unknown): Json | undefined {
   }
 }
 
-/** A legal id that cannot collide with a later delivery: the ids of deliveries begin with the reserved prefix. */
+/**
+ * True for a legal id that cannot collide with a later delivery: the ids of deliveries begin with the reserved prefix.
+ */
 function isFreeId(id: unknown): id is string {
   return typeof id === 'string' && isCallId(id) && !id.startsWith(DELIVERY_PREFIX);
 }
@@ -176,8 +195,9 @@ export function answerText(content: readonly ContentBlock[]): string {
 }
 
 /**
- * The message begins an answer that continues the paused one directly before it. The API reads both as one message (R15), and wants all
- * of its thoughts back while the results of its calls are due (R20): both stay, or both leave.
+ * The message begins an answer that continues the paused one directly before it. The API reads both as one message
+ * (R15), and requires all of its thoughts back while the results of its calls are due (R20). So both messages stay, or
+ * both leave.
  */
 export function continuesAnswer(before: LoggedMessage | undefined, message: LoggedMessage): boolean {
   return message.blocks !== undefined && (before?.blocks !== undefined || before?.inAnswer === true);

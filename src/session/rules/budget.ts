@@ -3,8 +3,8 @@
  *
  * A session under a budget reports its use to the session that spawned it, in the batch that used the tokens. The
  * report is passed up to the session that owns the budget, so the use of a budget is in that session's own state.
- * Before each model call a session checks its own budget and those above it. Calls in flight when a budget is reached
- * still end: each may exceed it once.
+ * Before each model call a session checks its own budget and those above it. Calls that are in flight when a budget is
+ * reached still end, so each of them may exceed the budget.
  */
 import { type ErrorShape, errorShape, LimitError } from '../../base/errors.ts';
 import { tokensOf } from '../../base/messages.ts';
@@ -27,7 +27,7 @@ export function childBudget(state: SessionState, { budget }: SpawnRequest): Omit
   };
 }
 
-/** Why a session may not call its model any more; undefined while it may. */
+/** Why a session may no longer call its model; undefined while it may. */
 export function budgetError(state: SessionState, environment: Environment): LimitError | undefined {
   let holder: SessionState | undefined = state;
   while (holder?.budget !== undefined) {
@@ -45,7 +45,7 @@ export function budgetError(state: SessionState, environment: Environment): Limi
   return undefined;
 }
 
-/** A turn that must not begin: its entries are promoted, and it fails as if the model had refused. */
+/** Fails a turn that must not begin. Its entries are promoted, and the turn fails as if the model had refused. */
 export function refuseTurn(state: SessionState, selection: Selection, error: ErrorShape): Decision {
   const halfStep = state.nextHalfStep;
   return {
@@ -54,7 +54,7 @@ export function refuseTurn(state: SessionState, selection: Selection, error: Err
   };
 }
 
-/** Like `budgetError`, in the form that is published and stored. */
+/** The error of `budgetError`, in the form that is published and stored. */
 export function budgetErrorShape(state: SessionState, environment: Environment): ErrorShape | undefined {
   const error = budgetError(state, environment);
   return error === undefined ? undefined : errorShape(error);

@@ -1,7 +1,7 @@
 /**
- * The window of a conversation (contract §6.2) and its batch eviction. A window that slid by one message per turn would
- * change the request's prefix each time. So old messages leave in batches of the eviction fraction, and each batch
- * opens an epoch in which the request is byte-stable (A8). Pure.
+ * The window of a conversation (contract §6.2) and its batch eviction. A window that moved by one message per turn
+ * would change the request's prefix each time. So old messages leave in batches, whose size is the eviction fraction.
+ * Each batch opens an epoch, within which the beginning of the request is byte-stable (A8). Pure.
  */
 import type { Environment } from '../state/inputs.ts';
 import type { LoggedMessage } from '../state/messages.ts';
@@ -42,8 +42,8 @@ export function evictionRecord(state: SessionState, { agent, settings }: Environ
 }
 
 /**
- * The seq below which messages leave, or `undefined` while everything fits. `incomingTokens`: those the half-step is
- * about to promote. A zone ends where a conversation may begin: never between a call and its response or inside one
+ * The seq below which messages leave, or `undefined` while everything fits. `incomingTokens`: the tokens the half-step
+ * is about to promote. A zone ends where a conversation may begin: never between a call and its response or inside one
  * answer. If possible it ends at a user's message, so that the request need not open with the model's text. The newest
  * message always stays.
  */
@@ -67,14 +67,14 @@ export function planEviction(
     } while (cut < messages.length - keepMin && evicted + (messages[cut]?.tokens ?? 0) <= batch);
     total -= evicted;
   }
-  // No message precedes the newest one: an eviction without messages would only open an epoch.
+  // If no message precedes the newest one, an eviction would remove nothing and only open an epoch.
   if (cut === 0) return undefined;
   return cutAt(messages, { cut, batch, seqWhenAll: keepMin === 0 ? state.nextMessageSeq : undefined });
 }
 
 /**
- * The seq of the best place to cut near index `cut`. In this order: the next user message within another batch, the
- * next safe place, everything if `seqWhenAll` allows it, the last safe place before.
+ * The seq of the best position to cut near index `cut`. It tries in this order: the next user message within another
+ * batch, the next safe position, everything if `seqWhenAll` allows it, the last safe position before `cut`.
  */
 function cutAt(
   messages: readonly LoggedMessage[],
@@ -94,14 +94,14 @@ function cutAt(
     }
     if (after !== undefined) {
       passed += message.tokens;
-      // A more distant user message is not worth the messages that precede it.
+      // A more distant user message does not justify removing all messages before it.
       if (passed > batch) break;
     }
     if (message.toolUseId === undefined) continue;
     if (message.type === 'tool_call') open.add(message.toolUseId);
     else open.delete(message.toolUseId);
   }
-  // Nothing is open at the end: all messages may leave, and those promoted next stay.
+  // No round is open at the end, so all messages may leave. The messages promoted next stay.
   if (after === undefined && open.size === 0 && seqWhenAll !== undefined) return seqWhenAll;
   const chosen = messages[after ?? before];
   return chosen === undefined || chosen === messages[0] ? undefined : chosen.seq;

@@ -45,7 +45,7 @@ export function withDescription(book: GoalBook, id: number, description: string)
 }
 
 /**
- * A book in which a goal and its open parts are completed, at one time. Pins without an open goal are released, and
+ * A book in which a goal and its open parts are completed at the same time. Pins without an open goal are released, and
  * `released` counts them.
  */
 export function withCompleted(
@@ -76,13 +76,13 @@ export function withPins(
   return { ...book, pins: [...pins.values()].sort((a, b) => a.seq - b.seq) };
 }
 
-/** A book without the pins of these messages, which are gone. */
+/** A book without the pins of these messages, which were removed. */
 export function withoutPinsOf(book: GoalBook, seqs: readonly number[]): GoalBook {
   const pins = book.pins.filter((pin) => !seqs.includes(pin.seq));
   return pins.length === book.pins.length ? book : { ...book, pins };
 }
 
-/** A book in which one message replaces the pins that belong to one goal only. */
+/** A book in which a pin of one message replaces the pins that belong to no goal but this one. */
 export function withOnlyPin(book: GoalBook, goal: number, message: { seq: number; text: string }): GoalBook {
   const others = book.pins.filter((pin) => pin.goals.some((each) => each !== goal));
   return withPins({ ...book, pins: others }, [message], [goal]);
@@ -123,15 +123,14 @@ function partsOf(book: GoalBook, id: number): readonly GoalNode[] {
   return book.goals.filter((goal) => goal.parentId === id);
 }
 
-/** The goal is open. */
+/** True if the goal is open. */
 export function isActive(goal: GoalNode): boolean {
   return goal.completedAt === undefined;
 }
 
 /**
- * The text before a window that begins at message `firstSeq` (§6.7, Δ26). It has the open goals, and under each its
- * pinned messages that have left the window. The newest of those within the budget are shown. Undefined if no goal is
- * open.
+ * The text before a window that begins at message `firstSeq` (§6.7, Δ26). It lists the open goals and, under each, its
+ * pinned messages that have left the window: the newest that fit the budget. Undefined if no goal is open.
  */
 export function goalsText(book: GoalBook, firstSeq: number): string | undefined {
   const roots = book.goals.filter((goal) => goal.parentId === undefined && isActive(goal));

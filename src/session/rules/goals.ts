@@ -1,7 +1,7 @@
 /**
  * The goals of a session's state: read, and changed by records (contract §1.4, §6.7). A child's task is its first goal
- * and its first pin. As long as that is enough, only the task is kept (`state.goal`), without a book. Pure but linear,
- * as `apply`: the given state is changed.
+ * and its first pin. As long as it has no other goal or pin, only the task is kept (`state.goal`), without a book. Pure
+ * but linear, as `apply`: the given state is changed.
  */
 import type { Goal } from '../../base/goals.ts';
 import { textOf } from '../../base/messages.ts';
@@ -49,7 +49,7 @@ export function prefixText(state: SessionState): string | undefined {
 
 /** Further consequences of a goal record for the fold. */
 export interface GoalOutcome {
-  /** The beginning of the request changed. */
+  /** True if the beginning of the request changed. */
   readonly opensEpoch: boolean;
   readonly isPublished: boolean;
 }
@@ -75,7 +75,7 @@ export function applyGoal(state: SessionState, record: GoalRecord, at: number): 
       break;
   }
   const changesPrompt = changeTask(state, record);
-  // The text before the window is as of the epoch. Only its presence is always up to date.
+  // The text before the window is fixed for an epoch. Only whether it is present is always up to date.
   const changesPrefix = (prefixText(state) === undefined) !== (state.prefix === undefined);
   return { opensEpoch: changesPrompt || changesPrefix, isPublished: record.type !== 'pinned' };
 }

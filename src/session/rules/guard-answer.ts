@@ -7,7 +7,9 @@ import type { LoggedMessage } from '../state/messages.ts';
 import type { SessionState } from '../state/state.ts';
 import { answerText, storableAnswer } from './answer.ts';
 
-/** The effect that asks the guardrails about an answer, or undefined if none has to be asked (again). */
+/**
+ * The effect that asks the guardrails about an answer, or undefined if no guardrail has to be asked, or asked again.
+ */
 export function guardAnswer(state: SessionState, input: AnsweredInput, environment: Environment): Decision | undefined {
   if (environment.agent.guards?.after !== true || input.isGuarded === true) return undefined;
   const message = answerMessage(state, input, environment.now);

@@ -1,7 +1,7 @@
 /**
- * The safety net of §5.5: calls whose results were lost although everything that ran them lives. At a call's deadline
- * the runtime asks which pool holds it. A call that no pool holds is answered here, through the mailbox like any
- * result. Pure.
+ * The safety net of §5.5: calls whose results were lost although the pools and threads that ran them still live. At a
+ * call's deadline the runtime asks which pool holds it. A call that no pool holds is answered here, through the mailbox
+ * like any result. Pure.
  */
 import type { Decision } from '../state/decision.ts';
 import type { AgentFacts, Effect, Environment, Input } from '../state/inputs.ts';
@@ -19,7 +19,8 @@ export interface CallAtWork {
 
 /**
  * The calls for which a pool owes a result. Calls that have not started have no deadline: those of a held answer or a
- * suspended run, and those that wait for a person. A runtime tool's call is answered by the transition that takes it.
+ * suspended run, and those that wait for a person. A call of a runtime tool has no pool either: its own transition
+ * answers it.
  */
 export function callsAtWork(state: SessionState, agent: Pick<AgentFacts, 'tool'>): readonly CallAtWork[] {
   const calls: CallAtWork[] = [];
@@ -44,7 +45,7 @@ export function decideHeal(
     if (timeoutMs === undefined) continue;
     const content = lostResultText(state.openCalls.get(callId)?.name ?? '', timeoutMs);
     effects.push(
-      // A pool that still counts this call frees the slot it occupies.
+      // If a pool still counts this call, cancelling it frees its slot.
       { type: 'cancelTool', callId, reason: content },
       { type: 'again', input: { type: 'toolFinished', callId, content, success: false } },
     );

@@ -1,6 +1,6 @@
 /**
- * The mailbox's rules (contract §3): kinds, validation, routing, orders, and the selection of a half-step. Pure
- * readings of a state that change nothing.
+ * The mailbox's rules (contract §3): kinds, validation, routing, orders, and the selection of a half-step. Pure: the
+ * functions only read a state.
  */
 import { BYTES_PER_TOKEN, LIMIT_DEFAULTS, PHANTOM_CALL_TOKENS } from '../../base/bounds.ts';
 import { checkBlocks } from '../../base/content-rules.ts';
@@ -11,7 +11,10 @@ import type { MailboxEntry } from '../state/messages.ts';
 import type { Entry } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 
-/** Kind of each type: `active` entries cause half-steps, `background` ones ride along (§3.1). */
+/**
+ * Kind of each type: `active` entries cause half-steps, `background` entries join a half-step that another entry caused
+ * (§3.1).
+ */
 export const KIND_OF: Readonly<Record<PendingType, 'active' | 'background'>> = Object.freeze({
   user_message: 'active',
   tool_response: 'active',
@@ -40,8 +43,9 @@ export function checkEntry(entry: Entry): void {
 
 /**
  * Why the mailbox cannot take another entry of this size; undefined if it can. Used for entries from outside. The
- * result of a call and the reply of a child are always taken, since their sender cannot try again; they count against
- * later entries. An empty mailbox takes any message: other sessions that are stuck must not make this one unreachable.
+ * result of a call and the reply of a child are always accepted, since their senders cannot try again, but they count
+ * against later entries. An empty mailbox accepts any message, so that other sessions that are stuck cannot make this
+ * one unreachable.
  */
 export function mailboxRefusal(
   state: SessionState,
@@ -65,19 +69,19 @@ export function mailboxRefusal(
   return undefined;
 }
 
-/** True iff no call waits for its response, in the log or in the mailbox (§2). */
+/** True if no call waits for its response, in the log or in the mailbox (§2). */
 export function isRoundComplete(state: SessionState): boolean {
   return state.openCalls.size === 0;
 }
 
-/** True when a half-step may be claimed: the guards of T1 and T2. Changes nothing. */
+/** True when a half-step may be claimed, by the guards of T1 and T2. */
 export function mayStart(state: SessionState): boolean {
   if (state.paused || state.blocked !== undefined || state.held !== undefined) return false;
   if (state.enrichment !== undefined) return false;
   return state.state === 'idle' || (state.state === 'executing' && isRoundComplete(state));
 }
 
-/** An entry waits that causes half-steps. */
+/** True if an active entry waits, that is one that causes a half-step. */
 export function hasActive(state: SessionState): boolean {
   for (const entry of state.mailbox) if (entry.kind === 'active') return true;
   return false;
@@ -92,16 +96,17 @@ export interface Selection {
   readonly riders: readonly MailboxEntry[];
 }
 
-/** A blank line, or the bytes that turn a text into a block. */
+/** Bytes of a blank line between two texts, or of the JSON that turns a text into a block. */
 const MERGE_JOIN_BYTES = 2;
 
-/** Not frozen, for the same reason as `NO_RECORDS`. */
+/** The empty list. It is not frozen, for the same reason as `NO_RECORDS`. */
 const NONE: readonly never[] = [];
 
 /**
  * The selection of the next half-step (§4.2 with Δ33 and the delivery policies), or `undefined` when no active entry
- * waits. `mergeBytesMax`: messages to be merged are taken in order, as many as fit into one message that may be sent.
- * `turn` and `interrupt` entries are taken only in idle, alone; an interrupting one precedes all waiting entries.
+ * waits. `mergeBytesMax`: UTF-8 bytes of one merged message; waiting messages are taken in order while they fit. `turn`
+ * and `interrupt` entries are taken only in idle, and alone. An `interrupt` entry is taken before all other waiting
+ * entries.
  */
 export function selectEntries(
   state: SessionState,
@@ -122,7 +127,8 @@ export function selectEntries(
     else candidates.push(entry);
   }
   const fresh = state.state === 'idle' && responses.length === 0;
-  // A task starts its turn before any waiting entry: it is already in the log, and would start nothing later (R12).
+  // A task starts its turn before any waiting entry, because its message is already in the log and could not start a
+  // turn later (R12).
   if (task !== undefined) return { responses, background, steers, riders: [task] };
   if (fresh) {
     const interrupting = candidates.find((entry) => entry.deliver === 'interrupt');
@@ -141,7 +147,7 @@ export function selectEntries(
   return { responses, background, steers, riders };
 }
 
-/** The selection for a single waiting entry, the usual case: the same choice without building lists. */
+/** The same selection for a single waiting entry, the usual case, without building lists. */
 function selectOnly(state: SessionState, entry: MailboxEntry): Selection | undefined {
   const only = [entry];
   if (entry.seed !== undefined) return { responses: NONE, background: NONE, steers: NONE, riders: only };

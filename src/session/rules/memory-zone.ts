@@ -1,5 +1,5 @@
 /**
- * The part of a conversation's oldest end that a summary takes, and where the window begins afterwards (contract §6.4,
+ * The oldest messages of a conversation that a summary takes, and where the window begins afterwards (contract §6.4,
  * §6.5 with Δ24). Pure. The model that writes the summary is not handled here.
  */
 import type { LoggedMessage } from '../state/messages.ts';
@@ -13,7 +13,10 @@ export interface MemoryZone {
   readonly boundary: number;
 }
 
-/** Said, or thought aloud: a window may begin with such a message. */
+/**
+ * True for any message except system messages, results, and calls other than the model's own `think`. A window may
+ * begin with such a message.
+ */
 function isSaid(message: LoggedMessage): boolean {
   if (message.prompt === true) return false;
   if (message.type === 'tool_response') return false;
@@ -27,9 +30,9 @@ export function firstBoundary(messages: readonly LoggedMessage[]): number | unde
 
 /**
  * The zone above a boundary: the oldest messages whose tokens fit `budget`, at least one. It never ends where a call
- * waits for its response or inside an answer. Its end moves back to the nearest other place, or forward if there is
- * none before. Undefined if no message may leave: a round is open from the first message on, or no said message would
- * remain. `next`: the seq of a message about to be said, which remains if no other does.
+ * waits for its response or inside an answer. If it would, its end moves back to the nearest other position, or forward
+ * if there is none before. Undefined if no message may leave, because a round is open from the first message on or no
+ * said message would remain. `next`: the seq of a message about to be said, which remains even if no other does.
  */
 export function memoryZone(
   messages: readonly LoggedMessage[],
@@ -42,7 +45,7 @@ export function memoryZone(
   let end: number | undefined;
   for (const place of wholePlaces(above)) {
     if (place > fitting && end !== undefined) break;
-    // The window begins with a said message: the messages before that one leave as well, and are in the zone.
+    // The window begins with a said message: the messages before it also leave, and belong to the zone.
     const follows = above[place];
     if (follows === undefined ? next !== undefined : isSaid(follows)) end = place;
   }
@@ -66,8 +69,8 @@ function fittingCount(messages: readonly LoggedMessage[], budget: number): numbe
 }
 
 /**
- * Counts of messages after which the list can be split safely, ascending. The full count is included if nothing is open
- * at the end.
+ * The numbers of messages after which the list can be split safely, ascending. The full length is included if nothing
+ * is open at the end.
  */
 function wholePlaces(messages: readonly LoggedMessage[]): readonly number[] {
   const places: number[] = [];

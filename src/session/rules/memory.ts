@@ -3,9 +3,11 @@
  * §6.5, §6.8). Pure: each change returns a new value.
  *
  * Invariants:
- *  M1 at most one run is in progress (Δ20); each has its own number, and the end of any other run is ignored (A5);
+ *  M1 at most one run is in progress (Δ20). Each run has its own number, and the end of a run other than the current
+ *     one is ignored (A5);
  *  M2 a snapshot of messages is kept until one of level 2 covers it completely; of each level the newest are kept;
- *  M3 the system prompt shows the memory as of the epoch: a snapshot is shown when the next epoch opens (A8).
+ *  M3 the system prompt shows the memory as of the start of the epoch, so a new snapshot is shown when the next epoch
+ *     opens (A8).
  */
 
 import { SNAPSHOTS_KEPT_MAX } from '../../base/bounds.ts';
@@ -15,12 +17,12 @@ import { estimateTokens } from '../state/tokens.ts';
 /** An empty memory. */
 export const NO_MEMORY: Memory = Object.freeze({ snapshots: [], budgets: { 1: 0, 2: 0 } });
 
-/** A summary is being written. */
+/** True if a summary is being written. */
 export function isSummarising(memory: Memory | undefined): boolean {
   return memory?.summarising !== undefined && memory.summarising.ended === undefined;
 }
 
-/** A half-step waits for the summary that is being written. */
+/** True if a half-step waits for the summary that is being written. */
 export function isPreparing(memory: Memory | undefined): boolean {
   return memory?.summarising?.isAwaited === true;
 }
@@ -49,7 +51,7 @@ export function withRun(memory: Memory, run: SummaryRun | undefined): Memory {
   return run === undefined ? rest : { ...rest, summarising: run };
 }
 
-/** A memory whose current content is shown, since a new epoch opens. */
+/** A memory whose current content is shown from now on, because a new epoch opens. */
 export function withShown(memory: Memory): Memory {
   const { shown: _shown, ...rest } = memory;
   const shown = memoryText(rest);
@@ -62,12 +64,12 @@ const REPLACING: ReadonlySet<string> = new Set(['set', 'replaceAll', 'seed', 'un
 /** A memory after an operation on the history. The memory of a replaced conversation is dropped. */
 export function afterEdit(memory: Memory, operation: string): Memory {
   if (!REPLACING.has(operation)) return memory;
-  // A run in progress continues to its end, as a half-step may wait for it, and is dropped then.
+  // A run in progress continues to its end, because a half-step may wait for it. Then it is dropped.
   const { shown: _shown, restsAt: _restsAt, ...rest } = memory;
   return { ...rest, snapshots: [] };
 }
 
-/** A memory for another session: a run in progress here is not in progress there. */
+/** A memory for another session, without the run in progress, which belongs to this session only. */
 export function settledMemory(memory: Memory): Memory {
   const { failedAt: _failedAt, restsAt: _restsAt, ...rest } = withRun(memory, undefined);
   return rest;
@@ -85,7 +87,7 @@ export function memoryText({ snapshots, budgets }: Memory): string | undefined {
   return sections.length === 0 ? undefined : sections.join('\n\n');
 }
 
-/** The newest that fit, at least one, oldest first. */
+/** The newest snapshots that fit, at least one, oldest first. */
 function section(heading: string, snapshots: readonly Snapshot[], budget: number): readonly string[] {
   const fitting: string[] = [];
   let tokens = 0;

@@ -1,7 +1,7 @@
 /** The names an answer addresses: `@name`, outside code and not inside an e-mail address (contract §7.6, Δ31). Pure. */
 
 const CODE_FENCE = /(^|\n)(```|~~~)[\s\S]*?(\n\2|$)/g;
-/** Not after a word character, a dot or a plus: `a@b` is an address. */
+/** Matches no `@` after a word character, a dot or a plus, because `a@b` is an address. */
 const MENTION = /(?<![\w.+-])@(\w[\w-]*)/g;
 
 /** The names mentioned, each once. */

@@ -8,7 +8,7 @@ type Edited = Extract<SessionRecord, { type: 'edited' }>;
 
 /**
  * The edit that makes `messages` the window's history; undefined if they are equal. Messages with the same id and role
- * at the same position change in place. From the first other message on, the rest is replaced.
+ * at the same position change in place. From the first message that differs in id or role, the rest is replaced.
  */
 export function replaceHistory(
   state: SessionState,
@@ -42,7 +42,7 @@ function isSame(entry: HistoryEntry | undefined, message: HistoryMessage | undef
   return entry?.message.id === message?.id && entry?.message.role === message?.role;
 }
 
-/** Messages are plain JSON: they count as different if their members are in another order. */
+/** Messages are compared as JSON texts, so they count as different if their members are in another order. */
 function equalJson(left: HistoryMessage, right: HistoryMessage): boolean {
   return JSON.stringify(left) === JSON.stringify(right);
 }

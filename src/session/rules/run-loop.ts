@@ -1,6 +1,6 @@
 /**
  * The run loop's view of a session: an answer held at a boundary, a suspended run, calls that wait for a person, a
- * failed turn. Types, and readings of a state. Pure.
+ * failed turn. Types, and functions that only read a state. Pure.
  */
 import type { ErrorShape } from '../../base/errors.ts';
 import type { HistoryMessage } from '../../base/history-message.ts';
@@ -23,7 +23,10 @@ export type TurnOutcomeName =
 
 const BAD_REQUEST = 400;
 
-/** The API refused the request itself, independent of credentials and model: sent again it is refused again (F35). */
+/**
+ * True if the API refused the request itself, independent of credentials and model, so that the same request would be
+ * refused again (F35).
+ */
 export function isRefusedRequest(error: ErrorShape | undefined): boolean {
   return error?.code === 'model_invalid_request' && error.data?.['status'] === BAD_REQUEST;
 }
@@ -39,22 +42,22 @@ const OUTCOMES: ReadonlyMap<string, TurnOutcomeName> = new Map([
   ['model_context_window_exceeded', 'context_window'],
 ]);
 
-/** The outcome for a turn's reason; undefined: it completed. */
+/** The outcome for a turn's reason; undefined if the turn completed. */
 export function outcomeOfReason(reason: string): TurnOutcomeName | undefined {
   if (COMPLETED_STOPS.has(reason)) return undefined;
   return OUTCOMES.get(reason) ?? 'other';
 }
 
 /**
- * The session still waits for the verdict on this question (A5). A request is judged before its first attempt; a
- * repeated call is the same request.
+ * True while the session waits for the verdict on this question (A5). A request is judged before its first attempt
+ * only, because a repeated call is the same request.
  */
 export function awaitsVerdict({ held, current }: SessionState, question: Question | Judged): boolean {
   if (question.on === 'boundary') return held?.at === question.at && held.halfStep === question.halfStep;
   return current?.halfStep === question.halfStep && (question.on === 'answer' || current.attempt === 1);
 }
 
-/** The call waits for a person. */
+/** True if the call waits for a person. */
 export function isWaitingForApproval(state: SessionState, callId: string): boolean {
   return state.approvals?.waiting.includes(callId) === true;
 }
@@ -68,7 +71,7 @@ export function approvalsExpireAt(
   return (approvals.since ?? updatedAt) + expiresMs;
 }
 
-/** All open calls wait for a person: nothing runs until one of them is decided. */
+/** True if all open calls wait for a person, so that nothing runs until one of them is decided. */
 export function waitsForApprovalOnly(state: SessionState): boolean {
   const waiting = state.approvals?.waiting.length ?? 0;
   return waiting > 0 && waiting === state.openCalls.size;
@@ -85,7 +88,7 @@ export function stepsSinceUser(state: SessionState): number {
   return steps;
 }
 
-/** A user's own message, not one that a program added in the user's name. */
+/** True for a user's own message, not one that a program added in the user's name. */
 export function isRealUserMessage(message: LoggedMessage): boolean {
   return message.type === 'user_message' && message.history?.systemInjected !== true;
 }

@@ -3,14 +3,14 @@ import { NEAREST_NAMES_MAX } from '../../base/bounds.ts';
 
 const SECOND_MS = 1_000;
 
-/** For a call that was cancelled by an interrupt. Exported: a program may search for it. */
+/** The result of a call that was cancelled by an interrupt. Exported, because a program may search for it. */
 export const INTERRUPT_NOTICE = 'Interrupted: your human wants your attention. This call was cancelled.';
 
-/** For a call that may or may not have taken effect before a crash (effect `once`). */
+/** The result of a call that may or may not have taken effect before a crash (effect `once`). */
 export const OUTCOME_UNKNOWN =
   'Outcome unknown: the execution was lost in a restart. The call may or may not have taken effect; it was not run again.';
 
-/** For a call whose result was lost: its deadline has passed and no pool holds it. */
+/** The result of a call whose own result was lost: its deadline has passed and no pool holds it. */
 export function lostResultText(toolName: string, timeoutMs: number): string {
   const seconds = timeoutMs / SECOND_MS;
   return `The call of ${toolName} timed out after ${seconds} seconds without a result. It may have taken effect.`;
@@ -19,7 +19,7 @@ export function lostResultText(toolName: string, timeoutMs: number): string {
 /** Sent for a call that has no result: a crash, an edit or an import removed it. */
 export const MISSING_RESULT = '{"error":"Tool result missing (interrupted)"}';
 
-/** For a call that a person did not allow. */
+/** The result of a call that a person did not allow. */
 export function deniedText(reason: string | undefined): string {
   const why = reason === undefined || reason.trim() === '' ? '.' : `: ${reason}`;
   return `Denied: your human did not allow this call${why}`;
@@ -31,7 +31,12 @@ export function deniedText(reason: string | undefined): string {
  */
 export const DENIED_FOR_INPUT = 'they sent a message instead of deciding.';
 
-/** For a call that waited beside one that a person denied. */
+/** The reason for denying a call that no person decided in time. */
+export function expiredReason(expiresMs: number): string {
+  return `nobody decided within ${Math.round(expiresMs / SECOND_MS)} seconds.`;
+}
+
+/** The result of a call that waited beside one that a person denied. */
 export const APPROVAL_SKIPPED = 'Denied: not executed, as your human denied another call of this answer.';
 
 /** Replaces a blank result: a mailbox entry needs content, or its round would never close (Δ19). */

@@ -1,7 +1,7 @@
 /**
  * Contents of waiting entries that only the log keeps. A full mailbox would otherwise fill the memory of its thread. A
- * large content leaves the state once its `accepted` record has a position in the log. It is read from there when the
- * entry is claimed. Pure: the owner of the log provides the position of a record and reads it.
+ * large content leaves the state once its `accepted` record has a position in the log. When the entry is claimed, the
+ * content is read from the log. Pure: the owner of the log provides the position of a record and reads it.
  */
 
 import type { Content, FilledEntry, MailboxEntry, ReadContent, StoredContent } from '../state/messages.ts';
@@ -14,7 +14,8 @@ export function isStored(content: Content | StoredContent): content is StoredCon
 }
 
 /**
- * The content of a waiting entry, read from the log if only the log has it. Throws if `read` is missing in that case.
+ * The content of a waiting entry, read from the log if only the log has it. Throws if only the log has the content and
+ * `read` is missing.
  */
 export function contentOf(entry: Pick<MailboxEntry, 'id' | 'content'>, read: ReadContent | undefined): Content {
   const { id, content } = entry;
@@ -31,7 +32,7 @@ export function withContent(entry: MailboxEntry, read: ReadContent | undefined):
 
 /**
  * Drops contents of at least `bytesMin` bytes from entries that these records accepted and that still wait. `position`:
- * the position of the records in the log. An entry that shares its text with a message of the log keeps it.
+ * the position of the records in the log. An entry that shares its text with a logged message keeps its content.
  */
 export function storeContents(
   state: SessionState,
@@ -42,7 +43,7 @@ export function storeContents(
   for (const record of records) {
     if (record.type !== 'accepted' || record.entry.seed !== undefined) continue;
     const { mailbox } = state;
-    // Ascending by id (S2): the entry is among the last ones, or was claimed in the same transition.
+    // The list ascends by id (S2), so the entry is among the last ones, unless it was claimed in the same transition.
     let index = mailbox.length - 1;
     while ((mailbox[index]?.id ?? 0) > record.id) index -= 1;
     const entry = mailbox[index];

@@ -1,5 +1,6 @@
 /** State of a run that is held at a message boundary, suspended, waiting for a person, or failed. Plain data. */
 import type { ErrorShape } from '../../base/errors.ts';
+import type { Json } from '../../base/json.ts';
 import type { Continuation, DispatchedCall } from './messages.ts';
 
 /**
@@ -21,12 +22,13 @@ export interface Held {
   readonly firstSeq: number;
   readonly next: Continuation;
   readonly stop: string;
+  readonly stopDetails?: Json;
   readonly calls: readonly HeldCall[];
 }
 
 /** A call of a held answer. */
 export interface HeldCall extends DispatchedCall {
-  /** The call changed after it was held, so an earlier approval does not count. */
+  /** True if the call changed after it was held, so that an earlier approval does not count. */
   readonly isChanged?: true;
 }
 
@@ -41,9 +43,9 @@ export interface Suspension {
 
 /** Calls that wait for a person, and recent decisions. */
 export interface Approvals {
-  /** Call ids, in call order. Each call is open and has not started. */
+  /** Call ids, in call order. Each of these calls is open and has not started. */
   readonly waiting: readonly string[];
-  /** Epoch ms since when they wait. Missing in states stored before this member existed. */
+  /** Epoch ms at which these calls began to wait. Missing in states stored before this member existed. */
   readonly since?: number;
   /** The last decisions, oldest first: they let a repeated decision be recognised. */
   readonly decided: readonly { readonly id: string; readonly allow: boolean }[];
@@ -52,6 +54,6 @@ export interface Approvals {
 /** The failure of the last turn. A deferred rollback uses it. */
 export interface TurnFailure {
   readonly error: ErrorShape;
-  /** Epoch ms. */
+  /** Epoch ms of the failure. */
   readonly at: number;
 }

@@ -9,9 +9,8 @@ export interface Decision {
 }
 
 /**
- * No records. Shared, since every transition that writes nothing has it. Only its type makes it immutable. Iterating a
- * frozen array allocates an iterator and one object per element, and sharing is meant to avoid exactly such
- * allocations.
+ * An empty list of records, shared by every transition that writes nothing. Only its type makes it immutable: iterating
+ * a frozen array would allocate an iterator and one object per element, and sharing is meant to avoid allocations.
  */
 export const NO_RECORDS: readonly never[] = [];
 

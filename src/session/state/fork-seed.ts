@@ -22,13 +22,16 @@ export const SAME = [
   'nextHalfStep',
 ] as const;
 
-/** The beginning of a session. It shares its messages with the state it was taken from, since messages never change. */
+/**
+ * The beginning of a session. It shares its messages with the state from which it was made, because messages never
+ * change.
+ */
 export interface ForkSeed extends Readonly<Pick<SessionState, (typeof SAME)[number]>> {
   readonly sealedSeq: number;
   readonly messages: readonly LoggedMessage[];
   readonly hidden: readonly LoggedMessage[];
   readonly goal?: { readonly description: string; readonly completed: boolean };
-  /** The parent's memory of messages that left its window before. */
+  /** The parent's memory of messages that left the parent's window before the fork. */
   readonly memory?: Memory;
   readonly tasks: PlainTasks;
   readonly compactions: readonly (readonly [number, { readonly task: number | undefined }])[];

@@ -4,9 +4,11 @@ import type { Limits } from '../../base/bounds.ts';
 import type { ErrorShape } from '../../base/errors.ts';
 import type { GoalChange } from '../../base/goals.ts';
 import type { AssistantMessage, HistoryMessage } from '../../base/history-message.ts';
+import type { Json } from '../../base/json.ts';
 import type { Usage } from '../../base/messages.ts';
 import type { CompressionSettings, Settings } from '../../base/settings.ts';
 import type { Held } from './boundary.ts';
+import type { Container } from './container.ts';
 import type { EditRequest, TransientMessage } from './edit-request.ts';
 import type { ForkSeed } from './fork-seed.ts';
 import type { ReadContent } from './messages.ts';
@@ -16,10 +18,10 @@ import type { Replies, SessionState } from './state.ts';
 /** The facts `decide` needs about a tool. The tool runner has the rest. */
 export interface ToolFacts {
   readonly effect: 'pure' | 'keyed' | 'once' | 'probe';
-  /** Milliseconds. */
+  /** Milliseconds that a call of the tool may take. */
   readonly timeoutMs: number;
   readonly adjustableTimeout: boolean;
-  /** The session's own thread handles it in one batch (spawning, goals); no pool does. */
+  /** True for a tool whose calls the session's own thread handles in one batch (spawning, goals), without a pool. */
   readonly isRuntimeTool: boolean;
 }
 
@@ -27,11 +29,11 @@ export interface ToolFacts {
 export interface AgentFacts {
   readonly name: string;
   /**
-   * Changes with the request's header (model, system, tools) and with the way messages are rendered. A change opens a
-   * new epoch.
+   * A fingerprint of the request's header (model, system, tools) and of the way messages are rendered. If it changes, a
+   * new epoch opens.
    */
   readonly fingerprint: string;
-  /** The system prompt is a function. Its text is evaluated once per epoch and remembered. */
+  /** True if the system prompt is a function. Its text is evaluated once per epoch and remembered. */
   readonly hasSystemFunction: boolean;
   readonly toolNames: readonly string[];
   readonly tool: (name: string) => ToolFacts | undefined;
@@ -39,20 +41,20 @@ export interface AgentFacts {
   /** Tokens of the conversation window, including the part reserved for pins. */
   readonly tokenBudget: number;
   readonly maxActiveChildren: number;
-  /** Missing: the agent's conversations are not compressed. */
+  /** When and how the agent's conversations are compressed; missing: they are not. */
   readonly compression?: CompressionFacts | undefined;
   /**
-   * Answers with calls are held until it is known which calls may start: the agent has a step limit, or calls need
-   * approval.
+   * True if answers with calls are held until it is known which calls may start: the agent has a step limit, or calls
+   * need approval.
    */
   readonly holdsCalls?: boolean;
   /** Limit of model answers after a user's message; missing: no limit. */
   readonly maxSteps?: number;
   /** Names of the tools whose calls a person must allow, or `function`: a predicate outside decides. */
   readonly approval?: ReadonlySet<string> | 'function';
-  /** Guardrails run before its model calls, or after them. */
+  /** Whether guardrails run before the agent's model calls, and whether they run after them. */
   readonly guards?: { readonly before: boolean; readonly after: boolean };
-  /** Enrichers of its sessions; missing: none. */
+  /** Enrichers of the agent's sessions; missing: none. */
   readonly enrichers?: EnricherFacts | undefined;
 }
 
@@ -68,9 +70,12 @@ export interface EnricherFacts {
 
 /** When and how an agent's conversations are compressed. */
 export interface CompressionFacts extends Omit<CompressionSettings, 'enabled'> {
-  /** True: compression begins by itself. False: only on demand, and when a prompt was too long. */
+  /** True if compression begins by itself. False if it begins only on demand, and when a prompt was too long. */
   readonly isAutomatic: boolean;
-  /** The model refuses thoughts that belong to another history, so a round with thoughts cannot be moved (R20, R21). */
+  /**
+   * True if the model refuses thoughts after a change of the history before them, so that a round with thoughts must
+   * stay where it is (R20, R21).
+   */
   readonly bindsThinking: boolean;
 }
 
@@ -83,17 +88,23 @@ export interface Environment {
   readonly agent: AgentFacts;
   /** Tool names of an agent, by the agent's name; undefined: no such agent is defined. */
   readonly toolNamesOf: (agent: string) => readonly string[] | undefined;
-  /** The parent of this session decides what its failure means (`supervision`); missing: the failure is reported. */
+  /**
+   * True if the parent supervises this session and decides what happens after its failure. Otherwise the failure is
+   * only reported.
+   */
   readonly isSupervised?: () => boolean;
-  /** A half-step may start now. False while too many sessions run (`limits.liveSessions`) and while closing. */
+  /**
+   * Whether a half-step may start now. False while too many sessions run (`limits.liveSessions`) and while the runtime
+   * closes.
+   */
   readonly admits: boolean;
   /** Messages of this session that are shown and never stored; missing: none. */
   readonly transients?: readonly TransientMessage[] | undefined;
-  /** The session waits for outside listeners at its message boundaries. */
+  /** True if the session waits for outside listeners at its message boundaries. */
   readonly isGated?: boolean;
   /** Epoch ms at which this process took over the session's store. Earlier failures were read from the log. */
   readonly openedAt?: number;
-  /** A session with this id exists, no matter how it was created. */
+  /** Whether a session with this id exists, however it was created. */
   readonly exists: (sessionId: string) => boolean;
   /**
    * The state of another session of the tree, read-only; undefined: there is none. Missing: there are no other
@@ -114,7 +125,7 @@ export interface SpawnRequest {
   readonly name?: string;
   readonly tools?: readonly string[];
   readonly replies: Replies;
-  /** Token limit of the child and everything it spawns. */
+  /** Token limit of the child and of everything it spawns. */
   readonly budget?: number;
   readonly key?: string;
   readonly fingerprint?: string;
@@ -133,9 +144,12 @@ export type Input =
       readonly content: unknown;
       readonly stop: string;
       readonly usage: Usage;
-      /** The request held transient messages, so the next request will differ from it. */
+      readonly stopDetails?: Json;
+      readonly container?: Container;
+      readonly inputTransformations?: Json;
+      /** True if the request held transient messages, so that the next request will differ from it. */
       readonly unbound?: true;
-      /** The guardrails have passed it. */
+      /** True if the guardrails have passed the answer. */
       readonly isGuarded?: true;
     }
   | { readonly type: 'boundary' }
@@ -174,7 +188,7 @@ export type Input =
     }
   | { readonly type: 'childSpent'; readonly tokens: number }
   | { readonly type: 'parentSaid'; readonly content: string }
-  /** The end of a child, as its supervisor decided. `reports`: the parent's model is also notified. */
+  /** The end of a child, as its supervisor decided. `reports`: whether the parent's model is also notified. */
   | { readonly type: 'fail'; readonly error: ErrorShape; readonly reports: boolean }
   /** A child restarts with its task (supervision). */
   | { readonly type: 'restart'; readonly reason: string }
@@ -184,14 +198,14 @@ export type Input =
   | { readonly type: 'escalated'; readonly child: string; readonly error: ErrorShape }
   | { readonly type: 'born'; readonly seed: ChildSeed }
   | { readonly type: 'goal'; readonly change: GoalChange }
-  /** Puts the text of a skill or a workflow before the model. */
+  /** Shows the text of a skill or a workflow to the model. */
   | {
       readonly type: 'activate';
       readonly kind: 'skill' | 'workflow';
       readonly name: string;
       readonly content: string;
     }
-  /** Puts a memory before the model. `id`: the message it came from, `<session>#<seq>`. */
+  /** Shows a memory to the model. `id`: the message from which it was taken, `<session>#<seq>`. */
   | { readonly type: 'surface'; readonly id: string; readonly content: string }
   | { readonly type: 'rename'; readonly name: string }
   /**
@@ -216,7 +230,7 @@ export type Input =
   | { readonly type: 'switchTask'; readonly id: number }
   | { readonly type: 'fork'; readonly id?: string; readonly at?: number }
   | { readonly type: 'forked'; readonly record: Extract<SessionRecord, { type: 'forked' }> }
-  /** Compress now, if it is worth it. `force`: the lower bounds apply. */
+  /** Compress now, if it is worth a model call. `force`: whether the lower bounds apply. */
   | { readonly type: 'compress'; readonly force: boolean }
   /** A summary has ended: with its text, with an error, or with neither because there was nothing to remember. */
   | {
@@ -250,7 +264,7 @@ export interface ChildSeed {
   readonly replies: Replies;
   readonly task: string;
   readonly callId?: string;
-  /** The name was generated, not given. */
+  /** True if the name was generated, not given. */
   readonly unnamed?: true;
   readonly budget?: { readonly tokens?: number; readonly isShared?: boolean };
 }
@@ -326,9 +340,9 @@ export type Question =
       readonly notifiesListeners: boolean;
       readonly asksApproval: boolean;
     }
-  /** The request of a half-step: for the guardrails before the call. */
+  /** The request of a half-step, for the guardrails before the call. */
   | { readonly on: 'request'; readonly halfStep: number }
-  /** Its answer: for the guardrails after the call. */
+  /** The answer of a half-step, for the guardrails after the call. */
   | {
       readonly on: 'answer';
       readonly halfStep: number;

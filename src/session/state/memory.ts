@@ -4,13 +4,13 @@
  */
 import type { ErrorShape } from '../../base/errors.ts';
 
-/** 1: a summary of messages; 2: a summary of level 1 snapshots. */
+/** Level 1 is a summary of messages. Level 2 is a summary of level 1 snapshots. */
 export type SnapshotLevel = 1 | 2;
 
 /** A summary of the messages between two seqs, both included. */
 export interface Snapshot {
   readonly level: SnapshotLevel;
-  /** Not blank, at most `SNAPSHOT_CHARACTERS_MAX` characters. */
+  /** The summary: not blank, at most `SNAPSHOT_CHARACTERS_MAX` characters. */
   readonly text: string;
   readonly from: number;
   readonly to: number;
@@ -31,27 +31,30 @@ export interface SummaryRun {
   readonly level: SnapshotLevel;
   readonly from: number;
   readonly to: number;
-  /** From 1. */
+  /** The number of this attempt, from 1. */
   readonly attempt: number;
-  /** Level 1 only. */
+  /** The messages that leave the window; only for a run of level 1. */
   readonly leaving?: Leaving;
-  /** A half-step waits for it. */
+  /** True if a half-step waits for this run. */
   readonly isAwaited?: true;
-  /** The run has ended. Its result is settled at the next message boundary (R14). */
+  /** How the run ended, once it has. The result is settled at the next message boundary (R14). */
   readonly ended?: SummaryEnd;
 }
 
 /** How a run ended. `text` missing: there is nothing to remember, and the window may still move. */
 export type SummaryEnd = { readonly text?: string } | { readonly error: ErrorShape };
 
-/** The memory of messages that left its window. */
+/** The memory of messages that left a session's window. */
 export interface Memory {
-  /** Ascending by `to`. */
+  /** All snapshots, ascending by `to`. */
   readonly snapshots: readonly Snapshot[];
   readonly summarising?: SummaryRun;
-  /** The next message seq when a summary of messages failed. No other is tried until the next seq is higher. */
+  /**
+   * The next message's seq at the time a summary of messages failed. No other summary is tried before the next seq is
+   * higher.
+   */
   readonly failedAt?: number;
-  /** The number of snapshots when summing them up failed. It is tried again when there are more. */
+  /** The number of snapshots at the time summing them up failed. Summing up is tried again when there are more. */
   readonly restsAt?: number;
   /** The text the system prompt shows in this epoch. */
   readonly shown?: string;

@@ -20,31 +20,30 @@ export type FilledEntry = MailboxEntry & { readonly content: Content };
 
 /** A message with the members that only rendering needs. */
 export interface LoggedMessage extends Message {
-  /** First message of a model answer: all blocks of the answer, replayed unchanged (R20). */
+  /** On the first message of a model answer: all blocks of the answer, replayed unchanged (R20). */
   readonly blocks?: readonly ContentBlock[];
-  /** A later message of the same answer. It is contained in `blocks` of the first. */
+  /** True for a later message of the same answer. It is contained in `blocks` of the first. */
   readonly inAnswer?: true;
   /**
-   * First message after an answered request. It starts a separate request message even if the role is the same, so that
-   * each
-   * request is a prefix of the next (A8).
+   * True for the first message after an answered request. It starts a separate request message even if the role is the
+   * same, so that each request is a prefix of the next (A8).
    */
   readonly opens?: true;
-  /** Half of a phantom pair. */
+  /** True for either half of a phantom pair. */
   readonly phantom?: true;
-  /** The child's task. The context prefix shows it again once it has left the window. */
+  /** True for the child's task. The context prefix shows the task again once it has left the window. */
   readonly pinned?: true;
   /** `tool_call` only: the call's own timeout (Δ1), ms. */
   readonly timeoutMs?: number;
-  /** A message the embedder added, in the form it was given. It is on the first of the message's parts. */
+  /** A message the embedder added, in the form it was given. Only the first part of that message has this member. */
   readonly history?: HistoryMessage;
-  /** A system message of the history. It belongs to the system prompt, not to the conversation. */
+  /** True for a system message of the history. It belongs to the system prompt, not to the conversation. */
   readonly prompt?: true;
-  /** Position in the conversation of a message that was inserted between others; missing: its seq. */
+  /** Position in the conversation, for a message that was inserted between others; missing: the seq is the position. */
   readonly place?: number;
-  /** Numbers of the compactions that took it out of the conversation; see `branch.ts`. */
+  /** Numbers of the compactions that removed the message from the conversation; see `branch.ts`. */
   readonly archivedBy?: readonly number[];
-  /** A shortened result: the seq of the whole one. */
+  /** For a shortened result: the seq of the whole result. */
   readonly shortens?: number;
 }
 
@@ -64,7 +63,7 @@ export interface OpenCall {
   readonly input: unknown;
   /** Message seq of the call. With the session's id it forms the call's idempotency key. */
   readonly seq: number;
-  /** Epoch ms of the answer that asked for it. */
+  /** Epoch ms of the answer that asked for this call. */
   readonly at: number;
   readonly timeoutMs?: number;
 }
@@ -95,7 +94,9 @@ export function publicEntry(entry: FilledEntry): Pending {
 /** A call of the model, as it was dispatched. */
 export interface DispatchedCall {
   readonly id: string;
-  /** Why the call is answered with a failure instead of being run: cut off by the token limit, or unreadable. */
+  /**
+   * Why the call is answered with a failure instead of being run: it was cut off by the token limit, or is unreadable.
+   */
   readonly refused?: string;
   /** The timeout the model asked for, if the tool allows that; ms. */
   readonly timeoutMs?: number;

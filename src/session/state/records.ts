@@ -8,9 +8,10 @@
 
 import type { ErrorShape } from '../../base/errors.ts';
 import type { HistoryMessage } from '../../base/history-message.ts';
-import { isRecord } from '../../base/json.ts';
+import { isRecord, type Json } from '../../base/json.ts';
 import type { ContentBlock, Deliver, PendingType, Source, Usage } from '../../base/messages.ts';
 import type { SuspensionReason } from './boundary.ts';
+import type { Container } from './container.ts';
 import type { ForkSeed } from './fork-seed.ts';
 import type { SnapshotBudgets, SummaryRun } from './memory.ts';
 import type { Continuation, DispatchedCall } from './messages.ts';
@@ -20,7 +21,7 @@ import type { ForkOrigin, OverflowRecovery, Replies } from './state.ts';
 export interface Entry {
   readonly type: PendingType;
   readonly content: string | readonly ContentBlock[];
-  /** Missing: a user. */
+  /** The sender; missing: a user. */
   readonly source?: Source;
   readonly toolUseId?: string;
   readonly success?: boolean;
@@ -50,7 +51,7 @@ export type SessionRecord =
       readonly replies?: Replies;
       /** The child's task: its root goal and its first message, which is pinned (contract §7.3). */
       readonly task?: string;
-      /** The child's name was not given: it may get another one before its first half-step. */
+      /** True if the child was spawned without a name, so that it may get another name before its first half-step. */
       readonly unnamed?: true;
       /** Token limit of the child and everything below it. `isShared`: its tokens also count for its parent. */
       readonly budget?: { readonly tokens?: number; readonly isShared?: boolean };
@@ -69,9 +70,18 @@ export type SessionRecord =
       readonly stop: string;
       readonly usage: Usage;
       readonly then: Continuation;
-      /** Its request is not repeated, or it is not stored as it came. Its thoughts are bound to that request (R21). */
+      /**
+       * True if the answer's request is not repeated, or if the answer is not stored as it came. Its thoughts are bound
+       * to that request (R21).
+       */
       readonly unbound?: true;
-      /** None of its calls starts before `proceeded`: a verdict is needed first. */
+      /** Why the model refused, as the API describes it. */
+      readonly stopDetails?: Json;
+      /** The container that the answer's code ran in. */
+      readonly container?: Container;
+      /** Parts of the request that the API changed or dropped, such as thoughts. */
+      readonly inputTransformations?: Json;
+      /** True if a verdict is needed first, so that none of the answer's calls starts before `proceeded`. */
       readonly held?: true;
     }
   | {
@@ -92,7 +102,7 @@ export type SessionRecord =
        * written as a number.
        */
       readonly bounced?: number | readonly number[];
-      /** Authentication failed: the queue stops until `resumed`. */
+      /** True if authentication failed. The queue then stops until `resumed`. */
       readonly blocks?: boolean;
     }
   | { readonly type: 'noted'; readonly content: string }
@@ -114,11 +124,13 @@ export type SessionRecord =
       readonly name: string;
       readonly replies: Replies;
       readonly spawnCallId?: string;
-      /** The call's answer waits for the child's name. `specialist`: the answer calls the child a specialist. */
+      /**
+       * The call's answer waits for the child's name. `specialist`: whether the answer calls the child a specialist.
+       */
       readonly specialist?: true;
       readonly key?: string;
       readonly fingerprint?: string;
-      /** The budget it was given, in tokens. */
+      /** The child's budget, in tokens. */
       readonly budget?: number;
     }
   /** A child, or a session below it, used tokens of a budget. */
@@ -146,7 +158,7 @@ export type SessionRecord =
     }
   /** A child waits for a transient fault to pass before it restarts. */
   | { readonly type: 'restartScheduled'; readonly dueAt: number; readonly error: ErrorShape }
-  /** A child restarts: it leaves behind what it knew, and its task stands first. */
+  /** A child restarts: its earlier messages are left behind, and its task is its first message again. */
   | { readonly type: 'restarted'; readonly reason: string }
   | { readonly type: 'paused' }
   | { readonly type: 'resumed' }
@@ -163,7 +175,10 @@ export type SessionRecord =
       /** Calls that the preceding edit answered with a placeholder; missing: none. */
       readonly healed?: readonly string[];
     }
-  /** The suspended run continues. `turn`: as a turn with this number; missing: nothing was left to do. */
+  /**
+   * The suspended run continues. `turn`: the number of the turn in which it continues; missing if nothing was left to
+   * do.
+   */
   | { readonly type: 'continued'; readonly turn?: number }
   /** A person decided a call. `input`: the input it runs with instead. */
   | {
@@ -188,12 +203,15 @@ export type SessionRecord =
       readonly removed?: readonly number[];
       /** Messages that change in place. `seq` is that of the first logged message. */
       readonly updated?: readonly { readonly seq: number; readonly message: HistoryMessage }[];
-      /** Messages that are added. `after`: the seq they follow, 0 for the beginning; missing: at the end. */
+      /**
+       * Messages that are added. `after`: the seq after which the message is added, 0 for the beginning; missing: at
+       * the end.
+       */
       readonly added?: readonly { readonly message: HistoryMessage; readonly after?: number }[];
       /** Messages whose metadata changes. Requests do not contain it. */
       readonly annotated?: readonly { readonly seq: number; readonly message: HistoryMessage }[];
       readonly reason?: string;
-      /** Callbacks for new messages are not notified. */
+      /** True if callbacks for new messages are not called. */
       readonly silent?: boolean;
       /** Idempotency key of the operation, the fingerprint of its arguments, and its outcome. */
       readonly key?: string;
@@ -229,19 +247,19 @@ export type SessionRecord =
       /** Kept results that are shortened: the form shown from now on. */
       readonly cut?: readonly { readonly seq: number; readonly content: string | readonly ContentBlock[] }[];
       readonly chunk?: ArchivedChunk;
-      /** The task it was made in. Other branches ignore it. */
+      /** The task in which the compression was made. Other branches ignore it. */
       readonly task?: number;
       readonly usage: Usage;
     }
   /** A summary is being written: of messages (level 1, `leaving`), or of snapshots. */
   | ({ readonly type: 'summaryBegun' } & Omit<SummaryRun, 'isAwaited' | 'ended'>)
-  /** A half-step waits for it. */
+  /** A half-step waits for the summary. */
   | { readonly type: 'summaryAwaited' }
-  /** The run has ended. The conversation does not change yet. */
+  /** The run that writes a summary has ended. The conversation does not change yet. */
   | {
       readonly type: 'summaryEnded';
       readonly run: number;
-      /** Missing, without an error: there is nothing to remember. */
+      /** The summary. Missing without an error if there is nothing to remember. */
       readonly text?: string;
       readonly error?: ErrorShape;
       readonly usage?: Usage;
@@ -252,7 +270,7 @@ export type SessionRecord =
   | { readonly type: 'summaryFailed' }
   /** The messages or snapshots of the run changed meanwhile, so its result does not count. */
   | { readonly type: 'summaryDropped' }
-  /** Everything is as before `compacting`, except that the results stay promoted. */
+  /** The compression failed. Everything is as before `compacting`, except that the results stay promoted. */
   | {
       readonly type: 'compactionFailed';
       readonly halfStep: number;
@@ -268,7 +286,7 @@ export type SessionRecord =
       readonly run: number;
       readonly entry: number;
       readonly naming?: true;
-      /** Replaces a run that a crash ended. */
+      /** True if this run replaces a run that a crash ended. */
       readonly again?: true;
     }
   /**
@@ -290,16 +308,16 @@ export type SessionRecord =
   /** A child's name is no longer the one from its birth. */
   | { readonly type: 'childNamed'; readonly child: string; readonly name: string };
 
-/** The seqs between two, both included. */
+/** A range of seqs, both ends included. */
 export type SeqRange = readonly [from: number, to: number];
 
 /** Messages archived by a compression. */
 export interface ArchivedChunk {
-  /** From 1, without gaps within a session. */
+  /** The number of the archive: from 1, without gaps within a session. */
   readonly number: number;
   readonly messages: readonly SeqRange[];
   readonly messageCount: number;
-  /** Their topics, in the words of the summarising model. */
+  /** The topics of the messages, in the words of the summarising model. */
   readonly topics?: string;
 }
 

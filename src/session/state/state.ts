@@ -25,11 +25,11 @@ import type { ContentBlock, Usage } from '../../base/messages.ts';
 import { NO_USAGE } from '../../base/messages.ts';
 import type { SessionStateName } from '../../events/event.ts';
 import type { Approvals, Held, Suspension, SuspensionReason, TurnFailure } from './boundary.ts';
+import type { Container } from './container.ts';
 import type { GoalBook } from './goals.ts';
 import type { Memory } from './memory.ts';
-import type { Content, LoggedMessage, MailboxEntry, OpenCall } from './messages.ts';
-import { noTasks, plainTasks, restoreTasks, type Tasks } from './tasks.ts';
-import { contentBytes } from './tokens.ts';
+import type { LoggedMessage, MailboxEntry, OpenCall } from './messages.ts';
+import { noTasks, type Tasks } from './tasks.ts';
 
 /** The outcome of an accepted entry. */
 export type ReceiptState =
@@ -38,7 +38,7 @@ export type ReceiptState =
   | { readonly status: 'answered'; readonly turn: number; readonly text: string }
   | { readonly status: 'failed'; readonly turn: number; readonly error: ErrorShape }
   | { readonly status: 'cancelled'; readonly turn: number }
-  /** The run stopped at a boundary and can be continued. `text`: of its last answer. */
+  /** The run stopped at a boundary and can be continued. `text`: text of its last answer. */
   | {
       readonly status: 'suspended';
       readonly turn: number;
@@ -50,29 +50,29 @@ export type ReceiptState =
 
 /** Token limit of a session and everything spawned below it. */
 export interface Budget {
-  /** Missing: it has no limit itself. */
+  /** The session's own limit; missing: it has none. */
   readonly tokens?: number;
-  /** Its tokens also count for the session that spawned it. */
+  /** True if the session's tokens also count for the session that spawned it. */
   readonly isShared?: boolean;
-  /** Tokens used by sessions below it. */
+  /** Tokens used by the sessions below this one. */
   below: number;
 }
 
 /** The running turn: from the claim that ends idle to the next idle. */
 export interface RunningTurn {
   readonly id: number;
-  /** Entries it consumed whose senders wait for its answer. */
+  /** Entries that the turn consumed and whose senders wait for its answer. */
   readonly entries: number[];
-  /** Text of its last answer; parts of a paused answer are joined. */
+  /** Text of the turn's last answer; parts of a paused answer are joined. */
   text: string;
-  /** `text` is the beginning of a paused answer. The next part is joined to it. */
+  /** True if `text` is the beginning of a paused answer, to which the next part is joined. */
   joins: boolean;
   usage: Usage;
-  /** Model calls made. */
+  /** Model calls made in this turn. */
   halfSteps: number;
   /** Continuations of the current paused answer. */
   pauses: number;
-  /** The goal was marked completed: the round closes without another model call (Δ32). */
+  /** True if the goal was marked completed, so that the round closes without another model call (Δ32). */
   marked: boolean;
 }
 
@@ -82,29 +82,30 @@ export interface CurrentCall {
   /** Attempts begun, from 1. */
   attempt: number;
   /**
-   * Epoch ms at which the current attempt was due, from the second on. It is in the past once the call is in flight.
+   * Epoch ms at which the current attempt is due; only for the second and later attempts. It is in the past once the
+   * call is in flight.
    */
   retryAt?: number;
-  /** The duration of that attempt's wait: a wall clock that was set back must not extend it (F59). */
+  /** The duration of that attempt's wait. A wall clock that was set back must not extend the wait (F59). */
   retryWaitMs?: number;
-  /** Users' messages of this half-step that return to their sender when it fails (§4.5); missing: there are none. */
+  /** Users' messages of this half-step that return to their sender when it fails (§4.5); missing if there are none. */
   readonly bouncing?: readonly BouncingMessage[];
-  /** This half-step also has steers or riders that do not bounce: they stay when it fails. */
+  /** True if this half-step also has steers or riders that do not bounce and so stay when it fails. */
   readonly keeps?: true;
-  /** The call asks for a summary of the conversation; missing: it is a half-step of a turn. */
+  /** Present if the call asks for a summary of the conversation; missing: the call is a half-step of a turn. */
   readonly compaction?: CompactionCall;
-  /** A prompt that was too long was compressed for this call. It is not compressed twice. */
+  /** True if the conversation was compressed for this call, whose prompt was too long. It is not compressed twice. */
   readonly overflowed?: true;
   /**
-   * An epoch opened after the attempt in flight was sent, so its request differs from the messages that will precede
-   * its answer.
+   * True if an epoch opened after the attempt in flight was sent. Its request then differs from the messages that will
+   * precede its answer.
    */
   outdated?: true;
 }
 
 /** A message that leaves the log again when its half-step fails. */
 export interface BouncingMessage {
-  /** The entry that asked for it; of merged entries the first that did. */
+  /** The entry that asked for bouncing; if entries were merged, the first entry that asked. */
   readonly entry: number;
   readonly messageSeq?: number;
   readonly content: string | readonly ContentBlock[];
@@ -112,11 +113,14 @@ export interface BouncingMessage {
 
 /** A compression in progress. */
 export interface CompactionCall {
-  /** The state the session returns to when it ends; `awaiting`: to the call that was too long. */
+  /**
+   * The state to which the session returns when the compression ends; `awaiting`: to the call whose prompt was too
+   * long.
+   */
   readonly returnsTo: SessionStateName;
-  /** Highest message seq when it began. Later messages stay. */
+  /** Highest message seq when the compression began. Later messages stay. */
   readonly through: number;
-  /** Epoch ms at which it began. */
+  /** Epoch ms at which the compression began. */
   readonly at: number;
   /**
    * Seq of the first message taken back from the end. The summary request ends before it, and everything from it on
@@ -128,7 +132,7 @@ export interface CompactionCall {
 
 /** Results of the compressions so far. */
 export interface CompressionState {
-  /** Number of the last one that succeeded. */
+  /** Number of the last compression that succeeded. */
   number: number;
   /** The number of compressions that succeeded: how often the oldest text was summed up. */
   level: number;
@@ -140,7 +144,7 @@ export interface CompressionState {
   since: number;
   /** No compression begins by itself before the next message has this seq. */
   restsUntil: number;
-  /** The last one failed: the window may be cut instead, if necessary. */
+  /** True if the last compression failed, so that the window may be cut instead if necessary. */
   hasFailed: boolean;
   /** How the last one ended. */
   last: CompactionEnd | undefined;
@@ -167,9 +171,8 @@ export interface ChildLink {
   readonly specialist?: true;
   exited?: 'completed' | 'failed' | 'cancelled';
   /**
-   * Seq of this session's event that reported the exit: it gives the order in which children ended. Missing in heads
-   * written
-   * before this member existed.
+   * Seq of this session's event that reported the exit: this number gives the order in which children ended. Missing in
+   * heads written before this member existed.
    */
   exitedSeq?: number;
 }
@@ -177,13 +180,13 @@ export interface ChildLink {
 /** The fold of a session's records. Mutable: the code that folds it owns it (see `apply`). */
 export interface SessionState {
   readonly id: string;
-  /** Undefined until the `created` record: the session does not exist yet. */
+  /** The session's agent; undefined until the `created` record, because the session does not exist before it. */
   agent: string | undefined;
   depth: number;
   parent: string | undefined;
   spawnCallId: string | undefined;
   name: string | undefined;
-  /** A child that may get another name before its first half-step. */
+  /** True for a child that may get another name before its first half-step. */
   unnamed: boolean;
   prompt: string | undefined;
   grants: readonly string[] | undefined;
@@ -199,7 +202,7 @@ export interface SessionState {
   held: Held | undefined;
   /** The run stopped at a boundary; only while idle. */
   suspended: Suspension | undefined;
-  /** Calls that wait for a person; undefined until the first one does. */
+  /** Calls that wait for a person, and recent decisions; undefined until a call waits for the first time. */
   approvals: Approvals | undefined;
   /** The error with which the last turn failed. */
   failure: TurnFailure | undefined;
@@ -220,6 +223,8 @@ export interface SessionState {
   system: { readonly epoch: number; readonly text: string } | undefined;
   /** Highest message seq in an answered request. Below it the rendering is frozen. */
   sealedSeq: number;
+  /** The container that the next request names. */
+  container: Container | undefined;
   /** The number of system messages in `messages`. */
   promptCount: number;
   /**
@@ -232,21 +237,21 @@ export interface SessionState {
   tasks: Tasks;
   /** Messages the active branch does not show, in the order of the conversation; at most `HIDDEN_MESSAGES_MAX`. */
   hidden: LoggedMessage[];
-  /** Hidden messages below this seq may have left memory; 0: none has. */
+  /** Hidden messages below this seq may have left memory; 0: none has left. */
   hiddenFloor: number;
   /**
-   * Folded to be read completely: no message leaves the window, and every branch is shown. Never true for a session
-   * that runs.
+   * True if the log is folded for reading all messages: no message leaves the window, and every branch is shown. Never
+   * true for a session that runs.
    */
   keepsAll: boolean;
-  /** Compactions by number, with the task each was made in. */
+  /** Compactions by number, each with the task in which it was made. */
   compactions: Map<number, { readonly task: number | undefined }>;
   /** The source of a fork's first messages. */
   origin: ForkOrigin | undefined;
   /** Forks that share this log, at most `FORKS_SHARED_MAX`. */
   forks: string[];
   nextFork: number;
-  /** Undefined until the first compression has ended, successful or not. */
+  /** The results of compressions; undefined until the first compression has ended, successful or not. */
   compression: CompressionState | undefined;
 
   nextMessageSeq: number;
@@ -257,7 +262,7 @@ export interface SessionState {
   eventSeq: number;
 
   mailbox: MailboxEntry[];
-  /** See S8. */
+  /** UTF-8 bytes of the waiting entries: see S8. */
   mailboxBytes: number;
   deadLetters: { readonly entry: MailboxEntry; readonly error: ErrorShape }[];
   openCalls: Map<string, OpenCall>;
@@ -291,10 +296,10 @@ export interface SessionState {
     | undefined;
   /** Epoch ms at which a child's restart is due. */
   restartAt: number | undefined;
-  /** The whole duration of that restart's wait, as in `retryWaitMs`. */
+  /** The whole duration of the wait for that restart; see `retryWaitMs`. */
   restartWaitMs: number | undefined;
   usage: Usage;
-  /** Undefined: the session is under no budget, neither its own nor another session's. */
+  /** The session's budget; undefined if the session is under no budget, neither its own nor another session's. */
   budget: Budget | undefined;
 }
 
@@ -331,6 +336,7 @@ export function emptyState(id: string): SessionState {
     fingerprint: undefined,
     system: undefined,
     sealedSeq: 0,
+    container: undefined,
     promptCount: 0,
     thoughtFloor: 0,
     tasks: noTasks(),
@@ -376,82 +382,6 @@ export function emptyState(id: string): SessionState {
   };
 }
 
-/** The text form of a state, for a head of the journal. `restoreState(snapshotState(s))` equals `s`. */
-export function snapshotState(state: SessionState): string {
-  return JSON.stringify({
-    ...state,
-    openCalls: [...state.openCalls],
-    callIds: [...state.callIds],
-    keys: [...state.keys],
-    editKeys: state.editKeys === undefined ? undefined : [...state.editKeys],
-    receipts: [...state.receipts],
-    children: [...state.children],
-    childNames: [...state.childNames],
-    hiddenChildren: [...state.hiddenChildren],
-    childKeys: [...state.childKeys],
-    tasks: plainTasks(state.tasks),
-    compactions: [...state.compactions],
-  });
-}
-
-/** The state a snapshot describes. It is not validated: the journal guards the text. */
-export function restoreState(text: string): SessionState {
-  const plain = JSON.parse(text) as SessionState &
-    Record<
-      | 'openCalls'
-      | 'callIds'
-      | 'keys'
-      | 'editKeys'
-      | 'receipts'
-      | 'children'
-      | 'childNames'
-      | 'hiddenChildren'
-      | 'childKeys'
-      | 'compactions'
-      | 'tasks',
-      never
-    >;
-  // Object.assign over an empty state: members that were undefined are absent from the text.
-  const state: SessionState = Object.assign(emptyState(plain.id), plain, {
-    // Heads written before compression existed have none.
-    compactions: new Map(plain.compactions ?? []),
-    openCalls: new Map(plain.openCalls),
-    callIds: new Set(plain.callIds),
-    keys: new Map(plain.keys),
-    editKeys: plain.editKeys === undefined ? undefined : new Map(plain.editKeys),
-    receipts: new Map(plain.receipts),
-    children: new Map(plain.children),
-    childNames: new Set(plain.childNames),
-    hiddenChildren: new Set(plain.hiddenChildren),
-    childKeys: new Map(plain.childKeys),
-    tasks: restoreTasks(plain.tasks),
-  });
-  // Heads written before a half-step could have several riders have one, no matter whether it asked to bounce.
-  if (state.current !== undefined) state.current = withBouncing(state.current);
-  const { compaction } = state.current ?? {};
-  if (state.current !== undefined && compaction?.overflow !== undefined) {
-    const overflow = { ...compaction.overflow, suspended: withBouncing(compaction.overflow.suspended) };
-    state.current = { ...state.current, compaction: { ...compaction, overflow } };
-  }
-  // Heads written before the ids of hidden calls were kept lack them.
-  addCallIds(state, state.hidden);
-  if (plain.mailboxBytes === undefined) measureMailbox(state);
-  return state;
-}
-
-function withBouncing(call: CurrentCall): CurrentCall {
-  const { rider, ...rest } = call as CurrentCall & { rider?: BouncingMessage & { readonly bounceBack: boolean } };
-  if (rider === undefined) return call;
-  const { bounceBack, ...message } = rider;
-  return bounceBack ? { ...rest, bouncing: [message] } : { ...rest, keeps: true };
-}
-
-/** Snapshots written before mailbox bytes were counted hold all contents, and no sizes. */
-function measureMailbox(state: SessionState): void {
-  state.mailbox = state.mailbox.map((entry) => ({ ...entry, bytes: contentBytes(entry.content as Content) }));
-  for (const { bytes, seed } of state.mailbox) if (seed === undefined) state.mailboxBytes += bytes;
-}
-
 /** Adds the ids of the calls among these messages. */
 export function addCallIds(state: SessionState, messages: readonly LoggedMessage[]): void {
   for (const { type, toolUseId } of messages) {
@@ -465,12 +395,12 @@ export interface ActiveDefinitions {
   readonly workflow: string | null;
 }
 
-/** How a child reports: into its parent's mailbox, or only to the handle of the program that spawned it. */
+/** How a child reports: into its parent's mailbox, or only to the handle held by the program that spawned the child. */
 export type Replies = 'mailbox' | 'handle';
 
 /** A call whose prompt was too long, which is repeated after a compression. */
 export interface OverflowRecovery {
-  /** The error it failed with. If no compression succeeds, the call fails with this error. */
+  /** The error with which the call failed. If no compression succeeds, the call fails with this error. */
   readonly error: ErrorShape;
   readonly attempt: 1 | 2;
 }
@@ -478,9 +408,11 @@ export interface OverflowRecovery {
 /** The source of a fork's first messages. */
 export interface ForkOrigin {
   readonly session: string;
-  /** The number of this fork in that session; missing: its messages were copied, so it needs no other log. */
+  /**
+   * The number of this fork in the forked session; missing: the fork's messages were copied, so it needs no other log.
+   */
   readonly fork?: number;
-  /** Epoch ms at which that session was created: it excludes a later session with the same id. */
+  /** Epoch ms at which the forked session was created, to distinguish it from a later session with the same id. */
   readonly createdAt: number;
   /** The message after which the fork was cut; missing: the fork begins with all messages. */
   readonly at?: number;
@@ -493,15 +425,14 @@ export interface Enrichment {
   /** Number of the run in flight. */
   readonly run: number;
   /**
-   * The turn is prepared; then, if goals changed meanwhile, earlier messages are searched. Or a sub-agent is named
-   * before its
-   * first turn.
+   * The stage: a turn is prepared; or earlier messages are searched, because goals changed during the preparation; or a
+   * sub-agent is named before its first turn.
    */
   readonly stage: 'preparing' | 'recalling' | 'naming';
   /** Pending id of the message whose turn is prepared. */
   readonly entry: number;
-  /** Epoch ms at which it began. */
+  /** Epoch ms at which the preparation began. */
   readonly at: number;
-  /** A goal was created or reworded since it began. */
+  /** True if a goal was created or reworded since the preparation began. */
   readonly goalsChanged: boolean;
 }

@@ -10,16 +10,16 @@ export interface Tasks {
   active: number;
   /**
    * The messages from which on a task was active, as triples: message seq, task, and epoch ms at which the task began.
-   * The time is 0 where the session only returned to the task. Flat, since every turn adds one. Ascending by seq; of
-   * equal seqs the last counts.
+   * The time is 0 where the session only returned to the task. The list is flat, since every turn adds a triple.
+   * Ascending by seq; of triples with equal seqs the last counts.
    */
   starts: number[];
-  /** Parents that are not the preceding task. */
+  /** The parents of tasks whose parent is not the preceding task. */
   parents: Map<number, number>;
   titles: Map<number, string>;
-  /** The active task was begun by itself and has no turn yet: the next turn is its first. */
+  /** True if the active task was begun without a turn, so that the next turn is its first. */
   isFresh: boolean;
-  /** The activation that waits for the end of the running turn. */
+  /** The request to activate a task when the running turn ends. */
   wished: Wish | undefined;
 }
 
@@ -52,7 +52,7 @@ export function noTasks(): Tasks {
   };
 }
 
-/** For a snapshot. `restoreTasks(plainTasks(t))` equals `t`. */
+/** The form of the tasks in a snapshot. `restoreTasks(plainTasks(t))` equals `t`. */
 export function plainTasks({ wished, ...tasks }: Tasks): PlainTasks {
   return {
     ...tasks,

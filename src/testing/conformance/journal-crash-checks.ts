@@ -101,7 +101,8 @@ export const crashChecks: readonly JournalCheck[] = [
     },
   },
   {
-    title: 'J3: what a failed write refused is not readable, nothing acknowledged is lost, and recover() goes on',
+    title:
+      'J3: what a failed write refused is not readable, nothing acknowledged is lost, and recover() makes it writable again',
     needs: 'refuseWrites',
     async run(store) {
       const { journal } = store;
@@ -225,7 +226,7 @@ async function runModel(store: JournalUnderTest, random: (below: number) => numb
       if (key === undefined) continue;
       journal.remove([key]);
       written = written.filter((entry) => entry.key !== key);
-      // A crash before a removal is durable allows two states. The flush leaves the model with one.
+      // A crash before a removal is durable allows two states. Flushing first leaves only one for the model.
       await journal.flushed();
       durable = written.slice();
     } else if (kind < 19) {

@@ -7,7 +7,7 @@ import type { JournalCheck } from './journal-under-test.ts';
 const MANY_TURNS = 1_000;
 const LARGE_CHARACTERS = 300_000;
 
-/** Texts that a store may be tempted to edit. All are JSON. */
+/** JSON texts that a faulty store might change. */
 const hardTexts: readonly string[] = [
   '""',
   '{"a":1}',
@@ -211,7 +211,7 @@ export const logChecks: readonly JournalCheck[] = [
     },
   },
   {
-    title: 'close() flushes what nobody waited for, and every later call throws',
+    title: 'close() flushes appends that no caller waited for, and every later call throws',
     async run(store) {
       const { journal } = store;
       const written: Written[] = [];

@@ -9,7 +9,7 @@ const MANY_NAMES = 700;
 /** Checks that need no crash. */
 export const tableChecks: readonly JournalCheck[] = [
   {
-    title: 'heads: the newest is read at once and after a reopen, and `read` goes on after it',
+    title: 'heads: the newest is read at once and after a reopen, and `read` continues after it',
     async run(store) {
       const { journal } = store;
       const key = journal.intern('a');

@@ -11,16 +11,16 @@ export interface JournalCheck {
 /** One store under test, empty when made, with one journal open on it. */
 export interface JournalUnderTest {
   readonly journal: Journal;
-  /** Opens the store again. The journal before it was closed. */
+  /** Opens the store again. The previous journal was closed. */
   reopen(): Promise<Journal>;
   /**
-   * Opens the store again as after a crash. The journals before it were not closed and still exist, fenced off.
+   * Opens the store again as after a crash. The previous journals were not closed and still exist, fenced off.
    * Unflushed data is gone. Missing: the checks of crashes and fences are skipped.
    */
   crash?(): Promise<Journal>;
   /**
-   * Makes every later write fail with `cause` as a full disk would; `undefined` ends it. Missing: those checks are
-   * skipped.
+   * Makes every later write fail with `cause` as a full disk would; `undefined` ends this. Missing: the checks that
+   * need this are skipped.
    */
   refuseWrites?(cause: Error | undefined): void;
   /** Frees everything, including open journals. Called once, whatever happened. */

@@ -36,7 +36,7 @@ export class Attempts {
     this.#parts = parts;
   }
 
-  /** The embedder leaves: from now on any refusal is expected. */
+  /** Called when the embedder leaves: from now on any refusal is expected. */
   leave(): void {
     this.#isLeaving = true;
   }
@@ -59,7 +59,7 @@ export class Attempts {
   /** Runs an action that may fail with an expected error. */
   async attempt(what: string, act: () => Promise<unknown>): Promise<void> {
     const name = this.#parts.uid(`${what} `);
-    // A reader reads for as long as there is a runtime.
+    // A read is not noted as open, because a reader reads for as long as there is a runtime.
     const end = what === 'read' ? undefined : this.begin(name);
     try {
       await act();
@@ -70,7 +70,7 @@ export class Attempts {
     }
   }
 
-  /** The outcome of an answer; undefined if it is unknown because the runtime ended. */
+  /** The outcome of an answer; undefined if the outcome is unknown because the runtime ended. */
   async outcomeOf(words: Promise<string>): Promise<Outcome | undefined> {
     try {
       return { kind: 'text', text: await words };
@@ -103,7 +103,7 @@ export class Attempts {
   }
 }
 
-/** A session thread that dies repeatedly is given up, and its error says so (L3 of `shard-link.ts`). */
+/** True for the error of a session thread that died repeatedly and was given up (L3 of `shard-link.ts`). */
 export function isGivenUp(error: unknown): boolean {
   return error instanceof TroupeError && /died \d+ times within a minute/.test(error.message);
 }

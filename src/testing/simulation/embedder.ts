@@ -4,7 +4,7 @@
  * all its knowledge is in the ledger.
  */
 import { defined } from '../../base/defined.ts';
-import { TroupeError } from '../../base/errors.ts';
+import { MailboxFullError, TroupeError } from '../../base/errors.ts';
 import type { Deliver } from '../../base/messages.ts';
 import type { Child } from '../../runtime/handles/child.ts';
 import type { Receipt } from '../../runtime/handles/receipt.ts';
@@ -35,6 +35,8 @@ const DELIVERIES: readonly (Deliver | undefined)[] = [
 ];
 /** Number of receipts whose answers are requested once more at the end. */
 const ANSWERS_ASKED = 12;
+/** Attempts, a virtual second apart, to send to a session whose mailbox is full: as long as persons take to decide. */
+const ROOM_ATTEMPTS = 300;
 /** Virtual milliseconds within which everything that a conversation began must end. */
 const FINISH_MS = 180_000;
 /** Refusals after which the message is certainly not stored. */
@@ -73,12 +75,15 @@ export class Embedder {
     void this.#repeat();
   }
 
-  /** Begins nothing more. */
+  /** Lets the embedder begin nothing more. */
   leave(): void {
     this.#attempts.leave();
   }
 
-  /** Begins nothing more and lets everything in progress end: a pause is lifted again, a deletion is requested. */
+  /**
+   * Lets the embedder begin nothing more, and lets everything in progress end: a pause is lifted again, a deletion is
+   * requested.
+   */
   async finish(): Promise<void> {
     const { world, process } = this.#parts;
     this.#isFinishing = true;
@@ -105,7 +110,8 @@ export class Embedder {
     }
     await runtime.drain();
     for (const session of sessions) if (!ledger.isDeleted(session)) await this.#askFinally(session);
-    // An old receipt is looked up in the log: looking up all of them would be most of the cost of a run.
+    // Only some old receipts are looked up, because each is read from the log and reading all would be most of the cost
+    // of a run.
     const accepted = [...ledger.messages.values()].filter(({ pendingId }) => pendingId !== undefined);
     for (const { session, pendingId } of this.#random.some(accepted, ANSWERS_ASKED)) {
       const receipt = await runtime.session(session).receipt(`${session}/${pendingId}`);
@@ -131,7 +137,7 @@ export class Embedder {
       deliver: 'turn',
       sentAfter: ledger.acknowledgedUpTo(session),
     };
-    const receipt = await runtime.session(session, agentOfSession(session)).send(story.content, { deliver: 'turn' });
+    const receipt = await this.#sendWithRoom(session, story.content);
     try {
       await receipt.answer();
     } catch (error) {
@@ -141,6 +147,19 @@ export class Embedder {
         ledger.violate('stuck', `${session} does not answer though nothing fails: ${String(error)}`);
     }
     await runtime.drain();
+  }
+
+  /** Sends once there is room. A session that waits for a person has a full mailbox until the person decides. */
+  async #sendWithRoom(session: string, content: string): Promise<Receipt> {
+    const { runtime, process, world } = this.#parts;
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return await runtime.session(session, agentOfSession(session)).send(content, { deliver: 'turn' });
+      } catch (error) {
+        if (!(error instanceof MailboxFullError) || attempt === ROOM_ATTEMPTS) throw error;
+      }
+      await world.sleep(process, 1_000);
+    }
   }
 
   async #sendUntilAccepted(story: MessageStory): Promise<void> {
@@ -173,7 +192,7 @@ export class Embedder {
       await world.sleep(process, this.#random.number() * swarm.thinkMs);
       if (this.#attempts.isLeaving || this.#isFinishing) return;
       const act = this.#act();
-      // Some conversations wait for the action, others continue.
+      // Some conversations wait until the action has ended, others continue at once.
       if (this.#random.chance(0.4)) await act;
     }
   }
@@ -429,7 +448,7 @@ export class Embedder {
   async #read(session: string, from?: number): Promise<void> {
     const { runtime, ledger, process, world, faults } = this.#parts;
     const told = ledger.events.get(session);
-    // Overlaps the events seen before, so that events published twice are compared.
+    // The reading overlaps the events seen before, so that events published twice are compared.
     const last = told === undefined ? 0 : Math.max(0, ...told.keys());
     const after = from ?? Math.max(0, last - 3);
     let previous = after;
@@ -438,7 +457,8 @@ export class Embedder {
         if (!process.isAlive || ledger.isDeleted(session)) return;
         if (event.seq !== undefined) {
           const { session: _session, at: _at, seq, ...body } = event;
-          if (seq <= previous) ledger.violate('duplicated', `event ${seq} of ${session} was told after ${previous}`);
+          if (seq <= previous)
+            ledger.violate('duplicated', `event ${seq} of ${session} was published after ${previous}`);
           previous = seq;
           ledger.event(session, seq, digestOf(JSON.stringify(body)));
         }

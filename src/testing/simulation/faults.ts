@@ -70,11 +70,11 @@ export const FAULT_KINDS = [
   'pause',
   // A write in flight when its process died reaches the store later.
   'store.late',
-  // For minutes no model call succeeds.
+  // No model call succeeds for some minutes.
   'model.outage',
   // The embedder again.
   'key.reused',
-  // The outcome of a tool call is lost on its way, although both sides live.
+  // The outcome of a tool call is lost in transit, although both sides live.
   'tool.lost',
 ] as const;
 
@@ -114,7 +114,7 @@ export class Faults {
     return this.#isOn;
   }
 
-  /** Returns true, and counts it, when this fault strikes now. `probability` is that of an average run. */
+  /** Returns true, and counts it, when this fault strikes now. `probability` is the probability in an average run. */
   strikes(kind: FaultKind, probability: number): boolean {
     const rate = this.#rates.get(kind);
     if (rate === undefined || !this.#isOn || !this.#random.chance(Math.min(0.9, probability * rate))) return false;

@@ -18,7 +18,7 @@ export interface HistoryActionParts {
   readonly process: SimulatedProcess;
   readonly world: World;
   readonly random: SeededRandom;
-  /** Calls that wait for approval are denied after a while. */
+  /** True if calls that wait for approval are denied after a while. */
   readonly callsExpire: boolean;
   readonly trace: (text: string) => void;
   readonly uid: (prefix: string) => string;
@@ -31,7 +31,10 @@ export interface HistoryActionParts {
 const ATTENDING_MS = 5_000;
 /** Rounds after which a session that still waits for approval, or is suspended, is stuck. */
 const ATTENDING_ROUNDS = 60;
-/** The same if no approver comes and calls expire: by wall time, which may have been set back by an hour. */
+/**
+ * The number of rounds if no approver comes and calls expire. They expire by wall time, which may have been set back by
+ * an hour.
+ */
 const ABSENT_ROUNDS = 850;
 
 /** See the file header. */
@@ -42,7 +45,7 @@ export class HistoryActions {
     this.#parts = parts;
   }
 
-  /** One action on a session, or on one of its forks. */
+  /** Takes one action on a session, or on one of its forks. */
   act(named: string): Promise<void> {
     const { random, ledger } = this.#parts;
     const forks = [...ledger.forks.keys()].filter((id) => !ledger.isDeleted(id));
@@ -67,7 +70,7 @@ export class HistoryActions {
 
   /**
    * Acts as the approvers until nothing waits for them: waiting calls are allowed or denied, suspended runs continue.
-   * If calls expire, the approvers may stay away once `isOver`, when nothing new comes.
+   * If calls expire by themselves, the approvers may stay away once `isOver` says that nothing new comes.
    */
   async attend(isOver: () => boolean): Promise<void> {
     const { runtime, ledger, world, process, random, callsExpire } = this.#parts;
@@ -91,7 +94,7 @@ export class HistoryActions {
       if (isOver() && waiting === 0) return;
       if (isOver()) rounds += 1;
       if (rounds > (isAbsent ? ABSENT_ROUNDS : ATTENDING_ROUNDS))
-        return ledger.violate('stuck', `${waiting} sessions wait for persons who spoke`);
+        return ledger.violate('stuck', `${waiting} sessions still wait for a person who has decided`);
       await world.sleep(process, ATTENDING_MS);
     }
   }
@@ -109,7 +112,7 @@ export class HistoryActions {
 
   async #approve(handle: Session, share: number): Promise<void> {
     const { random, trace } = this.#parts;
-    // Looks at all messages, not only the last assistant message: an edit may have put another one after it.
+    // This looks at all messages, not only the last assistant message: an edit may have put another one after it.
     const messages = await handle.messages();
     const answered = new Set(messages.flatMap(({ type, toolUseId }) => (type === 'tool_response' ? [toolUseId] : [])));
     for (const { type, toolUseId: callId } of messages) {
@@ -123,7 +126,7 @@ export class HistoryActions {
 
   /**
    * Makes a fork. It must begin with the history that its parent shows before and after, if nothing happened to the
-   * parent meanwhile.
+   * parent between the two.
    */
   fork(session: string): Promise<void> {
     const { random, uid, ledger, process, trace, send } = this.#parts;
@@ -137,8 +140,8 @@ export class HistoryActions {
       if (fork === undefined) return;
       const begins = JSON.stringify(await fork.history.toArray());
       const after = JSON.stringify(await parent.history.toArray());
-      // A message may have come and gone meanwhile, so an equal history is not enough; the event numbers must be equal
-      // too. The fork itself publishes no event in its parent.
+      // A message may have been added and removed in between, so an equal history is not enough: the event numbers must
+      // be equal too. The fork itself publishes no event in its parent.
       const { seq: last } = await parent.state();
       if (!process.isAlive || ledger.isDeleted(session)) return;
       trace(`forked ${session} as ${fork.id}`);
@@ -191,7 +194,10 @@ export class HistoryActions {
   }
 }
 
-/** Undefined if the named message is no longer in the conversation: undone, archived or evicted. */
+/**
+ * The result of an operation; undefined if the named message is no longer in the conversation: undone, archived or
+ * evicted.
+ */
 export async function orMissing<T>(operation: Promise<T>): Promise<T | undefined> {
   try {
     return await operation;

@@ -21,7 +21,10 @@
  *  I15 a file that a result names as the place of its whole text survives a power loss;
  *  I16 a turn fails with refused credentials only if a call of that session was refused;
  *  I17 a call whose outcome was lost while both sides lived is answered within its deadline (checked by
- *      `simulated-tools.ts`).
+ *      `simulated-tools.ts`);
+ *  I18 a call that is not `pure` starts only when its store has the transition that lets it start: the answer that makes
+ *      the call, the end of its hold, or the approval it needs. Without this order a crash could leave the effect of a
+ *      call in the world, but not its cause in the log.
  */
 
 import type { Limits } from '../../base/bounds.ts';
@@ -40,7 +43,7 @@ import {
 import type { CallFact, SessionStory } from './session-story.ts';
 import { resultOf } from './simulated-tools.ts';
 import type { Reading, Stories } from './store-reading.ts';
-import { ASKED_TOOLS } from './swarm.ts';
+import { checkToolRuns } from './tool-invariants.ts';
 
 /** The path in a shortened result under which its whole text is saved. */
 const SAVED_TO = /saved to: (\S+)/;
@@ -112,7 +115,7 @@ export class Invariants {
     this.#checkPublished(stories);
     this.#checkDeleted(names);
     this.#checkModelCalls(stories);
-    this.#checkToolRuns(stories);
+    checkToolRuns(this.#ledger, stories, this.#resultIn);
     this.#noteDone(stories);
   }
 
@@ -143,17 +146,17 @@ export class Invariants {
       if (folded !== digest) this.#ledger.violate('fold', `${session} tells another history than its log`);
     }
     for (const { uid, session, key, pendingId, isRefused, hasNoRoom } of this.#ledger.messages.values()) {
-      // A mailbox of a few hundred bytes may have no room for as long as the sender retries.
+      // A mailbox of a few hundred bytes may stay full for as long as the sender retries.
       const isMissing = pendingId === undefined && isRefused === undefined && hasNoRoom !== true;
       if (key !== undefined && isMissing) {
         this.#ledger.violate('lost', `${uid} of ${session} was sent again and again and never acknowledged`);
       }
     }
     for (const session of this.#ledger.readThrough) {
-      const told = this.#ledger.events.get(session)?.size ?? 0;
+      const received = this.#ledger.events.get(session)?.size ?? 0;
       const logged = stories.get(session)?.events.length ?? 0;
-      if (told !== logged && !this.#ledger.deleted.has(session))
-        this.#ledger.violate('lost', `a reader of ${session} was told ${told} of ${logged} events (I2)`);
+      if (received !== logged && !this.#ledger.deleted.has(session))
+        this.#ledger.violate('lost', `a reader of ${session} received ${received} of ${logged} events (I2)`);
     }
   }
 
@@ -252,8 +255,9 @@ export class Invariants {
   #checkLink(parent: SessionStory | undefined, child: SessionStory | undefined, id: string): void {
     const link = parent?.spawned.get(id);
     if (parent !== undefined && child === undefined && this.#ledger.deleted.has(id)) {
-      const told = parent.childExits.get(id) ?? 0;
-      if (told !== 1) this.#ledger.violate('unbalanced', `${id} was deleted, its parent was told ${told} times`);
+      const notices = parent.childExits.get(id) ?? 0;
+      if (notices !== 1)
+        this.#ledger.violate('unbalanced', `${id} was deleted, and its parent was notified ${notices} times`);
       return;
     }
     if (parent === undefined || child === undefined || link === undefined || child.state.parent !== parent.id) {
@@ -261,19 +265,22 @@ export class Invariants {
       return;
     }
     // A child that ended may be woken again; only its first end counts.
-    const told = parent.childExits.get(id) ?? 0;
-    if (told > 1 || (told === 1) !== child.exits.length > 0) {
-      this.#ledger.violate('unbalanced', `${id} ended ${child.exits.length} times, its parent was told ${told} times`);
+    const notices = parent.childExits.get(id) ?? 0;
+    if (notices > 1 || (notices === 1) !== child.exits.length > 0) {
+      this.#ledger.violate(
+        'unbalanced',
+        `${id} ended ${child.exits.length} times, and its parent was notified ${notices} times`,
+      );
     }
     if (child.exits.length > 1) this.#ledger.violate('duplicated', `${id} ended ${child.exits.length} times`);
     // The parent also receives failures, whose text is not among the child's messages.
     const heard = parent.heard.get(link.name) ?? [];
     const missing = link.replies === 'mailbox' ? firstMissing(child.said, heard) : undefined;
     if (missing !== undefined) {
-      this.#ledger.violate('lost', `${id} said ${JSON.stringify(missing)}, its parent did not hear it`);
+      this.#ledger.violate('lost', `${id} said ${JSON.stringify(missing)}, but its parent did not receive it`);
     }
     if (link.replies === 'handle' && heard.length > 0)
-      this.#ledger.violate('duplicated', `${id} replies to its handle, and its parent heard it`);
+      this.#ledger.violate('duplicated', `${id} replies to its handle, but its parent received it`);
     const counts = new Map<string, number>();
     for (const text of heard) counts.set(text, (counts.get(text) ?? 0) + 1);
     for (const text of new Set(child.said)) {
@@ -352,26 +359,29 @@ export class Invariants {
       const begins = stories.get(id)?.begins;
       if (begins === undefined) this.#ledger.violate('lost', `${id}, forked from ${parent}, is not in the store (I13)`);
       else if (digestOf(`[${begins.join(',')}]`) !== digest)
-        this.#ledger.violate('changed', `${id} does not begin any more as it was told (I13): ${begins.join(',')}`);
+        this.#ledger.violate('changed', `${id} no longer begins as it was published (I13): ${begins.join(',')}`);
     }
     for (const [session, task] of this.#ledger.tasks) {
       const current = stories.get(session)?.state.tasks.current ?? 0;
       if (current < task) this.#ledger.violate('lost', `task ${task} of ${session}, which has ${current}`);
     }
-    for (const [session, told] of this.#ledger.events) this.#checkEvents(session, told, stories.get(session));
+    for (const [session, received] of this.#ledger.events) this.#checkEvents(session, received, stories.get(session));
   }
 
-  #checkEvents(session: string, told: ReadonlyMap<number, string>, story: SessionStory | undefined): void {
+  #checkEvents(session: string, received: ReadonlyMap<number, string>, story: SessionStory | undefined): void {
     let first = Number.POSITIVE_INFINITY;
     let last = 0;
-    for (const [seq, digest] of told) {
+    for (const [seq, digest] of received) {
       if (story?.events[seq - 1] !== digest)
         this.#ledger.violate('changed', `event ${seq} of ${session} is not the log's (I2)`);
       first = Math.min(first, seq);
       last = Math.max(last, seq);
     }
-    if (told.size > 0 && last - first + 1 !== told.size) {
-      this.#ledger.violate('lost', `of the events ${first} to ${last} of ${session} only ${told.size} were told`);
+    if (received.size > 0 && last - first + 1 !== received.size) {
+      this.#ledger.violate(
+        'lost',
+        `of the events ${first} to ${last} of ${session} only ${received.size} were published`,
+      );
     }
   }
 
@@ -387,8 +397,8 @@ export class Invariants {
   // ---- I3, I4 -------------------------------------------------------------------------------------------------------
 
   /**
-   * Every request follows from the log, none is sent again once its answer is durable, and a repeated one has the same
-   * bytes.
+   * Every request follows from the log, none is sent again once its answer is durable, and a repeated request has the
+   * same bytes.
    */
   #checkModelCalls(stories: Stories): void {
     for (const [session, calls] of this.#ledger.calls) {
@@ -406,9 +416,9 @@ export class Invariants {
         const mayBeLost = (from: number, { incarnation }: CallStory = call): boolean =>
           !calls.slice(from).some((later) => later.incarnation === incarnation && isInLog(later.digest));
         if (halfStep === undefined) {
-          // A request on its way to a model thread when its incarnation ended arrives as the first call of the next
-          // one.
-          const isStraggler = calls[index - 1]?.incarnation !== call.incarnation;
+          // A request that was on its way to a model thread when its incarnation ended arrives in the next incarnation:
+          // as its first call, or soon after it.
+          const isStraggler = call.isStraggler === true || calls[index - 1]?.incarnation !== call.incarnation;
           if (!isStraggler && !mayBeLost(index))
             this.#ledger.violate('illegal', `${session} sent a request that its log does not have: ${call.digest}`);
           continue;
@@ -423,7 +433,7 @@ export class Invariants {
         if (before === undefined || before.whole === call.whole) continue;
         // A changed agent has other requests.
         if (this.#changesAgents && before.incarnation !== call.incarnation) continue;
-        // Work lost with the claim, such as a summary, may have been made again with another result.
+        // Work that was lost together with the claim, such as a summary, may have been repeated with another result.
         const claimedIn = this.#claimedIn.get(session)?.get(halfStep) ?? Number.POSITIVE_INFINITY;
         const isLost = before.incarnation < claimedIn && mayBeLost(asked + 1, before);
         if (before.incarnation === call.incarnation || !isLost)
@@ -431,36 +441,6 @@ export class Invariants {
       }
       this.#callsChecked.set(session, calls.length);
     }
-  }
-
-  #checkToolRuns(stories: Stories): void {
-    for (const [key, { tool, effect, starts, effects }] of this.#ledger.tools) {
-      const session = sessionOfKey(key);
-      const story = stories.get(session);
-      // A `pure` call may run ahead of its intent, which may be lost with its incarnation (H2).
-      if (effect !== 'pure' && story !== undefined && !story.calls.has(key))
-        this.#ledger.violate('failed', `${tool} ran for ${key}, a call the log does not have`);
-      if (effect === 'once' && starts.length > 1)
-        this.#ledger.violate('repeated', `${tool} started ${starts.length} times for ${key} (I4)`);
-      if (effect === 'probe' && effects > 1)
-        this.#ledger.violate('repeated', `${tool} took effect ${effects} times for ${key} (I4)`);
-      this.#checkAllowed(key, tool, story);
-      if (new Set(starts).size < starts.length)
-        this.#ledger.violate('repeated', `${tool} started twice for ${key} in one incarnation`);
-      const resultIn = this.#resultIn.get(key);
-      const last = starts.at(-1);
-      if (resultIn !== undefined && last !== undefined && last > resultIn)
-        this.#ledger.violate('repeated', `${tool} ran for ${key}, whose result was there`);
-    }
-  }
-
-  /** I14. A `pure` call is skipped: it may have run ahead of the record that continues its run. */
-  #checkAllowed(key: string, tool: string, story: SessionStory | undefined): void {
-    if (story === undefined || tool === 'pure') return;
-    if (story.state.agent === 'careful' && ASKED_TOOLS.has(tool) && story.decided.get(key) !== true)
-      this.#ledger.violate('failed', `${tool} ran for ${key}, which nobody allowed (I14)`);
-    if (story.state.suspended === undefined || story.calls.get(key)?.results.length !== 0) return;
-    this.#ledger.violate('failed', `${tool} ran for ${key} of a run that is suspended (I14)`);
   }
 
   #noteDone(stories: Stories): void {
@@ -483,7 +463,7 @@ function hasWord(text: string, uid: string): boolean {
   return new RegExp(`(^|\\W)${uid}(\\W|$)`).test(text);
 }
 
-/** The first of `said` that is missing in `heard`, in order. */
+/** The first item of `said` that is missing in `heard`, in order. */
 function firstMissing(said: readonly string[], heard: readonly string[]): string | undefined {
   let from = 0;
   for (const text of said) {

@@ -1,7 +1,6 @@
 /**
- * The replies and events an embedder received over all lives of a runtime, and the view of its tools and its model.
- * This is the half of every check that does not come from the store. It outlives every crash, and finds contradictions
- * within itself.
+ * The replies and events an embedder received over all lives of a runtime, and what its tools and its model saw. Every
+ * check compares this with the store. It outlives every crash, and finds contradictions within itself.
  */
 import { createHash } from 'node:crypto';
 import type { Effect } from '../../tools/tool.ts';
@@ -42,9 +41,11 @@ export interface MessageStory {
   /** Highest acknowledged id of its session when it was sent. */
   readonly sentAfter: number;
   pendingId?: number;
-  /** Refused permanently: it must not be in the store. */
+  /** True if the message was refused permanently, so that it must not be in the store. */
   isRefused?: true;
-  /** It has a key, and on the last attempt the mailbox had no room for it: it may be sent again. */
+  /**
+   * True if the message has a key and the mailbox had no room for it at the last attempt, so that it may be sent again.
+   */
   hasNoRoom?: boolean;
 }
 
@@ -57,15 +58,22 @@ export interface SpawnStory {
   child?: string;
 }
 
-/** One run of a tool. */
+/** One start of a tool call. */
+export interface ToolStart {
+  /** The incarnation of the session's shard. */
+  readonly incarnation: number;
+  /** Number of the last row that the shard's store had at that moment. */
+  readonly storedRow: number;
+}
+
+/** A tool call as its tool saw it. */
 export interface ToolStory {
   readonly tool: string;
   readonly effect: Effect;
-  /** Incarnations of the session's shard in which it started. */
-  readonly starts: number[];
-  /** Times its effect on the world happened. */
+  readonly starts: ToolStart[];
+  /** How often the call's effect on the world happened. */
   effects: number;
-  /** Its return value, if it had one. */
+  /** The call's return value, if it had one. */
   result?: string;
 }
 
@@ -77,6 +85,8 @@ export interface CallStory {
   readonly digest: string;
   /** Digest of the whole request. */
   readonly whole: string;
+  /** The call arrived so soon after the incarnation began that the incarnation before may have sent it. */
+  readonly isStraggler?: boolean;
 }
 
 /** See the file header. */
@@ -84,7 +94,7 @@ export class Ledger {
   readonly violations: Violation[] = [];
   readonly messages: Map<string, MessageStory> = new Map();
   readonly spawns: Map<string, SpawnStory> = new Map();
-  /** By receipt: `<session>/<pending id>`. */
+  /** Answers by receipt: `<session>/<pending id>`. */
   readonly answers: Map<string, { readonly session: string; readonly pendingId: number; readonly outcome: Outcome }> =
     new Map();
   readonly replies: Map<string, Outcome> = new Map();
@@ -95,7 +105,7 @@ export class Ledger {
   readonly calls: Map<string, CallStory[]> = new Map();
   /** Calls that the model refused for their credentials, by session. */
   readonly refusals: Map<string, number> = new Map();
-  /** Sessions whose deletion was requested; true: it was acknowledged. */
+  /** Sessions whose deletion was requested; true if the deletion was acknowledged. */
   readonly deleted: Map<string, boolean> = new Map();
   /** Sessions that were read from their first event to the end of the last life. */
   readonly readThrough: Set<string> = new Set();
@@ -120,7 +130,10 @@ export class Ledger {
     return this.#acknowledgedUpTo.get(session) ?? 0;
   }
 
-  /** A call of this caller was refused for its key. An enricher calls as `<session>: <its name>`. */
+  /**
+   * Notes that a call of this caller was refused because of the provider's key. An enricher calls as `<session>: <its
+   * name>`.
+   */
   keyRefused(caller: string): void {
     const session = caller.split(': ')[0] ?? caller;
     this.refusals.set(session, (this.refusals.get(session) ?? 0) + 1);
@@ -128,7 +141,7 @@ export class Ledger {
 
   acknowledged(uid: string, pendingId: number, duplicate: boolean): void {
     const story = this.messages.get(uid);
-    // Its session was deleted meanwhile.
+    // The story is missing if the session was deleted in the meantime.
     if (story === undefined) return;
     const { session, sentAfter } = story;
     if (story.pendingId !== undefined && (story.pendingId !== pendingId || !duplicate)) {
@@ -167,7 +180,7 @@ export class Ledger {
     told.set(seq, digest);
   }
 
-  /** The deletion of a session, or of one it descends from, was requested. */
+  /** Whether the deletion of a session, or of one of its ancestors, was requested. */
   isDeleted(session: string): boolean {
     for (const id of this.deleted.keys()) if (isWithin(session, id)) return true;
     return false;

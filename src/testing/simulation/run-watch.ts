@@ -3,18 +3,26 @@ import type { Logger } from '../../runtime/protocol/options.ts';
 import type { Ledger } from './ledger.ts';
 import type { SimulatedProcess, World, WorldListener } from './world.ts';
 
-/** Log lines of the runtime that report a broken invariant it survived. */
-const COMPLAINTS = /turn failed|followed a flush|cannot be resumed|did not close within/;
+/** Log lines that report a broken invariant that the runtime survived. */
+const COMPLAINTS = /turn failed|followed a flush|cannot be resumed/;
+/** The same, unless a device fell silent: then a thread cannot close in time. */
+const LATE = /did not close within/;
 
 /** See the file header. Findings go to the ledger. */
 export class RunWatch implements WorldListener {
   readonly #ledger: Ledger;
   readonly #note: (text: string) => void;
+  #isDeviceSilent = false;
 
   /** `note`: takes a line of the trace. */
   constructor(ledger: Ledger, note: (text: string) => void) {
     this.#ledger = ledger;
     this.#note = note;
+  }
+
+  /** A device answers no more. */
+  deviceFellSilent(): void {
+    this.#isDeviceSilent = true;
   }
 
   uncaught(process: SimulatedProcess, thrown: unknown): void {
@@ -23,13 +31,15 @@ export class RunWatch implements WorldListener {
     this.#ledger.violate('failed', `uncaught in ${process.name}: ${text}`);
   }
 
-  /** A logger for the runtime, because a transition that throws is survived and only logged. */
+  /** A logger for the runtime of a new life: the runtime survives a transition that throws and only logs it. */
   logger(): Logger {
+    this.#isDeviceSilent = false;
     const write = (fields: object, message: string): void => {
-      // A stack names files and lines: the same run would leave another trace on another machine.
+      // Leaves out the stack, which names files and lines, so that the same run has the same trace on every machine.
       const shown = JSON.stringify(fields, (name, value: unknown) => (name === 'stack' ? undefined : value));
       this.#note(`log: ${message} ${shown}`);
-      if (COMPLAINTS.test(message)) this.#ledger.violate('failed', `${message}: ${shown}`);
+      if (COMPLAINTS.test(message) || (LATE.test(message) && !this.#isDeviceSilent))
+        this.#ledger.violate('failed', `${message}: ${shown}`);
     };
     return { debug: write, info: write, warn: write, error: write };
   }

@@ -6,11 +6,11 @@ export class SeededRandom {
 
   constructor(seed: number) {
     this.#state = seed >>> 0;
-    // Neighbouring seeds begin alike; after a few steps they differ.
+    // Neighbouring seeds give similar first numbers, so a few steps are skipped.
     for (let step = 0; step < 4; step += 1) this.number();
   }
 
-  /** In [0, 1). Source: mulberry32. */
+  /** A number in [0, 1). Source: mulberry32. */
   number(): number {
     this.#state = (this.#state + 0x6d2b79f5) >>> 0;
     let mixed = Math.imul(this.#state ^ (this.#state >>> 15), 1 | this.#state);
@@ -28,13 +28,13 @@ export class SeededRandom {
     return low + Math.floor(this.number() * (high - low + 1));
   }
 
-  /** One of a list that is not empty. */
+  /** A random item of a list that is not empty. */
   pick<Item>(items: readonly Item[]): Item {
     if (items.length === 0) throw new Error('nothing to pick from');
     return items[Math.floor(this.number() * items.length)] as Item;
   }
 
-  /** At most `count` of a list, in its order. */
+  /** Random items of a list, at most `count`, in the order of the list. */
   some<Item>(items: readonly Item[], count: number): readonly Item[] {
     const chosen = new Set<number>();
     while (chosen.size < Math.min(count, items.length)) chosen.add(this.between(0, items.length - 1));

@@ -8,6 +8,7 @@ import { compactionMessages } from '../../context/compaction-request.ts';
 import { checkRequest, fatalOf } from '../../context/legality.ts';
 import { type RenderOptions, renderSession } from '../../context/render.ts';
 import type { EventBody } from '../../events/event.ts';
+import type { Position } from '../../journal/position.ts';
 import { apply } from '../../session/apply/apply.ts';
 import type { Observer } from '../../session/apply/fold.ts';
 import { historyMessages } from '../../session/history/history-form.ts';
@@ -18,16 +19,21 @@ import { emptyState, type ReceiptState, type SessionState } from '../../session/
 import { contentBytes } from '../../session/state/tokens.ts';
 import { digestOf } from './ledger.ts';
 
-/** Agents have tools, and none has manual thinking: deliveries are phantom pairs. */
+/** Agents have tools, and none has manual thinking, so deliveries are sent as phantom pairs. */
 const RENDERING: RenderOptions = { timestamps: false, deliveriesAsText: false };
+
+/** A transition and its position in the journal. */
+export type StoredTransition = TransitionRecords & { readonly position: Position };
 
 /** A tool call of the log with its results. */
 export interface CallFact {
   readonly tool: string;
+  /** Position of the last transition that let the call start: it makes the call, continues its run or allows it. */
+  startsAfter: Position;
   readonly results: { readonly content: string; readonly success: boolean }[];
   /**
-   * It waited in a suspended run whose branch was left. It does not run, and is answered only if the session returns to
-   * that branch.
+   * True if the call waited in a suspended run whose branch was left. Such a call does not run, and is answered only if
+   * the session returns to that branch.
    */
   isLeft: boolean;
 }
@@ -46,7 +52,7 @@ export interface SessionStory {
   /** Texts of the user messages of the log, including removed ones. */
   readonly userTexts: string[];
   readonly keys: Map<string, number[]>;
-  /** By idempotency key. */
+  /** Tool calls by idempotency key. */
   readonly calls: Map<string, CallFact>;
   /** Half-steps by the digest of their request's messages. */
   readonly requests: Map<string, number>;
@@ -59,11 +65,11 @@ export interface SessionStory {
   readonly spawned: Map<string, { readonly name: string; readonly replies: string; readonly key: string | undefined }>;
   readonly childExits: Map<string, number>;
   readonly exits: { readonly reason: string; readonly reply: string }[];
-  /** Approval decisions about calls, by idempotency key; true: allowed. */
+  /** Approval decisions about calls, by idempotency key; true if the call was allowed. */
   readonly decided: Map<string, boolean>;
   /** The history at the time of each fork made of it, by number. */
   readonly forksMade: Map<number, { readonly child: string; readonly texts: readonly string[] }>;
-  /** The history a fork begins with. */
+  /** The history with which the session begins, if it is a fork. */
   begins: readonly string[] | undefined;
   /** Digests of durable events; index 0 is event 1. */
   readonly events: string[];
@@ -86,7 +92,7 @@ export interface SessionStory {
  */
 export function writeStory(
   id: string,
-  turns: Iterable<TransitionRecords>,
+  turns: Iterable<StoredTransition>,
   plant: (state: SessionState, first: TransitionRecords) => void = () => undefined,
   rendering: RenderOptions = RENDERING,
 ): SessionStory {
@@ -107,12 +113,14 @@ class Teller {
   /** The last answered request as text, without its closing bracket, with its epoch. */
   #answered = { epoch: -1, text: '' };
   #usage = NO_USAGE;
+  /** Position of the transition that is folded now. */
+  #position: Position = 0;
   /** Entries whose preparation has ended. */
   readonly #prepared = new Set<number>();
   readonly #rendering: RenderOptions;
   /**
-   * The half-step whose request was noted last, and its epoch. A request made again after a change counts as another
-   * one.
+   * The half-step whose request was noted last, and its epoch. A request that is made again after a change counts as
+   * another request.
    */
   #noted = '';
 
@@ -156,8 +164,9 @@ class Teller {
     plant(this.#story.state);
   }
 
-  turn({ at, records }: TransitionRecords): void {
+  turn({ at, records, position }: StoredTransition): void {
     const { state } = this.#story;
+    this.#position = position;
     for (const record of records) {
       if (record.type === 'responded') this.#sealRequest();
       if (record.type === 'accepted') this.#noteFilling(record.entry);
@@ -373,6 +382,7 @@ class Teller {
   #event(body: EventBody): void {
     const story = this.#story;
     story.events.push(digestOf(JSON.stringify(body)));
+    if (body.type === 'tool.started') this.#start(body.toolUseId);
     if (body.type !== 'message.created') return;
     const { message } = body;
     if (message.type === 'user_message') story.userTexts.push(textOf(message.content));
@@ -380,10 +390,17 @@ class Teller {
     if (message.type !== 'tool_call' || message.toolUseId === undefined || message.source !== undefined) return;
     const key = `${story.id}#${message.seq}`;
     this.#callKeys.set(message.toolUseId, key);
-    story.calls.set(key, { tool: message.toolName ?? '', results: [], isLeft: false });
+    const tool = message.toolName ?? '';
+    story.calls.set(key, { tool, startsAfter: this.#position, results: [], isLeft: false });
   }
 
-  /** A branch was left: the calls that are no longer open are left with it. */
+  /** Notes that the transition lets the call start. */
+  #start(toolUseId: string): void {
+    const call = this.#story.calls.get(this.#callKeys.get(toolUseId) ?? '');
+    if (call !== undefined) call.startsAfter = this.#position;
+  }
+
+  /** Notes that a branch was left. Calls that are no longer open stay in that branch. */
   #leave(pending: readonly string[]): void {
     const { state, calls } = this.#story;
     for (const callId of pending) {
@@ -392,7 +409,7 @@ class Teller {
     }
   }
 
-  /** Calls of a suspended run are answered by the edit that discards them. */
+  /** Notes the calls of a suspended run that an edit answers when it discards them. */
   #answerByEdit({ added }: Extract<SessionRecord, { type: 'edited' }>): void {
     for (const { message } of added ?? []) {
       if (message.role === 'tool')

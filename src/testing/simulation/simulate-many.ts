@@ -4,7 +4,7 @@ import { workerUrl } from '../../threads/worker-url.ts';
 import { FAULT_KINDS, type FaultKind } from './faults.ts';
 import type { SimulationResult } from './simulate.ts';
 
-/** The seeds to run. */
+/** The seeds to run, and how to run them. */
 export interface ManyOptions {
   /** First seed. */
   readonly from: number;
@@ -14,7 +14,7 @@ export interface ManyOptions {
   readonly threads: number;
   /** Called after each seed, in no order. */
   readonly onResult?: (result: SimulationResult) => void;
-  /** Starts no further seeds after so many failed ones; default 10. */
+  /** The number of failed seeds after which no further seed is started; default 10. */
   readonly failuresMax?: number;
 }
 

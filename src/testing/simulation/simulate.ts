@@ -7,7 +7,7 @@ import { isGivenUp } from './attempts.ts';
 import { Embedder } from './embedder.ts';
 import { type FaultKind, Faults } from './faults.ts';
 import { Invariants } from './invariants.ts';
-import { Ledger, type Violation } from './ledger.ts';
+import { Ledger, type ToolStart, type Violation } from './ledger.ts';
 import { RunWatch } from './run-watch.ts';
 import { SeededRandom } from './seeded-random.ts';
 import { SimulatedMachine } from './simulated-machine.ts';
@@ -21,11 +21,11 @@ import { SimulatedProcess, World } from './world.ts';
 export interface SimulationOptions {
   /** A whole number; the run follows from it. */
   readonly seed: number;
-  /** Draw these faults and no others. Missing: a subset the seed chooses. */
+  /** The faults to draw. Missing: a subset that the seed chooses. */
   readonly faults?: readonly FaultKind[];
   /**
-   * The number of the message between threads that is held until all else is at rest. Counted from 1 since a close was
-   * begun, in each life that closes.
+   * Delays one message between threads until everything else is at rest: the message with this number, counted from 1
+   * from the beginning of a close, in each life that closes.
    */
   readonly heldAtClose?: number;
   /** Takes each line of the trace as it happens. Missing: the last lines are kept for the result. */
@@ -45,7 +45,7 @@ export interface SimulationResult {
   readonly messages: number;
   readonly modelCalls: number;
   readonly toolRuns: number;
-  /** Messages between threads while a life closed: the most of all lives. */
+  /** The number of messages between threads while a life closed, in the life that had most. */
   readonly closeMessages: number;
   /** How often each fault struck. */
   readonly faults: Readonly<Partial<Record<FaultKind, number>>>;
@@ -96,6 +96,8 @@ class Simulation {
       faults: this.#faults,
       ledger: this.#ledger,
       incarnationOf: (session: string): number => this.#machine.incarnationOf(session),
+      incarnationAgeMs: (session: string): number => this.#machine.incarnationAgeMs(session),
+      toolStart: (session: string): ToolStart => this.#machine.toolStart(session),
       trace: (text: string): void => this.#note(text),
     };
     this.#model = new SimulatedModel(shared);
@@ -106,6 +108,7 @@ class Simulation {
       shards: this.#swarm.shards,
       model: this.#model,
       tools: this.#tools,
+      fellSilent: () => this.#watch.deviceFellSilent(),
       crashed: (process, why) => {
         this.#note(`crash ${why}`);
         process.kill();
@@ -122,7 +125,7 @@ class Simulation {
     return this.#result();
   }
 
-  /** Lives with faults, then one without. */
+  /** Runs the lives with faults, then one without. */
   async #drive(): Promise<void> {
     this.#note(`faults: ${this.#faults.enabled.join(' ') || 'none'}; ${JSON.stringify(this.#swarm)}`);
     let isSettled = false;
@@ -140,8 +143,8 @@ class Simulation {
   }
 
   /**
-   * One life with faults. `endsInPlace`: the faults stop before the life ends, and its work finishes; returns true if
-   * it did.
+   * Runs one life with faults. `endsInPlace`: the faults stop before the life ends, and its work finishes; returns true
+   * if all its work finished.
    */
   async #live(endsInPlace: boolean): Promise<boolean> {
     const { process, opened } = this.#begin();
@@ -173,7 +176,7 @@ class Simulation {
     this.#note('close');
     this.#world.countMessages(this.#options.heldAtClose);
     const closing = runtime.close({ deadlineMs: this.#random.pick([0, CLOSE_MS, 60_000]) });
-    // A store that refuses the last writes makes it a crash.
+    // If the store refuses the last writes, the close counts as a crash.
     await process.untilDeath(closing.catch((error: unknown) => this.#note(`close failed: ${String(error)}`)));
     this.#closeMessages = Math.max(this.#closeMessages, this.#world.messages);
     this.#world.countMessages(undefined);
@@ -181,7 +184,7 @@ class Simulation {
     return false;
   }
 
-  /** The last life, without faults: everything finishes (I7). */
+  /** Runs the last life, which is without faults: everything finishes (I7). */
   async #settle(): Promise<void> {
     const { process, opened } = this.#begin();
     const runtime = await opened;
@@ -193,7 +196,8 @@ class Simulation {
   }
 
   /**
-   * False when the process died of an earlier fault, or of the effect of earlier faults on its session threads (L3).
+   * Returns false when the process died of an earlier fault, or of the effect of earlier faults on its session threads
+   * (L3).
    */
   async #settleIn(
     process: SimulatedProcess,
@@ -226,7 +230,7 @@ class Simulation {
     return true;
   }
 
-  /** After an orderly close the store opens without anything to recover. */
+  /** Checks that after an orderly close the store opens without anything to recover. */
   async #reopen(before: Stories): Promise<void> {
     const { process, opened } = this.#begin();
     const runtime = await opened;
@@ -236,7 +240,7 @@ class Simulation {
     process.kill();
     for (const story of (await this.#reader.read()).stories.values()) {
       if (story.events.length !== before.get(story.id)?.events.length)
-        this.#ledger.violate('changed', `${story.id} was closed in peace, and opening it again changed its log`);
+        this.#ledger.violate('changed', `${story.id} was closed without a fault, but opening it again changed its log`);
     }
   }
 
@@ -250,7 +254,8 @@ class Simulation {
     const swarm = this.#swarm;
     const opening = this.#machine.open(process, {
       agents: swarmAgents(this.#tools.valuesFor(process), swarm, this.#lives),
-      // A value runs on the host. With model threads the provider is data, from which they build it themselves.
+      // A provider value runs on the host. With model threads the provider is data, from which each thread builds its
+      // own provider.
       provider: swarm.models > 0 ? { kind: 'module', url: 'simulated:model' } : this.#model.providerOf(process),
       threads: { sessions: swarm.hasSessionThreads ? swarm.shards : 0, models: swarm.models, tools: swarm.toolThreads },
       durability: swarm.durability,

@@ -7,7 +7,7 @@ import type { Definition, DefinitionSource } from '../../definitions/definition.
 const SKILLS = ['baking', 'frying', 'washing'].map(definition);
 const WORKFLOWS = ['plan', 'build'].map(definition);
 
-/** Names a model asks for. */
+/** The names that the model asks for. */
 export const SKILL_NAMES: readonly string[] = [...SKILLS.map(({ name }) => name), 'flying'];
 export const WORKFLOW_NAMES: readonly string[] = [...WORKFLOWS.map(({ name }) => name), 'wait'];
 

@@ -14,8 +14,10 @@ export interface DeviceSurroundings {
   readonly trace: (text: string) => void;
   /** Ends the whole process, as a power cut or a kill at this very operation would. */
   readonly crash: (why: string) => void;
-  /** An operation was refused: its data is lost. */
+  /** Called when an operation was refused, so that its data is lost. */
   readonly refused: () => void;
+  /** The device answers no more. */
+  readonly fellSilent: () => void;
 }
 
 /** The device a memory journal writes to. */
@@ -23,7 +25,7 @@ export type SimulatedDevice = (operation: DeviceOperation) => Promise<void>;
 
 /** Milliseconds after which a process whose device fell silent is killed from outside. */
 const SILENCE_MS = 30_000;
-/** Most milliseconds an operation takes, on a fast, usual or slow device. */
+/** Most milliseconds an operation takes, one number each for a fast, a usual and a slow device. */
 const USUAL_MS = [3, 30, 300] as const;
 /** Milliseconds after the death of its process in which a write may still arrive. */
 const LATE_MS = 200;
@@ -31,10 +33,10 @@ const LATE_MS = 200;
 /** A device for the journal of a process. */
 export function createSimulatedDevice(
   process: SimulatedProcess,
-  { world, faults, trace, crash, refused: noteRefused }: DeviceSurroundings,
+  { world, faults, trace, crash, refused: noteRefused, fellSilent }: DeviceSurroundings,
 ): SimulatedDevice {
   const { random } = world;
-  // On a slow device, much happens during a write.
+  // On a slow device, many other tasks run during a write.
   const usualMs = random.pick(USUAL_MS);
   let refusesUntil = 0;
   const refusal = (): StoreFullError | undefined => {
@@ -51,8 +53,8 @@ export function createSimulatedDevice(
   process.onDeath(() => {
     const late = underWay;
     if (late === undefined) return;
-    // A journal that was opened meanwhile must refuse the late write (J5). Before that, the write is as if the process
-    // had died a little later.
+    // A journal that was opened since must refuse the late write (J5). If no journal was opened, it is as if the
+    // process had died a little later.
     world.schedule(machineOf(process), random.between(0, LATE_MS), () => {
       trace('a write arrives late');
       try {
@@ -90,6 +92,7 @@ export function createSimulatedDevice(
         if (faults.strikes('crash.after', 0.01)) return crash(`after a ${operation.kind}`);
         if (faults.strikes('store.silent', 0.003)) {
           trace('the device falls silent');
+          fellSilent();
           world.schedule(process, SILENCE_MS, () => crash('while its device was silent'));
           return;
         }

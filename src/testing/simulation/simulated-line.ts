@@ -1,10 +1,13 @@
 /**
- * Lines between simulated threads: the production endpoint over simulated ports. Their messages are cloned, travel for
- * a while, and are lost with the side that dies.
+ * Lines between simulated threads: the production endpoint over simulated ports. Their messages are cloned, arrive
+ * after a while, and are lost with the side that dies.
  */
 import { createEndpoint, type MessagePortLike } from '../../threads/batched-endpoint.ts';
 import type { Endpoint } from '../../threads/endpoint.ts';
 import type { SimulatedProcess, World } from './world.ts';
+
+/** Most virtual ms a message takes, unless it is held. */
+export const LINE_MS_MAX = 3;
 
 /** The two ends of a line. */
 export interface SimulatedLine {
@@ -28,7 +31,7 @@ class SimulatedPort implements MessagePortLike {
   readonly #world: World;
   readonly #process: SimulatedProcess;
   readonly #listeners = new Map<string, Set<(value: unknown) => void>>();
-  /** Virtual ms before which nothing more arrives here: messages keep their order. */
+  /** Virtual ms before which nothing more arrives here, so that messages keep their order. */
   #arrivesAt = 0;
 
   constructor(world: World, process: SimulatedProcess) {
@@ -57,7 +60,7 @@ class SimulatedPort implements MessagePortLike {
     peer?.arrive('close', undefined);
   }
 
-  /** The other side died: closes after the messages it had already posted. */
+  /** Called when the other side died. Closes after the messages that side had already posted. */
   lose(): void {
     this.arrive('close', undefined);
   }
@@ -66,7 +69,7 @@ class SimulatedPort implements MessagePortLike {
     const { random } = this.#world;
     const now = this.#world.elapsedMs;
     const heldMs = event === 'message' ? this.#world.heldMs() : 0;
-    const latency = heldMs + (random.chance(0.8) ? 0 : random.number() * 3);
+    const latency = heldMs + (random.chance(0.8) ? 0 : random.number() * LINE_MS_MAX);
     this.#arrivesAt = Math.max(this.#arrivesAt, now + latency);
     this.#world.schedule(this.#process, this.#arrivesAt - now, () => {
       for (const listener of [...(this.#listeners.get(event) ?? [])]) listener(value);

@@ -22,6 +22,7 @@ import type { Endpoint } from '../../threads/endpoint.ts';
 import type { HostRunner } from '../../tools/host-tools.ts';
 import type { ToolOutcome } from '../../tools/tool.ts';
 import type { Faults } from './faults.ts';
+import type { ToolStart } from './ledger.ts';
 import { SIMULATED_DEFINITIONS } from './simulated-definitions.ts';
 import { createSimulatedDevice, type DeviceSurroundings, type SimulatedDevice } from './simulated-device.ts';
 import { createSimulatedLine } from './simulated-line.ts';
@@ -30,16 +31,16 @@ import { SimulatedResults } from './simulated-results.ts';
 import type { SimulatedTools } from './simulated-tools.ts';
 import { SimulatedProcess, type World } from './world.ts';
 
-/** Most session threads of one process that a fault at their device may end. */
+/** Most session threads of one process that faults at their devices may end. */
 const THREADS_STRUCK_MAX = 2;
 /** Directory of a simulated store. */
 export const STORE_DIRECTORY = '/simulated';
-/** Directory of its shortened results. */
+/** Directory of the store's shortened results. */
 const RESULTS_DIRECTORY = `${STORE_DIRECTORY}/results`;
 
 /** Controls the outcome of every disk operation of a process, in place of random faults. */
 export interface SimulatedDisk {
-  /** Opens a journal, late or not at all: a rejection keeps it shut. */
+  /** Opens a journal, perhaps late. A rejection keeps the journal from opening. */
   open(process: SimulatedProcess, surroundings: DeviceSurroundings, open: () => Journal): Promise<Journal>;
   /** The device of an open journal. */
   device(process: SimulatedProcess, surroundings: DeviceSurroundings): SimulatedDevice;
@@ -53,10 +54,12 @@ export interface MachineParts {
   readonly shards: number;
   readonly model: Pick<SimulatedModel, 'providerOf'>;
   readonly tools: Pick<SimulatedTools, 'poolOf'>;
-  /** Missing: a disk whose faults are drawn. */
+  /** Controls the disks; missing: disks whose faults are drawn. */
   readonly disk?: SimulatedDisk;
   readonly trace: (text: string) => void;
-  /** A process was ended by a fault at its device. */
+  /** Called when a device answers no more; its process is killed later. */
+  readonly fellSilent?: () => void;
+  /** Called when a fault at its device ended a process. */
   readonly crashed: (process: SimulatedProcess, why: string) => void;
 }
 
@@ -68,6 +71,8 @@ export class SimulatedMachine {
   readonly results: SimulatedResults = new SimulatedResults();
   readonly #parts: MachineParts;
   readonly #incarnations: number[];
+  /** Virtual ms at which the incarnation of each shard began. */
+  readonly #incarnatedAtMs: number[] = [];
   readonly #threadsStruck = new Map<SimulatedProcess, number>();
 
   constructor(parts: MachineParts) {
@@ -84,8 +89,21 @@ export class SimulatedMachine {
     return this.#incarnations[shardOf(session, this.stores.length)] ?? 0;
   }
 
+  /** Virtual ms since the incarnation of the session's shard began. */
+  incarnationAgeMs(session: string): number {
+    const { world } = this.#parts;
+    return world.elapsedMs - (this.#incarnatedAtMs[shardOf(session, this.stores.length)] ?? 0);
+  }
+
+  /** A tool call of the session starts now. */
+  toolStart(session: string): ToolStart {
+    const storedRow = this.stores[shardOf(session, this.stores.length)]?.state.lastRow ?? 0;
+    return { incarnation: this.incarnationOf(session), storedRow };
+  }
+
   #incarnated(shard: number): void {
     this.#incarnations[shard] = (this.#incarnations[shard] ?? 0) + 1;
+    this.#incarnatedAtMs[shard] = this.#parts.world.elapsedMs;
   }
 
   /** Opens the runtime in a process. */
@@ -125,6 +143,7 @@ export class SimulatedMachine {
           trace,
           crash: (why: string) => crashed(this.#struckBy(host, process), why),
           refused: () => this.#incarnated(shard),
+          fellSilent: () => this.#parts.fellSilent?.(),
         };
         const device = disk?.device(process, surroundings) ?? createSimulatedDevice(process, surroundings);
         const store = this.stores[shard];
@@ -144,7 +163,7 @@ export class SimulatedMachine {
    */
   #struckBy(host: SimulatedProcess, thread: SimulatedProcess): SimulatedProcess {
     const deaths = this.#threadsStruck.get(host) ?? 0;
-    // With more of them, the link would give up the shard (L3 of `shard-link.ts`).
+    // After more such faults the link would give up the shard (L3 of `shard-link.ts`).
     if (thread === host || deaths >= THREADS_STRUCK_MAX || this.#parts.world.random.chance(0.5)) return host;
     this.#threadsStruck.set(host, deaths + 1);
     return thread;
@@ -157,8 +176,8 @@ export class SimulatedMachine {
   #startShard(host: SimulatedProcess, plan: ShardPlan): ShardThread {
     const { world, faults, trace } = this.#parts;
     const thread = new SimulatedProcess(`shard ${plan.index}`, host);
-    // Registered before the lines, as with a real thread: when a cut line rejects, its thread is already known to be
-    // gone.
+    // The listeners are registered before the lines, as with a real thread: when a call over a cut line rejects, its
+    // thread is already known to have ended.
     const onExit: ((end: ShardThreadEnd) => void)[] = [];
     thread.onDeath(() => {
       for (const listener of onExit) world.schedule(host, 0, () => listener({}));

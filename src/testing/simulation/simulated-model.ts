@@ -5,15 +5,17 @@
 import { CancelledError } from '../../base/errors.ts';
 import { COMPACTION_INSTRUCTION } from '../../context/compaction-request.ts';
 import { checkRequest, fatalOf } from '../../context/legality.ts';
-import { modelTraits } from '../../context/legality-models.ts';
+import { modelTraits } from '../../context/model-traits.ts';
 import { PausedTurns } from '../../models/governor/paused-turns.ts';
 import { modelErrorOf } from '../../models/model-error.ts';
 import type { GenerateContext, ModelProvider, ModelRequest, ModelResponse } from '../../models/provider.ts';
+import { bodyOf } from '../../models/request-body.ts';
 import { ThinkingLedger } from '../thinking-ledger.ts';
 import type { FaultKind, Faults } from './faults.ts';
 import { digestOf, type Ledger } from './ledger.ts';
 import type { SeededRandom } from './seeded-random.ts';
 import { SKILL_NAMES, WORKFLOW_NAMES } from './simulated-definitions.ts';
+import { LINE_MS_MAX } from './simulated-line.ts';
 import type { SimulatedProcess, World } from './world.ts';
 
 /** The parts of the simulation the model needs. */
@@ -23,6 +25,8 @@ export interface ModelSurroundings {
   readonly ledger: Ledger;
   /** The incarnation of a session's shard. */
   readonly incarnationOf: (session: string) => number;
+  /** Virtual ms since that incarnation began. */
+  readonly incarnationAgeMs: (session: string) => number;
   readonly trace: (text: string) => void;
 }
 
@@ -34,7 +38,7 @@ interface RawResponse {
   readonly usage?: unknown;
 }
 
-/** Most milliseconds of an outage: longer than the retries of a call. */
+/** Most milliseconds of an outage: longer than all retries of a call. */
 const OUTAGE_MS = 1_200_000;
 /** Faults that end a call with an error, each with its error. */
 const FAILURES: readonly (readonly [FaultKind, () => Parameters<typeof modelErrorOf>[0]])[] = [
@@ -54,7 +58,7 @@ export class SimulatedModel {
   readonly #surroundings: ModelSurroundings;
   readonly #random: SeededRandom;
   readonly #paused = new PausedTurns();
-  /** Its thoughts and their contexts. They outlive processes, as a provider's do. */
+  /** The model's thoughts and their contexts. The thoughts outlive processes, as in a real provider. */
   readonly #thoughts = new ThinkingLedger(1);
   #count = 0;
   #lastCallId = 'c0';
@@ -71,7 +75,7 @@ export class SimulatedModel {
     return {
       name: 'simulated',
       generate: (request, context) => {
-        // A call of a dead process was never made.
+        // A call by a dead process is treated as never made.
         if (!process.isAlive) return new Promise(() => undefined);
         return this.#generate(process, request, context);
       },
@@ -122,15 +126,20 @@ export class SimulatedModel {
 
   /** Checks a request and notes it. */
   #hear(request: ModelRequest, session: string): void {
-    const { ledger, incarnationOf, trace } = this.#surroundings;
-    const checked = checkRequest(request, { isPausedTurn: (blocks) => this.#paused.has(blocks) });
+    const { ledger, incarnationOf, incarnationAgeMs, trace } = this.#surroundings;
+    const checked = checkRequest(bodyOf(request), { isPausedTurn: (blocks) => this.#paused.has(blocks) });
     for (const { rule, path, message } of [...fatalOf(checked), ...this.#thoughts.check(request)]) {
       ledger.violate('illegal', `request of ${session}: ${rule} ${path}: ${message}`);
     }
     const calls = ledger.calls.get(session) ?? [];
     ledger.calls.set(session, calls);
     const digest = digestOf(JSON.stringify(request.messages));
-    calls.push({ incarnation: incarnationOf(session), digest, whole: digestOf(JSON.stringify(request)) });
+    calls.push({
+      incarnation: incarnationOf(session),
+      digest,
+      whole: digestOf(JSON.stringify(request)),
+      isStraggler: incarnationAgeMs(session) <= LINE_MS_MAX,
+    });
     const what = isSummaryAsked(request) ? 'summary' : 'model call';
     trace(`${what} of ${session}: ${request.messages.length} messages, ${digest}`);
   }
@@ -140,7 +149,7 @@ export class SimulatedModel {
     const random = this.#random;
     const usage = { input_tokens: random.between(1, 500), output_tokens: random.between(1, 100) };
     const text = (): Block => ({ type: 'text', text: `answer ${this.#next()}` });
-    // With manual thinking it always thinks, since a turn must start with a thought (R22).
+    // With manual thinking the model always thinks, since a turn must start with a thought (R22).
     const isManual = request.thinking?.type === 'enabled';
     const thinking = thinks(request) && (isManual || random.chance(0.5)) ? [this.#thought(request)] : [];
     if (faults.strikes('model.empty', 0.03)) return { content: [], stop_reason: 'end_turn', usage };
@@ -212,9 +221,9 @@ export class SimulatedModel {
   }
 }
 
-/** Decided by the request's setting, or by the model's default without one. */
+/** True if the model thinks: the request's setting decides, or the model's default without a setting. */
 function thinks({ model, thinking }: ModelRequest): boolean {
-  return thinking === undefined ? !modelTraits(model).thinkingOffByDefault : thinking.type !== 'disabled';
+  return thinking === undefined ? modelTraits(model).thinksByDefault === true : thinking.type !== 'disabled';
 }
 
 /** The input for an enricher's tool, valid or not; undefined for other tools. */
@@ -239,8 +248,7 @@ function enricherInput(name: string, random: SeededRandom, next: () => number): 
     case 'attach_messages_to_goals':
       return { message_ids: [random.between(1, 9)], goal_ids: [random.between(1, 4)] };
     case 'search_messages':
-      // A message index is built in the machine's own time. The simulation therefore only sends a query that is
-      // refused.
+      // A message index is built in real time, not virtual time. So the simulation only sends a query that is refused.
       return { query: ' ' };
     case 'view_messages':
       return { message_id: `s${random.between(0, 4)}#${random.between(1, 9)}` };
@@ -251,10 +259,10 @@ function enricherInput(name: string, random: SeededRandom, next: () => number): 
   }
 }
 
-/** The request ends with the instruction to write a summary. */
+/** True if the request ends with the instruction to write a summary. */
 function isSummaryAsked(request: ModelRequest): boolean {
   return JSON.stringify(request.messages.at(-1)).includes(INSTRUCTION_BEGINNING);
 }
 
-/** A prefix long enough to be unique, without characters that JSON would escape. */
+/** The beginning of the instruction: long enough to be unique, without characters that JSON would escape. */
 const INSTRUCTION_BEGINNING = COMPACTION_INSTRUCTION.slice(0, 60);

@@ -13,7 +13,7 @@ const STEP_MS = 4;
 
 interface SimulatedFile {
   isSynced: boolean;
-  /** Its name is durable. */
+  /** True if the file's name is durable. */
   isNamed: boolean;
 }
 
@@ -71,7 +71,7 @@ export class SimulatedResults {
       case 'move':
         if (file === undefined) throw new Error(`no file ${step.path}`);
         this.#files.delete(step.path);
-        // An existing file of the same content is replaced by this one.
+        // This file replaces an existing file of the same content.
         this.#files.set(step.to, { ...file, isNamed: this.isDurable(step.to) });
         return;
       case 'remove':

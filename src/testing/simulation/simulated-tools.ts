@@ -1,6 +1,6 @@
 /**
  * Tools of all four effects, and the threads they run on. A tool notes in the ledger when it starts and when its effect
- * on the world happens. The checks thus see whether a crash treats a call as its effect allows.
+ * on the world happens. So the checks see whether calls after a crash are treated as their effect allows.
  */
 import { CALL_CHECK_GRACE_MS } from '../../base/bounds.ts';
 import { CancelledError, TroupeError } from '../../base/errors.ts';
@@ -13,7 +13,7 @@ import type { ThreadAbort, ThreadFinished, ThreadTask } from '../../tools/thread
 import { createToolPool, type ToolPoolOptions } from '../../tools/threads/threaded-pool.ts';
 import type { AnyTool, Effect } from '../../tools/tool.ts';
 import type { Faults } from './faults.ts';
-import { type Ledger, sessionOfKey, type ToolStory } from './ledger.ts';
+import { type Ledger, sessionOfKey, type ToolStart, type ToolStory } from './ledger.ts';
 import type { SeededRandom } from './seeded-random.ts';
 import { SimulatedProcess, type World } from './world.ts';
 
@@ -22,12 +22,12 @@ export interface ToolSurroundings {
   readonly world: World;
   readonly faults: Faults;
   readonly ledger: Ledger;
-  /** The incarnation of a session's shard: a call may start once in each, if its effect allows. */
-  readonly incarnationOf: (session: string) => number;
+  /** The facts of a start that happens now. A call may start once in each incarnation, if its effect allows. */
+  readonly toolStart: (session: string) => ToolStart;
   readonly trace: (text: string) => void;
 }
 
-/** True when the outcome of a run is lost now. */
+/** A function that is true when the outcome of a run is lost now. */
 type Loses = (id: number, probability: number) => boolean;
 
 /** The address under which the tools of threads are given. */
@@ -96,14 +96,15 @@ export class SimulatedTools {
     readonly progress: (data: unknown) => void;
   }): Promise<unknown> {
     const { name, effect, process, key, progress } = call;
-    const { ledger, faults, world, incarnationOf, trace } = this.#surroundings;
+    const { ledger, faults, world, toolStart, trace } = this.#surroundings;
     if (!process.isAlive) return new Promise(() => undefined);
     const known = ledger.tools.get(key);
-    // A `pure` call that ran ahead of its intent may have been lost with it. Another call may have its key by now.
+    // A `pure` call that started before its record was durable may have been lost with the record. Another call may
+    // have the same key by now.
     const isLost = known !== undefined && known.tool !== name && known.effect === 'pure';
     const story: ToolStory = known === undefined || isLost ? { tool: name, effect, starts: [], effects: 0 } : known;
     ledger.tools.set(key, story);
-    story.starts.push(incarnationOf(sessionOfKey(key)));
+    story.starts.push(toolStart(sessionOfKey(key)));
     trace(`tool ${name} starts for ${key}`);
     const random = this.#random;
     if (random.chance(0.2)) progress({ done: 0.5 });
@@ -162,7 +163,7 @@ class LossyToolPool implements ToolPool {
     });
   }
 
-  /** Loses the outcome of a run here, although both sides live. */
+  /** True if the outcome of a run is lost here, although both sides live. */
   #loses(id: number, probability: number): boolean {
     const { world, faults, ledger, trace } = this.#surroundings;
     const run = this.#runs.get(id);
@@ -253,7 +254,7 @@ class SimulatedTaskPool implements TaskPool {
     return new Promise((resolve, reject) => {
       const settle = (end: () => void): void => {
         if (!this.#threads.delete(thread)) return;
-        // An answer crosses from thread to thread.
+        // The delay stands for the way of the answer from thread to thread.
         world.schedule(this.#process, world.random.number(), () => {
           end();
           this.#waiting.shift()?.();
@@ -280,7 +281,7 @@ class SimulatedTaskPool implements TaskPool {
     });
   }
 
-  /** The work of `tool-threads.worker.ts`, over a virtual clock. */
+  /** Does the work of `tool-threads.worker.ts`, over a virtual clock. */
   async #work(task: ThreadTask, thread: SimulatedProcess): Promise<unknown> {
     const { world } = this.#surroundings;
     const module = this.#moduleOf(thread);

@@ -12,8 +12,9 @@ import { plantFork } from '../../runtime/reading/fork-reader.ts';
 import { readActor } from '../../runtime/reading/session-reader.ts';
 import { withContent } from '../../session/rules/waiting-content.ts';
 import { decodeTransition, type TransitionRecords } from '../../session/state/records.ts';
-import { type SessionState, snapshotState } from '../../session/state/state.ts';
-import { type SessionStory, writeStory } from './session-story.ts';
+import { snapshotState } from '../../session/state/snapshot.ts';
+import type { SessionState } from '../../session/state/state.ts';
+import { type SessionStory, type StoredTransition, writeStory } from './session-story.ts';
 
 /** The contents of a runtime's stores, by session. */
 export type Stories = ReadonlyMap<string, SessionStory>;
@@ -43,7 +44,7 @@ export class StoreReader {
     this.#positions = stores.map(() => 0);
   }
 
-  /** Reads new data: whole logs, and once more as the runtime would wake the sessions. */
+  /** Reads new data twice: from the whole logs, and as the runtime would read it to wake the sessions. */
   async read(): Promise<Reading> {
     const before = this.#stories;
     this.#stories = new Map();
@@ -69,7 +70,8 @@ export class StoreReader {
         if (story.state.agent === undefined) continue;
         this.#stories.set(name, story);
         changed.add(name);
-        // An entry in the common log that the session's own log lacks would reappear, or be missed, at some later time.
+        // If the common log has an entry that the session's own log lacks, the entry would reappear, or be missed,
+        // later.
         const isWhole = count(journal.read(key, since)) === (grown.get(key) ?? 0);
         const woken = readActor(journal, name, key).state;
         if (!isWhole || snapshotState(filled(woken, journal, key)) !== snapshotState(story.state)) differing.push(name);
@@ -106,6 +108,6 @@ function count(entries: Iterable<unknown>): number {
   return found;
 }
 
-function* turnsOf(journal: Journal, key: SessionKey): Iterable<TransitionRecords> {
-  for (const entry of journal.read(key, 0)) yield decodeTransition(entry.data);
+function* turnsOf(journal: Journal, key: SessionKey): Iterable<StoredTransition> {
+  for (const { data, position } of journal.read(key, 0)) yield { ...decodeTransition(data), position };
 }

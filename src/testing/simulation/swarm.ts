@@ -1,7 +1,7 @@
 /** The runtime that a seed determines: shape, limits and agents, drawn so that rare states are common in some runs. */
 import { LIMIT_DEFAULTS, type Limits, type ShardBounds, STORED_CONTENT_BYTES_MIN } from '../../base/bounds.ts';
 import type { SettingsInput } from '../../base/settings.ts';
-import { modelTraits } from '../../context/legality-models.ts';
+import { modelTraits } from '../../context/model-traits.ts';
 import type { RenderOptions } from '../../context/render.ts';
 import type { Durability } from '../../journal/journal.ts';
 import type { Thinking } from '../../models/provider.ts';
@@ -14,7 +14,7 @@ import { TOOL_MODULE } from './simulated-tools.ts';
 /** The runtime of one run. */
 export interface Swarm {
   readonly shards: number;
-  /** Session threads, or all on the host thread. */
+  /** True if sessions run on session threads, false if all run on the host thread. */
   readonly hasSessionThreads: boolean;
   /** Model threads of each shard; 0: in place. */
   readonly models: number;
@@ -26,12 +26,12 @@ export interface Swarm {
   readonly bounds: ShardBounds;
   /** Lives before the last one. */
   readonly lives: number;
-  /** In the last of these lives the faults stop before its end, and it finishes all work itself. */
+  /** True if in the last of these lives the faults stop before its end, so that it finishes all work itself. */
   readonly endsInPlace: boolean;
   /** Conversations at once, and the number of sessions they use. */
   readonly conversations: number;
   readonly sessions: number;
-  /** Most actions of one conversation in one life. */
+  /** Maximum actions of one conversation in one life. */
   readonly actions: number;
   /** Share of the actions about sessions whose calls wait for approval, or that are compressed. */
   readonly specialShare: number;
@@ -41,13 +41,16 @@ export interface Swarm {
   readonly thinkMs: number;
   /** Milliseconds of a life. */
   readonly lifeMs: number;
-  /** The enrichers of its main sessions. */
+  /** The enrichers of the runtime's main sessions. */
   readonly enrichers: EnricherOptions | undefined;
-  /** The model of its agents. */
+  /** The model of the runtime's agents, and how it thinks. */
   readonly thinker: Thinker;
-  /** Its agents have another system prompt in every life: each session continues in a new epoch. */
+  /** True if the agents have another system prompt in every life, so that each session continues in a new epoch. */
   readonly changesAgents: boolean;
 }
+
+/** The default model of a thinker: it thinks on request only, and binds no thoughts. */
+const PLAIN_MODEL = 'claude-opus-4-6';
 
 /** A model and how it thinks. */
 export interface Thinker {
@@ -56,8 +59,8 @@ export interface Thinker {
 }
 
 /**
- * Each way a model treats thoughts: no rule, thoughts required first, thinking by default with bound thoughts, thinking
- * on request, no thinking.
+ * The ways in which a model may treat thoughts: no rule, thoughts required first, thinking by default with bound
+ * thoughts, thinking on request, no thinking.
  */
 const THINKERS: readonly Thinker[] = [
   {},
@@ -77,7 +80,7 @@ export const ASKED_TOOLS: ReadonlySet<string> = new Set(['keyed', 'once']);
 /** The model of every enricher. */
 const MUSE = { model: 'muse' };
 
-/** Many small runs fit into the time of a large one, and most mistakes need little room. */
+/** Many small runs fit into the time of a large one, and most mistakes show in small runs. */
 const SMALL = { lives: 2, conversations: 2, sessions: 2, actions: 8 };
 const MEDIUM = { lives: 3, conversations: 2, sessions: 4, actions: 15 };
 const LARGE = { lives: 4, conversations: 3, sessions: 5, actions: 40 };
@@ -112,13 +115,13 @@ export function drawSwarm(random: SeededRandom): Swarm {
     conversations: random.between(1, size.conversations),
     sessions: random.between(1, size.sessions),
     actions: size.actions,
-    // Rare in most runs, since each adds work for the rest of its run; dominant in some.
+    // Special sessions are rare in most runs, since each adds work for the rest of its run. In some runs they dominate.
     specialShare: random.pick([0.04, 0.04, 0.04, 0.7]),
     historyShare: random.pick([0.02, 0.02, 0.02, 0.3]),
     thinkMs: lifeMs > 180_000 ? 60_000 : random.pick([500, 5_000, 60_000]),
     lifeMs,
     endsInPlace: random.chance(0.5),
-    // Drawn last, so that earlier draws keep their values.
+    // The enrichers are drawn last, so that earlier draws keep their values.
     enrichers: random.pick([undefined, undefined, undefined, { melete: MUSE }, { melete: MUSE, mneme: MUSE }]),
     thinker: random.pick(THINKERS),
     changesAgents: random.chance(0.3),
@@ -130,7 +133,7 @@ export function drawSwarm(random: SeededRandom): Swarm {
   const waitingBytes = random.pick([600, LIMIT_DEFAULTS.waitingBytes, LIMIT_DEFAULTS.waitingBytes]);
   const liveBytes = random.pick([500, LIMIT_DEFAULTS.liveBytes, LIMIT_DEFAULTS.liveBytes]);
   const storedContentBytes = random.pick([0, 20, STORED_CONTENT_BYTES_MIN]);
-  // Short enough for a person to be late, or never, as by default.
+  // Calls expire soon enough for a person to be late, or never, as by default.
   const approvals = {
     expiresMs: random.pick([null, 3_000, 60_000]),
     onInput: random.pick(['wait', 'deny'] as const),
@@ -151,57 +154,68 @@ export function swarmAgents(
   life: number,
 ): readonly Agent[] {
   const remembers = enrichers?.mneme !== undefined;
-  const told = (text: string): string => (changesAgents ? `${text} This is life ${life}.` : text);
+  const prompt = (text: string): string => (changesAgents ? `${text} This is life ${life}.` : text);
   return [
     agent({
+      model: PLAIN_MODEL,
       ...thinker,
       name: 'wide',
-      system: told('Answer.'),
+      system: prompt('Answer.'),
       tools: [...values, TOOL_MODULE],
       subagents: { spawn: true, maxActive: 3 },
       supervision: { onChildFailure: 'report' },
     }),
-    // A window so small that messages leave it, and epochs open, all the time.
-    agent({ ...thinker, name: 'narrow', system: told('Answer shortly.'), tokenBudget: 600, tools: [TOOL_MODULE] }),
+    // The window is so small that messages leave it, and epochs open, all the time.
     agent({
+      model: PLAIN_MODEL,
+      ...thinker,
+      name: 'narrow',
+      system: prompt('Answer shortly.'),
+      tokenBudget: 600,
+      tools: [TOOL_MODULE],
+    }),
+    agent({
+      model: PLAIN_MODEL,
       ...thinker,
       name: 'guard',
-      system: told('Delegate.'),
+      system: prompt('Delegate.'),
       tools: [TOOL_MODULE],
       subagents: { spawn: true, maxActive: 3 },
       supervision: { strategy: 'oneForOne', intensity: 2, periodMs: 60_000, onChildFailure: 'restart' },
     }),
     // Calls need approval all the time, and runs stop in the middle.
     agent({
+      model: PLAIN_MODEL,
       ...thinker,
       name: 'careful',
-      system: told('Ask first.'),
+      system: prompt('Ask first.'),
       tools: [TOOL_MODULE],
       maxSteps: 2,
       approve: [...ASKED_TOOLS],
     }),
     agent({
+      model: PLAIN_MODEL,
       ...thinker,
       name: 'brief',
-      system: told('Sum up.'),
+      system: prompt('Sum up.'),
       tools: [TOOL_MODULE],
       compression: { enabled: !remembers, messages: 9, keepRecent: 3, idleMinTokens: 0, idleMinMessages: 3 },
     }),
   ];
 }
 
-/** How their requests are rendered, matching the catalog of agents: all have tools, none shows timestamps. */
+/** How the requests of these agents are rendered: all agents have tools, none shows timestamps. */
 export function swarmRendering({ thinker }: Pick<Swarm, 'thinker'>): RenderOptions {
   const isManual = thinker.thinking?.type === 'enabled';
   return {
     timestamps: false,
     deliveriesAsText: isManual,
     callsNeedThought: isManual,
-    bindsThinking: modelTraits(thinker.model ?? '').bindsThinking,
+    bindsThinking: modelTraits(thinker.model ?? PLAIN_MODEL).bindsThinking,
   };
 }
 
-/** The agent of a session. It follows from the id, because it must be the same in every life. */
+/** The agent of a session. The agent follows from the session's id, because it must be the same in every life. */
 export function agentOfSession(session: string): string {
   // A fork has the agent of its parent.
   const root = session.split(/[:-]/)[0] ?? session;

@@ -14,7 +14,7 @@ import type { SeededRandom } from './seeded-random.ts';
 
 /** Epoch ms at which every simulation begins: 2026-01-01, 00:00 UTC. */
 const START_MS = 1_767_225_600_000;
-/** Virtual ms a message is held: all else is at rest by then, and no bound on a close is reached yet. */
+/** Virtual ms a message is held: everything else is at rest by then, and no bound on a close is reached yet. */
 const HELD_MS = 25_000;
 /** Tasks after which a run counts as endless. */
 const TASKS_MAX = 400_000;
@@ -51,7 +51,7 @@ export class SimulatedProcess {
     else listener();
   }
 
-  /** The promise's value, or undefined when the process dies first. */
+  /** Resolves with the promise's value, or with undefined when the process dies first. */
   async untilDeath<Value>(promise: Promise<Value>): Promise<Value | undefined> {
     const death = new Promise<undefined>((resolve) => this.onDeath(() => resolve(undefined)));
     return Promise.race([promise, death]);
@@ -68,7 +68,7 @@ export class SimulatedProcess {
 
 /** The listener of a world. */
 export interface WorldListener {
-  /** A task threw, or a rejection was not handled. */
+  /** Called when a task threw, or when a rejection was not handled. */
   uncaught(process: SimulatedProcess, thrown: unknown): void;
 }
 
@@ -81,7 +81,7 @@ export class World {
   #wallShiftMs = 0;
   #order = 0;
   #ran = 0;
-  /** Messages between threads since `countMessages`, and the number of the one that is held. */
+  /** Messages between threads since `countMessages`, and the number of the message that is held. */
   #messages = 0;
   #heldAt: number | undefined;
 
@@ -101,8 +101,8 @@ export class World {
   }
 
   /**
-   * Counts messages between threads from now on. The one with the number `heldAt`, from 1, is held, and so are those
-   * behind it on its line.
+   * Counts messages between threads from now on. The message with the number `heldAt`, from 1, is held, together with
+   * later messages on the same line.
    */
   countMessages(heldAt: number | undefined): void {
     this.#messages = 0;
@@ -120,7 +120,7 @@ export class World {
     return this.#messages === this.#heldAt ? HELD_MS : 0;
   }
 
-  /** Moves wall time, not monotonic time (V4). */
+  /** Makes wall time jump, but not monotonic time (V4). */
   jump(ms: number): void {
     this.#wallShiftMs += ms;
   }
@@ -155,7 +155,10 @@ export class World {
     };
   }
 
-  /** A later tick of a process. Ticks come in order, a little time apart, so that processes overtake each other. */
+  /**
+   * Runs work in a later tick of a process. Ticks come in order, a little time apart, so that processes overtake each
+   * other.
+   */
   soonOf(process: SimulatedProcess): Soon {
     let last = 0;
     return (run) => {
@@ -186,7 +189,7 @@ export class World {
   }
 }
 
-/** All microtasks run before an immediate does. */
+/** Resolves after all microtasks, which run before an immediate does. */
 function settle(): Promise<void> {
   return new Promise((resolve) => {
     setImmediate(resolve);

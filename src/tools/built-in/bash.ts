@@ -29,7 +29,7 @@ export interface BashOptions {
    * directory of the process.
    */
   readonly cwd?: string;
-  /** Added to the environment of the process, from which variables that look like secrets are removed. */
+  /** Variables added to the environment of the process, from which variables that look like secrets are removed. */
   readonly env?: Readonly<Record<string, string>>;
   /**
    * Variables of the process that are passed on although their names look like secrets (`['GITHUB_TOKEN']`). Default:
@@ -68,7 +68,7 @@ const input = z.object({
     .array(z.string())
     .max(SHELL_COMMANDS_MAX)
     .optional()
-    .describe('Instead of command: command lines to run one after the other, each whatever became of those before'),
+    .describe('Instead of command: command lines to run one after the other, even if earlier ones fail'),
 });
 
 /**
@@ -78,11 +78,11 @@ const input = z.object({
  * run one after the other. The timeout covers the whole call, including the wait and all commands of a batch.
  *
  * Security: commands run with the rights of the process that embeds the runtime, on its machine. The model can read,
- * write and reach everything that the process can. This tool contains nothing: grant it only where the whole process is
- * contained. The environment is passed on without variables that look like secrets (`secretEnv` names exceptions). That
- * is no barrier either: a command may read the process itself.
+ * write and reach everything that the process can. The tool does not sandbox commands: grant it only where the whole
+ * process is sandboxed. The environment is passed on without variables that look like secrets (`secretEnv` names
+ * exceptions). That is no barrier either: a command may read the process itself.
  *
- * Sessions are distinguished by their ids: runtimes in one process with the same ids need a tool each.
+ * Sessions are distinguished by their ids: runtimes in one process that use the same ids need separate tools.
  */
 export function bashTool(options: BashOptions = {}): BashTool {
   const { cwd, env, secretEnv, shell, idleMs } = parseOption(optionsSchema, 'bashTool', options);
@@ -112,7 +112,7 @@ export function bashTool(options: BashOptions = {}): BashTool {
 interface Call {
   readonly lease: ShellLease;
   readonly context: ToolContext;
-  /** Fires when the call is interrupted or its time is up; the reason says which. */
+  /** A signal that fires when the call is interrupted or its time is up; the reason says which. */
   readonly stop: AbortSignal;
   /** Milliseconds that a command has to stop when the time is up. */
   readonly lateStopMs: number;
@@ -244,7 +244,7 @@ function timeoutNotice(timeoutMs: number): string {
 }
 
 function restartNotice(how: string): string {
-  return `[A new shell: the earlier one ${how}. Its directory is kept where it is still there; variables and functions are lost.]`;
+  return `[A new shell: the earlier one ${how}. Its directory is kept if it still exists; variables and functions are lost.]`;
 }
 
 function isTimeout(stop: AbortSignal): boolean {
@@ -258,7 +258,7 @@ const UNATTENDED: Readonly<Record<string, string>> = {
   GIT_PAGER: 'cat',
   MANPAGER: 'cat',
   SYSTEMD_PAGER: '',
-  // Git must not prompt: not here, not through a helper program, not in a window, not through ssh.
+  // Git must not prompt: not on the terminal, nor through a helper program, a window or ssh.
   GIT_TERMINAL_PROMPT: '0',
   GIT_ASKPASS: '',
   GCM_INTERACTIVE: 'never',
@@ -268,7 +268,7 @@ const UNATTENDED: Readonly<Record<string, string>> = {
   PIP_NO_INPUT: '1',
 };
 
-/** Variables not passed on: they would run something in a starting shell, or end it. */
+/** Variables not passed on: they would make a starting shell run something, or end. */
 const WITHHELD: readonly string[] = ['ENV', 'BASH_ENV', 'PROMPT_COMMAND', 'TMOUT', 'MAIL', 'MAILPATH'];
 
 /**
@@ -284,5 +284,8 @@ function shellEnvironment(
   return { ...inherited, ...UNATTENDED, ...extra };
 }
 
-/** Runs with the rights, directory and environment of the process, without variables that look like secrets. */
+/**
+ * The `bash` tool with default options. It runs with the rights, directory and environment of the process, without
+ * variables that look like secrets.
+ */
 export const bash: BashTool = bashTool();

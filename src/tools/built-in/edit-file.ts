@@ -1,4 +1,4 @@
-/** `edit_file`: changes one place of a text file and answers with a diff (contract §11.2). */
+/** `edit_file`: replaces one passage of a text file and answers with a diff (contract §11.2). */
 import { z } from 'zod';
 import { EDIT_ATTEMPTS_MAX, FILE_BYTES_MAX } from '../../base/bounds.ts';
 import { parseOption } from '../../base/settings.ts';
@@ -15,7 +15,7 @@ export interface EditFileOptions {
    * containment.
    */
   readonly root?: string;
-  /** Bytes of the largest file, before and after; default 10 MiB. */
+  /** Bytes of the largest file, before and after the edit; default 10 MiB. */
   readonly maxFileSize?: number;
 }
 
@@ -39,7 +39,7 @@ const optionsSchema = z.strictObject({
 
 const input = z.object({
   path: z.string().describe('Path of the file; a relative one starts at the working directory'),
-  old_text: z.string().describe('Text of the file to replace, exactly as it stands there; it must be there once'),
+  old_text: z.string().describe('Text to replace, exactly as in the file; it must occur once'),
   new_text: z.string().describe('What to put in its place; empty to delete it'),
 });
 
@@ -50,9 +50,9 @@ const FOUND_NOTE = '[The call was cut off and its outcome looked for: new_text i
  * An `edit_file` tool with its own options. Throws `ConfigError` for bad options; its failures are results
  * (`{ error }`).
  *
- * The file is replaced in one step, as by `writeFile`. Two simultaneous edits are both made: each starts from the file
- * as the one before left it. If another process changes the file meanwhile, it is read again. Only UTF-8 is edited:
- * other encodings would lose bytes.
+ * The file is replaced in one step, as by `writeFile`. Two simultaneous edits are both made, because each starts from
+ * the result of the previous one. If another process changes the file meanwhile, it is read again. Only UTF-8 is
+ * edited: other encodings would lose bytes.
  *
  * Its effect is `probe`: a second run would not find `old_text`, or would find it in the text that the first run
  * inserted. After a crash the file is checked. If `new_text` is not where the edit would have put it, the edit is made.
@@ -69,8 +69,8 @@ export function editFile(options: EditFileOptions = {}): Tool<EditFileInput> {
   return tool({
     name: 'edit_file',
     description:
-      'Change one place of a text file: old_text, which must be there exactly once, becomes new_text. Give as many lines ' +
-      'around it as make it unique. Answers the change as a diff.',
+      'Replace one part of a text file: old_text must occur exactly once and becomes new_text. Include enough lines ' +
+      'around it to make it unique. Returns the change as a diff.',
     snippet: 'change one place of a text file',
     input,
     effect: 'probe',
@@ -95,7 +95,7 @@ async function edit(call: EditFileInput, bounds: Bounds, signal: ToolContext['si
       const answer = await editOnce({ call, wanted, place, bounds, signal });
       if (answer !== undefined) return answer;
     }
-    throw new FileToolError(`${call.path} is changed by others all the time: try again`);
+    throw new FileToolError(`${call.path} is being changed by others: try again`);
   });
 }
 
@@ -114,7 +114,7 @@ interface Edit {
   readonly signal: AbortSignal;
 }
 
-/** `undefined`: another process changed the file meanwhile. */
+/** Makes one attempt at the edit; `undefined` if another process changed the file meanwhile. */
 async function editOnce({ call, wanted, place, bounds, signal }: Edit): Promise<string | undefined> {
   const { path } = call;
   signal.throwIfAborted();
@@ -123,7 +123,7 @@ async function editOnce({ call, wanted, place, bounds, signal }: Edit): Promise<
   if (planned.type !== 'edit') throw new FileToolError(refusal(planned, path));
   const diff = regionDiff(path, planned.region);
   const bytes = Buffer.from(planned.text);
-  if (bytes.equals(read)) throw new FileToolError(`What is in ${path} and new_text are identical: nothing to change`);
+  if (bytes.equals(read)) throw new FileToolError(`new_text is identical to the text in ${path}: nothing to change`);
   if (bytes.length > bounds.maxFileSize) {
     throw new FileToolError(`${path} would be too large: ${bytes.length} bytes, at most ${bounds.maxFileSize}.`);
   }
@@ -142,13 +142,13 @@ function decoded(bytes: Buffer, path: string): string {
 
 function refusal(planned: Exclude<Planned, { readonly type: 'edit' }>, path: string): string {
   if (planned.type === 'missing') {
-    return `Could not find old_text in ${path}. Use read_file to see what stands there, and give it exactly.`;
+    return `Could not find old_text in ${path}. Use read_file, and give the text exactly as it is there.`;
   }
   const matches = planned.isFuzzy ? 'fuzzy matches' : 'matches';
   return `old_text has ${planned.count} ${matches} in ${path} (lines: ${planned.lines}). Give more lines around the one you mean.`;
 }
 
-/** The outcome of a call that was cut off. `undefined`: the call can run, or fail, as if for the first time. */
+/** The outcome of a call that was cut off. `undefined` if the call can run, or fail, as if for the first time. */
 async function outcomeOf(
   call: EditFileInput,
   bounds: Bounds,
@@ -165,7 +165,7 @@ async function outcomeOf(
     return undone.type === 'edit' ? `${FOUND_NOTE}\n\n${regionDiff(call.path, undone.region)}` : FOUND_NOTE;
   }
   return {
-    error: `The call was cut off and its outcome is unknown: ${call.path} has both old_text and new_text. Use read_file to see what stands there.`,
+    error: `The call was cut off and its outcome is unknown: ${call.path} has both old_text and new_text. Use read_file to see the file.`,
   };
 }
 

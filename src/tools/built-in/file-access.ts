@@ -30,7 +30,7 @@ export async function locate(path: string, root: string | undefined): Promise<Lo
   checkPath(path);
   if (root !== undefined) return await locateInside(path, root, realpath);
   const named = resolve(path);
-  // Checked before links are resolved: links in /proc lead out of it, to any file that a process has open.
+  // This is checked before links are resolved: links in /proc lead out of it, to any file that a process has open.
   if (await isForbidden(named, root)) throw forbidden(path);
   return await allowed({ named, real: await realpath(named) }, path, root);
 }
@@ -64,7 +64,7 @@ function checkPath(path: string): void {
 async function locateInside(path: string, root: string, follow: (path: string) => Promise<string>): Promise<Location> {
   const realRoot = await realpath(root);
   const named = resolve(realRoot, path);
-  // Checked before any disk access, so that an answer reveals nothing about files outside the root.
+  // This is checked before any disk access, so that an answer reveals nothing about files outside the root.
   if (!contains(realRoot, named)) throw outside(path);
   if (await isForbidden(named, realRoot)) throw forbidden(path);
   const real = await follow(named);
@@ -77,8 +77,8 @@ function outside(path: string): FileToolError {
 }
 
 /**
- * Throws `FileToolError` when an open file lies outside the root, or where no tool may go. `asked`: the path by which
- * it was opened.
+ * Throws `FileToolError` when an open file lies outside the root, or where no tool may read or write. `asked`: the path
+ * by which the file was opened.
  */
 export async function checkOpened(
   handle: FileHandle,
@@ -159,7 +159,10 @@ function tooLarge(path: string, { maxFileSize, remedy }: ReadBounds): FileToolEr
   return new FileToolError(`File too large: ${path}. Max readable size is ${maxFileSize} bytes; ${remedy}.`);
 }
 
-/** All bytes, or `undefined` when there are more than `bytesMax`: a file may grow, and some report no size at all. */
+/**
+ * All bytes, or `undefined` when there are more than `bytesMax`. The size is not trusted: a file may grow, and some
+ * files report no size at all.
+ */
 async function readBounded(handle: FileHandle, bytesMax: number): Promise<Buffer | undefined> {
   const chunks: Buffer[] = [];
   let total = 0;

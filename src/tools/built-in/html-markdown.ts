@@ -11,7 +11,7 @@ const SURROUNDINGS: ReadonlySet<string> = new Set(['nav', 'footer', 'aside', 'fo
 const NOTHING: ReadonlySet<string> = new Set();
 const LISTS: ReadonlySet<string> = new Set(['ul', 'ol', 'menu', 'dir']);
 const ROW_GROUPS: ReadonlySet<string> = new Set(['thead', 'tbody', 'tfoot']);
-/** Elements that a cell of a data table does not contain. */
+/** Elements that no cell of a data table contains. */
 const BEYOND_CELLS: ReadonlySet<string> = new Set('ul ol dl table pre blockquote h1 h2 h3 h4 h5 h6 hr'.split(' '));
 const MARKS: ReadonlyMap<string, string> = new Map([
   ['b', '**'],
@@ -47,8 +47,8 @@ export async function htmlToMarkdown(html: string, url: URL): Promise<string> {
 }
 
 /**
- * `<main>`, else the articles, else elements with the role `main`; outermost ones only. `undefined`: the page marks no
- * main part.
+ * The main parts of a page: `<main>`, else the articles, else elements with the role `main`; outermost ones only.
+ * `undefined`: the page marks no main part.
  */
 function mainParts(root: HtmlElement): readonly HtmlElement[] | undefined {
   const isMain = ({ name }: HtmlElement): boolean => name === 'main';
@@ -119,7 +119,7 @@ class Page {
     return blocks;
   }
 
-  /** An inline element around blocks is ignored. A link is kept: its text is all the text inside it. */
+  /** True for an inline element around blocks, which is ignored. A link is kept: its text is all the text inside it. */
   #isTransparent({ name, hasBlocks, attributes }: HtmlElement): boolean {
     if (isBlock(name)) return false;
     return hasBlocks && !(name === 'a' && attributes.has('href'));

@@ -18,7 +18,7 @@ export interface HtmlElement {
   readonly name: string;
   readonly attributes: ReadonlyMap<string, string>;
   readonly children: readonly HtmlNode[];
-  /** It holds block elements, at any depth (T3). */
+  /** True if the element holds block elements, at any depth (T3). */
   readonly hasBlocks: boolean;
 }
 
@@ -31,10 +31,10 @@ interface OpenElement extends HtmlElement {
   hasBlocks: boolean;
 }
 
-/** Never shown: not meant for people, or not part of this page. */
+/** Elements that are never shown: they are not meant for people, or not part of this page. */
 const DROPPED: ReadonlySet<string> = names('script style noscript iframe svg template title');
 const VOID: ReadonlySet<string> = names('area base br col embed hr img input link meta param source track wbr');
-/** The attributes that are kept: those that readers of the tree use. */
+/** The attributes that are kept, because readers of the tree use them. */
 const ATTRIBUTES: ReadonlySet<string> = names('href src alt role class start');
 const NO_ATTRIBUTES: ReadonlyMap<string, string> = new Map();
 /** Elements that are on separate lines. */
@@ -44,9 +44,12 @@ const BLOCKS: ReadonlySet<string> = names(
     'textarea tfoot th thead tr ul',
 );
 const TABLE_PARTS: ReadonlySet<string> = names('table thead tbody tfoot tr td th caption');
-/** An end tag of a block element has no effect beyond these, unless it is the end tag of a table part. */
+/**
+ * An end tag of a block element has an effect only inside the nearest of these elements, unless it is the end tag of a
+ * table part.
+ */
 const CELLS: ReadonlySet<string> = names('td th caption');
-/** An end tag of an inline element has no effect beyond these, though it may stand inside one. */
+/** An end tag of an inline element has an effect only inside the nearest of these elements, itself excluded. */
 const PARTS: ReadonlySet<string> = names('td th caption body main article section');
 
 /** The elements that an opening tag ends, if one is open inside the nearest element of `within`. */
@@ -79,7 +82,7 @@ export function isBlock(name: string): boolean {
 
 /** The tree of a page or a part of one, under an element without a name. Never rejects because of its content. */
 export async function parseHtml(html: string): Promise<HtmlElement> {
-  // Loaded with the first page: most runtimes never read one.
+  // The parser is loaded with the first page, because most runtimes never read a page.
   const { Tokenizer } = await import('htmlparser2');
   const builder = new TreeBuilder(html);
   const tokenizer = new Tokenizer({ xmlMode: false, decodeEntities: true }, builder);
@@ -92,11 +95,11 @@ export async function parseHtml(html: string): Promise<HtmlElement> {
 class TreeBuilder implements TokenizerCallbacks {
   readonly root: OpenElement = element('');
   readonly #html: string;
-  /** From the root to the innermost element. */
+  /** The open elements, from the root to the innermost. */
   readonly #open: OpenElement[] = [this.root];
   /** The number of elements of each name that are open below the last level (T1). */
   readonly #below = new Map<string, number>();
-  /** The name of the element that is being left out, and how many of that name are open in it (T2). */
+  /** The name of the element that is being left out, and how many elements of the same name are open inside it (T2). */
   #dropped: { readonly name: string; count: number } | undefined;
   #tag: OpenElement | undefined;
   #attribute = '';
@@ -145,7 +148,7 @@ class TreeBuilder implements TokenizerCallbacks {
     const tag = this.#tag;
     if (tag === undefined) return;
     this.#begin(tag);
-    // In HTML the slash has no effect; in the dropped SVG drawings it has.
+    // In HTML the slash has no effect; in the dropped SVG drawings it ends the element.
     if (this.#dropped?.name === tag.name) this.#end(tag.name);
   }
 
@@ -187,7 +190,10 @@ class TreeBuilder implements TokenizerCallbacks {
     if (!VOID.has(name)) this.#open.push(tag);
   }
 
-  /** Stops at the first marked element: all elements around it are marked too (T3). */
+  /**
+   * Marks the elements around a block element. Stops at the first marked element: all elements around it are marked too
+   * (T3).
+   */
   #markBlocks(): void {
     for (let at = this.#open.length - 1; at >= 0; at -= 1) {
       const around = this.#open[at];

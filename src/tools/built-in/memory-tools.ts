@@ -9,7 +9,7 @@ const MEMORY_TOOL: unique symbol = Symbol('troupe.memory-tool');
 
 /** A message as a model receives it. */
 export interface RememberedMessage {
-  /** `<session>#<seq>`. */
+  /** The message's id, `<session>#<seq>`. */
   readonly id: string;
   /** The name of its session, or `session #<id>`. */
   readonly title: string;
@@ -17,7 +17,10 @@ export interface RememberedMessage {
   readonly text: string;
 }
 
-/** The tools' source: the runtime they run in. `search` and `view` resolve with the text for the model. */
+/**
+ * The source of the tools' answers: the runtime in which the tools run. `search` and `view` resolve with the text for
+ * the model.
+ */
 export interface MessageMemory {
   /** The messages that match a query, within reach of a session, except those that its own window shows. */
   search(query: string, session: string): Promise<string>;
@@ -40,7 +43,7 @@ export function isMemoryTool(value: unknown): value is MemoryTool {
   return typeof value === 'object' && value !== null && MEMORY_TOOL in value;
 }
 
-/** The tool, bound to this memory. */
+/** A tool of this file, bound to this memory. */
 export function withMemory(given: MemoryTool, memory: MessageMemory): Tool {
   return given[MEMORY_TOOL](memory);
 }

@@ -13,8 +13,8 @@ import { shardDirectory } from '../../journal/store/manifest.ts';
 /** Directories of the kernel: devices, and data about processes, including their environment and memory. */
 const SYSTEM_DIRECTORIES: readonly string[] = ['/proc', '/sys', '/dev'];
 /**
- * Shortened results that the model was asked to read there. Their names cannot be guessed: each is a hash of the
- * content.
+ * File names of shortened results, which a model may read in a store. They cannot be guessed: each name is a hash of
+ * the content.
  */
 const SAVED_RESULT = /^tool_result_[0-9a-f]{32}\.txt$/;
 
@@ -45,7 +45,7 @@ async function isOfStore(path: string): Promise<boolean> {
 async function isThere(path: string): Promise<boolean> {
   return access(path, constants.F_OK).then(
     () => true,
-    // Includes a directory that may not be searched: no file in it could be opened.
+    // A directory that may not be searched also gives false: no file in it could be opened.
     () => false,
   );
 }

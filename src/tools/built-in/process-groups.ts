@@ -36,12 +36,12 @@ export function killCarriers(entries: ReadonlySet<string>): void {
       const environment = readFileSync(`/proc/${pid}/environ`, 'latin1').split('\0');
       if (environment.some((entry) => entries.has(entry))) process.kill(Number(pid), 'SIGKILL');
     } catch {
-      // The process has ended meanwhile, or belongs to another user.
+      // The process has ended in the meantime, or belongs to another user.
     }
   }
 }
 
-/** Signals a group. False when it does not exist or may not be signalled. */
+/** Signals a group. Returns false when the group does not exist or may not be signalled. */
 export function signalGroup(group: number, signal: NodeJS.Signals | 0): boolean {
   try {
     return process.kill(-group, signal);
@@ -54,7 +54,7 @@ function isGroupAlive(group: number): boolean {
   return signalGroup(group, 0);
 }
 
-/** `undefined` on a system without `/proc`. Format: proc(5), `/proc/pid/stat`. */
+/** The groups as `/proc` lists them; `undefined` on a system without `/proc`. Format: proc(5), `/proc/pid/stat`. */
 async function groupsInProc(leader: number, carried: string | undefined): Promise<readonly number[] | undefined> {
   if (process.platform !== 'linux') return undefined;
   const groups = new Set<number>();
@@ -71,7 +71,8 @@ async function groupsInProc(leader: number, carried: string | undefined): Promis
 }
 
 /**
- * True if a process has an entry in the environment that it was started with. Another user's process does not show it.
+ * True if a process has an entry in the environment that it was started with. Another user's process does not show its
+ * environment.
  */
 async function carries(pid: string, entry: string | undefined): Promise<boolean> {
   if (entry === undefined) return false;

@@ -64,7 +64,7 @@ export function readFile(options: ReadFileOptions = {}): Tool<ReadFileInput> {
   return tool({
     name: 'read_file',
     description:
-      'Read a text file. Long files are shown in parts: go on with offset, the line to start at, and limit, the number of lines.',
+      'Read a text file. Long files are shown in parts: continue with offset, the line to start at, and limit, the number of lines.',
     snippet: 'read a text file, whole or in parts',
     input,
     effect: 'pure',
@@ -117,5 +117,5 @@ function windowOf(lines: readonly string[], call: ReadFileInput, bounds: Bounds)
   return `${text}\n\n[Showing lines ${offset}-${last} of ${lines.length}. Use offset=${last + 1} to continue.]`;
 }
 
-/** Reads any file the process can, with the default bounds. */
+/** The `read_file` tool with the default bounds, for every file that the process can read. */
 export const read_file: Tool<ReadFileInput> = readFile();

@@ -1,6 +1,6 @@
 /**
- * The unified diff of one replaced region, made from the region alone. It searches nothing, so its cost is that of the
- * region. Pure.
+ * The unified diff of one replaced region, made from the region alone. It searches nothing, so its cost grows only with
+ * the region. Pure.
  */
 
 /** Unchanged lines shown before and after the change. */
@@ -9,7 +9,7 @@ const CONTEXT_LINES = 3;
 /** A text in which one region is replaced; line ends are LF. */
 export interface Region {
   readonly text: string;
-  /** UTF-16 units, the end exclusive. */
+  /** The start and end of the region, in UTF-16 units; the end is exclusive. */
   readonly start: number;
   readonly end: number;
   readonly replacement: string;

@@ -31,7 +31,7 @@ import { checkKind, checkOpened, FileToolError } from './file-access.ts';
 
 /** The new content of a file. */
 export interface Replacement {
-  /** The file's real path: no link on the way to it. */
+  /** The file's real path, which contains no links. */
   readonly real: string;
   /** The path as the model named it, for failures. */
   readonly path: string;
@@ -40,8 +40,8 @@ export interface Replacement {
   readonly bytes: Uint8Array;
   readonly signal: AbortSignal;
   /**
-   * Called under the lock: true if the file still has the content that the change was made from. If missing, any
-   * content is replaced.
+   * Called while the lock is held: returns true if the file still has the content that the change was made from. If
+   * missing, any content is replaced.
    */
   readonly isCurrent?: () => Promise<boolean>;
 }
@@ -102,7 +102,7 @@ async function moveInto({ real, path, bytes, signal, isCurrent }: Replacement): 
       return true;
     });
   } finally {
-    // After the move no file has this name.
+    // This does nothing after the move: no file has this name then.
     await rm(part, { force: true });
   }
 }
@@ -127,7 +127,8 @@ async function writableStats(real: string, path: string): Promise<Stats | undefi
 }
 
 async function writePart(part: string, bytes: Uint8Array, existing: Stats | undefined): Promise<void> {
-  // Private until it has the mode of the file it replaces: a secret must not be readable even for a moment.
+  // The new file is private until it has the mode of the file that it replaces: a secret must not be readable even for
+  // a moment.
   const handle = await open(part, 'wx', existing === undefined ? 0o666 : 0o600);
   try {
     await handle.writeFile(bytes);
@@ -192,7 +193,9 @@ async function takeLock(lock: string): Promise<boolean> {
   }
 }
 
-/** Identifies one lock among successive ones; `undefined` when there is none. */
+/**
+ * A mark that distinguishes the present lock of a file from earlier and later locks; `undefined` when there is no lock.
+ */
 async function markOf(lock: string): Promise<string | undefined> {
   try {
     const { ino, ctimeNs } = await lstat(lock, { bigint: true });
@@ -203,7 +206,7 @@ async function markOf(lock: string): Promise<string | undefined> {
   }
 }
 
-/** The errors of a file system that cannot sync a directory, or does not let this process. */
+/** The errors of a file system that cannot sync a directory, or does not allow this process to do it. */
 const UNSYNCABLE: ReadonlySet<string> = new Set(['EACCES', 'EPERM', 'EINVAL', 'ENOTSUP', 'EBADF', 'EISDIR']);
 
 /** Makes the file's name durable, and those of the directories that were made for it; `made` is the uppermost. */

@@ -1,6 +1,6 @@
 /**
- * Tools that the runtime itself answers, for an agent's `tools`. They change sessions, so no thread runs them. Listing
- * them grants them; `agent({ subagents: { spawn: true } })` grants both spawn tools. Children always have
+ * Tools whose calls the runtime itself answers, for an agent's `tools`. They change sessions, so no thread runs them.
+ * Listing them grants them; `agent({ subagents: { spawn: true } })` grants both spawn tools. Children always have
  * `mark_goal_completed`.
  */
 import type { Tool } from '../tool.ts';
@@ -33,5 +33,5 @@ function runtimeTool(name: string, description: string): RuntimeTool {
 export const spawn_subagent: RuntimeTool = runtimeTool('spawn_subagent', 'Start a sub-agent.');
 /** Lets the model start a sub-agent of another agent, by its name. */
 export const spawn_specialist: RuntimeTool = runtimeTool('spawn_specialist', 'Start a specialist.');
-/** Lets a child report its result; children have it anyway. */
+/** Lets a child report its result. Every child has this tool, even if it is not listed. */
 export const mark_goal_completed: RuntimeTool = runtimeTool('mark_goal_completed', 'Report that the task is done.');

@@ -31,8 +31,8 @@ export class ShellOutput {
   }
 
   /**
-   * The whole output as text, at most `bytesMax` UTF-8 bytes. A longer one keeps both ends, around a notice. If blank:
-   * `''`.
+   * The whole output as text, at most `bytesMax` UTF-8 bytes. Of a longer output both ends are kept, around a notice.
+   * Blank output gives `''`.
    */
   text(bytesMax: number): string {
     const isWhole = this.#headBytes + this.#tailBytes === this.#bytes;
@@ -65,7 +65,7 @@ function trimBlankLines(text: string): string {
 }
 
 const ESC = '\\u001b';
-/** CSI K (ECMA-48) erases the rest of the line, or all of it. */
+/** Matches the sequence CSI K (ECMA-48), which erases the rest of the line, or the whole line. */
 const ERASES_LINE: RegExp = new RegExp(`${ESC}\\[[02]?K`);
 
 /**
@@ -79,7 +79,8 @@ function terminalText(bytes: Buffer): string {
 }
 
 /**
- * Goes from the last write backwards; each earlier write only adds the part beyond the later ones. Linear in the line.
+ * The text of a line after overwriting. Goes backwards from the last write; each earlier write only adds the part
+ * beyond the later ones. Linear in the line.
  */
 function visibleLine(line: string): string {
   if (!line.includes('\r')) return line;

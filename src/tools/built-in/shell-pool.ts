@@ -5,7 +5,7 @@
  * (`shell.ts`), the texts for the model (`bash.ts`).
  *
  * O1 Calls of one session use its shell one after the other, in order of request (Δ15).
- * O2 At most `shellsMax` shells are alive. The least recently used one makes room; a shell in use never does.
+ * O2 At most `shellsMax` shells are alive. Beyond that the least recently used shell is ended; a shell in use never is.
  * O3 A session whose shell is gone gets a new one in the directory of the old one, and the result says so (Δ15).
  * O4 A shell unused for `idleMs` is ended; shells and their processes die with this process.
  * O5 A child session's shell starts in the directory of its parent's shell (F121).
@@ -21,11 +21,11 @@ export interface ShellPoolOptions {
   /** The directory of a session that has no parent with a shell. */
   readonly cwd: string;
   readonly environment: () => Readonly<Record<string, string | undefined>>;
-  /** Tried in this order until one exists. */
+  /** The programs, tried in this order until one exists. */
   readonly programs: readonly string[];
   /** Milliseconds that an unused shell is kept; default `SHELL_IDLE_MS`. */
   readonly idleMs?: number;
-  /** Default `SHELLS_MAX`. */
+  /** Maximum number of shells; default `SHELLS_MAX`. */
   readonly shellsMax?: number;
 }
 
@@ -44,9 +44,9 @@ interface Slot {
   readonly session: string;
   readonly turns: Turns;
   shell: Shell | undefined;
-  /** The last directory of its shell. */
+  /** The last directory of the session's shell. */
   cwd: string | undefined;
-  /** Why its shell is gone; undefined before the first. */
+  /** Why the session's last shell is gone; undefined before the first shell ended. */
   gone: string | undefined;
   /** The number of calls that have the shell or wait for it. */
   users: number;
@@ -59,13 +59,13 @@ export class ShellPool {
   readonly #options: ShellPoolOptions;
   readonly #idleMs: number;
   readonly #shellsMax: number;
-  /** By session, the least recently used first. */
+  /** The slots by session, the least recently used first. */
   readonly #slots = new Map<string, Slot>();
   /** All shells that have processes left. */
   readonly #shells = new Set<Shell>();
   /**
-   * Admits as many calls at once as there may be shells. So a call that needs a new shell finds one that is not in use
-   * (O2).
+   * Admits as many calls at once as there may be shells. So a call that needs a new shell finds an old one that is not
+   * in use (O2).
    */
   readonly #places: Turns;
 
@@ -116,7 +116,7 @@ export class ShellPool {
       isInUse: false,
       idle: undefined,
     };
-    // Most recently used: last to make room.
+    // Marks the shell as most recently used, so that it is the last to be ended for another.
     this.#slots.delete(session);
     this.#slots.set(session, slot);
     if (this.#slots.size > SHELL_DIRECTORIES_MAX + this.#shellsMax) this.#forgetOne();
@@ -190,8 +190,8 @@ export class ShellPool {
 
   #makeRoom(): void {
     const slots = [...this.#slots.values()];
-    // A slot in use has a shell or is about to have one. It counts already, so that many simultaneous starts stay
-    // within the bound.
+    // A slot in use has a shell or is about to have one. Such a slot already counts, so that many simultaneous starts
+    // stay within the bound.
     let surplus = slots.filter((slot) => slot.shell !== undefined || slot.isInUse).length - this.#shellsMax;
     for (const slot of slots) {
       if (surplus <= 0) return;
@@ -209,7 +209,8 @@ export class ShellPool {
   }
 
   /**
-   * Notes that the shell can run nothing any more. Until all its processes are gone, they still die with this process.
+   * Notes that the shell can run nothing any more. The shell's remaining processes are still killed when this process
+   * ends.
    */
   #ended(slot: Slot, shell: Shell, how: string): void {
     if (slot.shell !== shell) return;

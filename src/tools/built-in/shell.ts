@@ -33,7 +33,7 @@ import { ShellOutput } from './shell-output.ts';
 
 /** The options for starting a shell. */
 export interface ShellOptions {
-  /** A path or a name: bash, or a POSIX shell. */
+  /** Path or name of the program, which must be bash or a POSIX shell. */
   readonly program: string;
   readonly cwd: string;
   readonly environment: Readonly<Record<string, string | undefined>>;
@@ -43,8 +43,8 @@ export interface ShellOptions {
 
 /**
  * How a command ended: it finished; it was interrupted and the shell continues; the interrupt failed and the shell was
- * given up; or it ended with the shell. As at a terminal, a shell may continue without a program that ignores the
- * interrupt; that program ends with the shell.
+ * given up; or it ended with the shell. As at a terminal, a shell may continue although a program ignores the
+ * interrupt. That program ends with the shell.
  */
 export type CommandEnd =
   | { readonly type: 'finished'; readonly exitCode: number }
@@ -53,9 +53,11 @@ export type CommandEnd =
 
 /** The options for running a command. */
 export interface CommandOptions {
-  /** When aborted, the command is interrupted. */
+  /** A signal at which the command is interrupted. */
   readonly signal: AbortSignal;
-  /** Milliseconds that the command then has to stop; called when the signal fires. Must not throw. */
+  /**
+   * Returns the milliseconds that the interrupted command has to stop; called when the signal fires. Must not throw.
+   */
   readonly stopMs: () => number;
   /** Called for each piece of output. Must not throw. */
   readonly onOutput: (output: ShellOutput) => void;
@@ -90,15 +92,15 @@ export class Shell {
   readonly #pid: number;
   readonly #input: Writable;
   readonly #onEnd: (how: string) => void;
-  /** The entry that its processes carry in their environment (B6). */
+  /** The entry in the environment of all processes of this shell (B6). */
   readonly #carried: string;
   #output = new ShellOutput();
-  /** Bytes that may be the start of a mark. */
+  /** Bytes of the output that are held back because they may be the start of a mark. */
   #held: Buffer = NOTHING;
   #running: Running | undefined;
   #cwd: string;
   #isAlive = true;
-  /** No process is left: its id may belong to another process. */
+  /** True if no process is left. Then the shell's process id may belong to another process. */
   #isGone = false;
   #ending: Promise<void> | undefined;
 
@@ -111,7 +113,7 @@ export class Shell {
     const child = spawn(program, isBash ? ['--noprofile', '--norc', '--noediting', '-i'] : ['-i'], {
       cwd,
       env: { ...environment, PS1: '', PS2: '', [SHELL_ID]: id },
-      // Leads its own session: it has no terminal, and is signalled as one group.
+      // The shell leads its own session of the system: it has no terminal, and is signalled as one group.
       detached: true,
       stdio: ['pipe', 'pipe', 'ignore', 'pipe'],
     });
@@ -130,7 +132,7 @@ export class Shell {
     this.#onEnd = options.onEnd;
     child.on('error', () => undefined);
     child.once('exit', (code, signal) => void this.#exited(signal ?? `exit code ${code}`));
-    // A shell that has ended takes no input: its exit reports that, not the pipe.
+    // Errors of these pipes are ignored: a shell that has ended takes no input, and its exit is reported elsewhere.
     for (const pipe of [stdin, child.stdio[3]]) pipe?.on('error', () => undefined);
     stdout.on('data', (chunk: Buffer) => this.#hear(chunk));
     this.#input.write(preamble(isBash, carried));
@@ -141,17 +143,17 @@ export class Shell {
     return this.#pid;
   }
 
-  /** False once it can run nothing any more. */
+  /** True until the shell can run nothing any more. */
   get isAlive(): boolean {
     return this.#isAlive;
   }
 
-  /** Its directory after the last command. */
+  /** The shell's directory after the last command. */
   get cwd(): string {
     return this.#cwd;
   }
 
-  /** Its current directory, even while a command runs, if the system shows it. */
+  /** The shell's current directory, even while a command runs, if the system shows it. */
   async liveCwd(): Promise<string> {
     if (process.platform !== 'linux' || !this.#isAlive) return this.#cwd;
     return readlink(`/proc/${this.#pid}/cwd`).catch(() => this.#cwd);
@@ -181,7 +183,7 @@ export class Shell {
       this.#running = running;
       this.#hold(true);
       signal.addEventListener('abort', stop, { once: true });
-      // The command and the mark are two lines: an interrupt abandons only the first (B2, B3).
+      // The command and the mark are two lines, so that an interrupt abandons only the command (B2, B3).
       this.#input.write(`command eval ${quoted(command)} </dev/null >&9 2>&9 9>&-\n${markLine(running)}`);
       if (signal.aborted) stop();
     });
@@ -204,7 +206,7 @@ export class Shell {
     for (const shell of alive) signalGroup(shell.#pid, 'SIGKILL');
   }
 
-  /** Sends Ctrl-C, twice if needed; then the shell is given up. */
+  /** Sends Ctrl-C, twice if needed. If that fails, gives up the shell. */
   async #interrupt(running: Running, stopMs: number): Promise<void> {
     for (let round = 0; round < 2; round += 1) {
       signalGroup(this.#pid, 'SIGINT');
@@ -237,7 +239,7 @@ export class Shell {
     const end = at === -1 ? -1 : data.indexOf(mark, at + mark.length);
     if (end === -1) {
       this.#held = data.subarray(until);
-      // A mark without an end is not a mark: the shell no longer reports its state.
+      // If the mark does not end within this bound, it is no mark: the shell no longer reports its state.
       if (this.#held.length > SHELL_PATH_BYTES_MAX) void this.end();
       return;
     }
@@ -317,7 +319,7 @@ function preamble(isBash: boolean, carried: string): string {
   const watch = "trap '' INT HUP; exec >/dev/null 9>&-; read -r line <&3; read -r own rest </proc/self/stat";
   const find = `for at in /proc/[0-9]*/environ; do pid=\${at#/proc/}; pid=\${pid%/environ}`;
   const hunt = `${find}; [ "$pid" != "$own" ] && grep -qs '${carried}' "$at" && kill -KILL "$pid"; done`;
-  // No history: neither `!` in a command nor a history file.
+  // Turns off the history: neither `!` in a command nor a history file has an effect.
   const quiet = isBash ? 'set +H +o history\n' : '';
   return `exec 9>&1 >/dev/null\n( ( ${watch}; ${hunt}; ${hunt}; kill -KILL 0 ) & )\nexec 3<&-\n${quiet}`;
 }

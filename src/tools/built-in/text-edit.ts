@@ -23,9 +23,9 @@ export type Planned =
   | {
       readonly type: 'several';
       readonly isFuzzy: boolean;
-      /** The number of matches, from 2; in a text full of them, counting stops at a bound. */
+      /** The number of matches, from 2; if there are very many, counting stops at a bound. */
       readonly count: string;
-      /** Their first lines, from 1; only the first few. */
+      /** The line numbers of the first few matches, from 1. */
       readonly lines: string;
     };
 
@@ -40,7 +40,7 @@ interface Span {
 
 /**
  * The edit of a file's text. Line ends are compared as LF. The inserted text gets the line ends of the replaced text,
- * or of the file. A byte order mark stays. Everything else keeps every unit.
+ * or of the file. A byte order mark stays. All other text stays exactly as it is.
  */
 export function planEdit(fileText: string, wanted: Wanted): Planned {
   const mark = fileText.startsWith(MARK) ? MARK : '';
@@ -65,8 +65,8 @@ export function planEdit(fileText: string, wanted: Wanted): Planned {
 }
 
 /**
- * Reverses the edit if `wanted` can have made this text: the text before it has `oldText` exactly once, at that
- * position.
+ * Reverses the edit if `wanted` can have made this text: the text before the edit then has `oldText` exactly once, at
+ * the position of `newText`.
  */
 export function unplanEdit(fileText: string, wanted: Wanted): Planned {
   const mark = fileText.startsWith(MARK) ? MARK : '';
@@ -95,7 +95,8 @@ function withLf(text: string): string {
 }
 
 /**
- * `text` with the line ends of the replaced text, otherwise those of the file. In a file of one line it keeps its own.
+ * `text` with the line ends of the replaced text, otherwise those of the file. If the file has only one line, `text`
+ * keeps its own line ends.
  */
 function withEndsOf(file: string, replaced: string, text: string): string {
   const model = replaced.includes('\n') ? replaced : file;
@@ -114,8 +115,8 @@ function rawIndex(raw: string, index: number): number {
 }
 
 /**
- * The positions of `part`, at most one more than `countMax`. Overlapping ones count, since choosing one would be a
- * guess.
+ * The positions of `part`, at most one more than `countMax`. Overlapping matches count, since choosing one of them
+ * would be a guess.
  */
 function places(text: string, part: string, countMax: number = EDIT_MATCHES_COUNTED_MAX): readonly number[] {
   const found: number[] = [];
@@ -130,7 +131,8 @@ function exactSpans(text: string, part: string, countMax?: number): readonly Spa
 }
 
 /**
- * Whole lines that equal those of `part` without white space. The last one's line end is included if `part` has one.
+ * Whole lines that equal those of `part` without white space. The line end of the last line is included if `part` ends
+ * with a line end.
  */
 function fuzzySpans(text: string, part: string): readonly Span[] {
   const isEnded = part.endsWith('\n');

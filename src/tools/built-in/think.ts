@@ -35,5 +35,5 @@ export function thinking(options: ThinkingOptions = {}): Tool<ThinkInput> {
   });
 }
 
-/** Thinks with the default budget. */
+/** The `think` tool with the default budget. */
 export const think: Tool<ThinkInput> = thinking();

@@ -18,7 +18,10 @@ export class Turns {
     this.#free = places;
   }
 
-  /** True with a slot, to be given back with `release`; false, without a slot, when the signal fired first. */
+  /**
+   * Resolves to true when the caller has a slot, which it must give back with `release`. Resolves to false, without a
+   * slot, if the signal fires first.
+   */
   take(signal: AbortSignal): Promise<boolean> {
     if (signal.aborted) return Promise.resolve(false);
     if (this.#free > 0) {

@@ -1,7 +1,7 @@
 /**
  * Decides which addresses a request may go to (F75): public unicast ones, and those that an embedder allowed by name.
- * All others are this machine, its local network, or nothing at all. A public address of this machine counts as this
- * machine: from inside, its services are not behind the firewall that protects them from outside.
+ * All others are this machine, its local network, or nothing at all. A public address of this machine also counts as
+ * this machine, because a request from inside does not pass the firewall that protects its services.
  */
 import { BlockList, isIP, isIPv4 } from 'node:net';
 import { networkInterfaces } from 'node:os';
@@ -91,7 +91,7 @@ export function addressGuard(allow: readonly string[], own: () => readonly strin
 function listOf(addresses: readonly string[]): BlockList {
   const list = new BlockList();
   for (const address of addresses) {
-    // Addresses with a zone belong to a link, and are not public anyway.
+    // Addresses with a zone belong to a link, so they are not public.
     if (isIP(address) !== 0 && !address.includes('%')) list.addAddress(address, isIPv4(address) ? 'ipv4' : 'ipv6');
   }
   return list;
@@ -111,14 +111,14 @@ function rangeBits(entry: string, bits: number, family: 'ipv4' | 'ipv6'): number
 function allowedHost(entry: string): string {
   const isName = /^[^\s/\\:@?#*%]+$/u.test(entry) && URL.canParse(`http://${entry}/`);
   const host = isName ? plainHost(new URL(`http://${entry}/`).hostname) : '';
-  // An odd spelling of an address would read as one thing and allow another.
+  // An unusual spelling of an address could look like one address and allow another.
   if (host === '' || isIP(host) !== 0) {
     throw new RangeError(`${JSON.stringify(entry)} is neither a host's name nor an address or a range of them`);
   }
   return host;
 }
 
-/** A name is the same in capitals, and with a final dot. */
+/** A host name in its plain form: capitals and a final dot make no difference. */
 function plainHost(host: string): string {
   return host.toLowerCase().replace(/\.$/u, '');
 }
@@ -132,7 +132,7 @@ function v4Inside(address: string): string | undefined {
   return [high >> 8, high & 0xff, low >> 8, low & 0xff].join('.');
 }
 
-/** The eight groups, in hexadecimal without leading zeros. */
+/** The eight groups of an IPv6 address, in hexadecimal without leading zeros. */
 function groupsOf(address: string): readonly string[] {
   // The URL parser gives each address one spelling, without dots.
   const plain = new URL(`http://[${address}]/`).hostname.slice(1, -1);

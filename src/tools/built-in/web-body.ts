@@ -6,7 +6,7 @@ import { WEB_CHARSET_BYTES } from '../../base/bounds.ts';
 import { htmlToMarkdown } from './html-markdown.ts';
 import { WebError } from './web-exchange.ts';
 
-/** How a body is shown; `binary` is not. */
+/** How a body is shown. A `binary` body is not shown. */
 export type BodyKind = 'html' | 'json' | 'text' | 'binary';
 
 /** The type of a body, from the response headers. */
@@ -32,7 +32,10 @@ const KINDS: readonly (readonly [RegExp, BodyKind])[] = [
 ];
 /** Characters of a type; the registered ones are shorter. */
 const TYPE_SHOWN_MAX = 127;
-/** Matches complete strings, or blanks between the parts of a JSON text; neither can match in two ways. */
+/**
+ * Matches complete strings, and blanks between the parts, of a JSON text. Each can match in one way only, so matching
+ * takes linear time.
+ */
 const JSON_STRINGS_AND_BLANKS = /"[^"\\]*(?:\\.[^"\\]*)*"|[ \t\r\n]+/gsu;
 
 /** Parses `content-type`; a missing header counts as text. */
@@ -51,7 +54,7 @@ export function bodyType(header: string | undefined): BodyType {
  */
 export async function readBody(source: Readable, encoding: string | undefined, bytesMax: number): Promise<BodyBytes> {
   const decoder = decoderOf(encoding);
-  // A failure of the source reaches the decoder, and through it the reader.
+  // A failure of the source must destroy the decoder, so that the reader receives the error.
   if (decoder !== undefined) pipeline(source, decoder, () => undefined);
   const chunks: Buffer[] = [];
   let room = bytesMax;
@@ -124,7 +127,7 @@ function decoderFor(charset: string | undefined): TextDecoder {
   try {
     return new TextDecoder(charset ?? 'utf-8');
   } catch {
-    // The name is unknown: UTF-8 is the most likely encoding, and marks bytes that do not fit.
+    // The name of the character set is unknown: UTF-8 is the most likely encoding, and marks bytes that do not fit.
     return new TextDecoder();
   }
 }
@@ -146,7 +149,7 @@ function compactJson(text: string): string {
   try {
     JSON.parse(text);
   } catch {
-    // Not JSON, despite its type: unchanged.
+    // The body is not JSON, despite its type, so it is returned unchanged.
     return text;
   }
   const compact = text.replace(JSON_STRINGS_AND_BLANKS, (part) => (part.startsWith('"') ? part : ''));

@@ -30,14 +30,17 @@ export interface ExchangeOptions {
 export interface Answer {
   readonly url: URL;
   readonly response: IncomingMessage;
-  /** The number of redirects before it. */
+  /** The number of redirects before this answer. */
   readonly redirects: number;
 }
 
 /** UTF-16 units of a URL shown in an error. */
 const SHOWN_MAX = 200;
 const REDIRECTS: ReadonlySet<number | undefined> = new Set([301, 302, 303, 307, 308]);
-/** Ports below this belong to assigned protocols. A request for a page can make some of their servers act. */
+/**
+ * The first port that no assigned protocol owns. A request for a page can trigger an action in some servers of assigned
+ * protocols.
+ */
 const FREE_PORTS_FROM = 1_024;
 const WEB_PORTS: ReadonlySet<string> = new Set(['', '80', '443']);
 const HEADERS = {
@@ -101,10 +104,11 @@ async function askOnce(url: URL, options: ExchangeOptions): Promise<IncomingMess
   const request = url.protocol === 'https:' ? requestSecure : requestPlain;
   return await new Promise((resolve, reject) => {
     const { signal } = options;
-    // No agent: a kept connection belongs to an address that is never checked again.
+    // The request has no agent, because the address of a kept connection would not be checked again.
     const asked = request(url, { method: 'GET', headers: HEADERS, agent: false, lookup: pinned(addresses), signal });
     asked.once('response', resolve);
-    // `on`, not `once`: an error after the answer is reported by the body, but must still be handled here.
+    // The listener is set with `on`, not `once`: an error after the answer is reported by the body, but must still be
+    // handled here.
     asked.on('error', reject);
     asked.end();
   });
@@ -117,18 +121,21 @@ async function askOnce(url: URL, options: ExchangeOptions): Promise<IncomingMess
 async function addressesOf(url: URL, { guard, resolve, signal }: ExchangeOptions): Promise<readonly string[]> {
   signal.throwIfAborted();
   const host = url.hostname.replace(/^\[|\]$/gu, '');
-  // The URL parser gives an address one spelling, however it was written.
+  // An address needs no look-up, and the URL parser has already given it its normal spelling.
   const addresses = isIP(host) === 0 ? await orAborted(resolve(host), signal) : [host];
   const areFit = addresses.length > 0 && addresses.every((address) => isIP(address) !== 0);
   if (!areFit) throw new WebError(`No address found for ${shown(host)}`);
   if (!guard.allowsHost(host) && !addresses.every((address) => guard.allowsAddress(address))) {
-    // The error does not name the address: the names of a private network are not disclosed.
+    // The error names only the host, not its address, which could disclose the layout of a private network.
     throw new WebError(`Not allowed: ${shown(host)} is not at a public address`);
   }
   return addresses;
 }
 
-/** A look-up cannot be stopped, only abandoned. */
+/**
+ * Settles like the look-up `work`, or rejects with the signal's reason if the signal fires first. A look-up cannot be
+ * stopped, only abandoned.
+ */
 async function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   let onAbort = (): void => undefined;
   const aborted = new Promise<never>((_resolve, reject) => {

@@ -61,8 +61,8 @@ const input = z.object({ url: z.string().describe('The address of the page, with
 /**
  * A `web_get` tool with its own options. Throws `ConfigError` for bad options; its failures are results (`{ error }`).
  *
- * A GET may be repeated after a crash, and may then return a changed page. It does not begin before its intent is
- * stored: no request leaves that the log does not record.
+ * A GET may be repeated after a crash, and may then return a changed page. It does not begin before the log has the
+ * call, so every request that leaves is recorded.
  *
  * Security: the model chooses the URL, so everything that the model knows can leave with it, to any public address.
  * Grant it where that does no harm. The answer is text written by third parties.
@@ -112,7 +112,7 @@ async function get(url: string, bounds: Bounds, signal: AbortSignal): Promise<st
   }
 }
 
-/** Unusual facts come first, notes about missing content come last. */
+/** The text for the model. Unusual facts come first, notes about missing content come last. */
 async function textOf({ url, response, redirects }: Answer, bounds: Bounds): Promise<string> {
   const { headers, statusCode = 0 } = response;
   const status = `HTTP ${statusCode} ${STATUS_CODES[statusCode] ?? ''}`.trimEnd();
@@ -131,11 +131,11 @@ async function textOf({ url, response, redirects }: Answer, bounds: Bounds): Pro
 
 function errorText(error: unknown): string {
   if (error instanceof WebError) return error.message;
-  // Several addresses were tried: the first failure is as good as any.
+  // Several addresses were tried. Only the first failure is reported.
   const first: unknown = error instanceof AggregateError ? (error.errors[0] ?? error) : error;
   if (!(first instanceof Error) || systemCodeOf(first) !== 'ECONNREFUSED') return nameAndMessage(first);
   return `Connection refused: port ${String(Reflect.get(first, 'port'))}`;
 }
 
-/** Requests public addresses, with the default bounds. */
+/** The `web_get` tool with the default bounds, for public addresses. */
 export const web_get: Tool<WebGetInput> = webGet();

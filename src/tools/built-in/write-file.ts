@@ -49,11 +49,11 @@ const input = z.object({
  * The file is replaced in one step: after a kill, or for a reader, it has the old content or the new. Missing
  * directories are made, links are followed, and the mode stays. The content is on disk when the result is available.
  *
- * Its effect is `probe`. Not `pure`: it would run ahead of the log, and might write a file that no logged call asked
- * for. Not `keyed`: a second run would be harmless to the file itself, but would undo changes that others made in
- * between. Not `once`: the file can be checked. After a crash a file that holds the content is answered as written
- * without being touched; any other file is written. Such a file may never have been written, or may have changed since.
- * The two cases look the same, so the requested content wins.
+ * Its effect is `probe`. Not `pure`: it would run before the log has the call, and might write a file that no logged
+ * call asked for. Not `keyed`: a second run would be harmless to the file itself, but would undo changes that others
+ * made in between. Not `once`: the file can be checked. After a crash a file that holds the content is answered as
+ * written without being touched; any other file is written. Such a file may never have been written, or may have
+ * changed since. The two cases look the same, so the requested content wins.
  */
 export function writeFile(options: WriteFileOptions = {}): Tool<WriteFileInput> {
   const given = parseOption(optionsSchema, 'writeFile', options);
@@ -127,5 +127,5 @@ async function statsOf(path: string): Promise<Stats | undefined> {
   }
 }
 
-/** Writes any file that the process can write, with the settings' default bound. */
+/** The `write_file` tool with the settings' default bound, for every file that the process can write. */
 export const write_file: Tool<WriteFileInput> = writeFile();

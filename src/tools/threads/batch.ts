@@ -6,24 +6,27 @@ import { BatchCursor } from '../batch-cursor.ts';
 import type { OpenRun } from '../open-run.ts';
 import type { ThreadBatchTask, ThreadCall } from './protocol.ts';
 
-/** The subject of a deadline: checking the run of a thread, or sharing the calls handed over. */
+/** The work that is due at a deadline: checking the run of a thread, or sharing the calls that were handed over. */
 export type Due = ThreadBatch | 'share';
 
 /** See the head of the file. */
 export class ThreadBatch {
   readonly runs: readonly OpenRun[];
   readonly cursor: BatchCursor;
-  /** Monotonic ms. */
+  /** Monotonic ms at which the batch was handed over. */
   readonly handedAt: number;
-  /** Ends the thread. */
+  /** Aborted to end the thread. */
   readonly kill: LazyAbort = new LazyAbort();
-  /** The index of the thread's current run, as far as it has reported: all before it have ended. */
+  /** The index of the thread's current run, as far as the thread has reported; all earlier runs have ended. */
   head = 0;
   /** The number of runs that were not taken back. */
   end: number;
-  /** The run that the thread has left without a report: the report was awaited once (R5 of `threads/runs.ts`). */
+  /**
+   * The run that the thread has left without a report, after the report was awaited once more (R5 of
+   * `threads/runs.ts`).
+   */
   awaited: OpenRun | undefined;
-  /** The thread has finished the batch; reports of its runs may still be in flight. */
+  /** True if the thread has finished the batch. Reports of its runs may still be in flight. */
   isLeft = false;
   /** The time of the next check of the current run. */
   deadline: Deadline<Due> | undefined;

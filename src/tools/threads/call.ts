@@ -16,8 +16,8 @@ import { executeTool } from '../tool-execution.ts';
 import type { ThreadBatchTask, ThreadCall, ThreadFinished, ThreadNote } from './protocol.ts';
 
 /**
- * Milliseconds of calls after which the thread yields for one tick, so that aborts and timers left by tools are not
- * delayed.
+ * Milliseconds of calls after which the thread yields for one tick, so that aborts, and timers that tools left behind,
+ * are not delayed.
  */
 const TURN_MS = 2;
 
@@ -26,7 +26,7 @@ export interface CallInThread {
   readonly call: ThreadCall;
   /** Asks the tool to stop. */
   readonly abort: LazyAbort;
-  /** False once its outcome is given: later errors are noise. */
+  /** False once the call has its outcome; later errors are ignored. */
   running: boolean;
 }
 

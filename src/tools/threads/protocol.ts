@@ -13,7 +13,7 @@ export interface ThreadCall {
 export interface ThreadBatchTask {
   readonly kind: 'run';
   readonly calls: readonly ThreadCall[];
-  /** The memory of their `BatchCursor`. */
+  /** The memory of the calls' `BatchCursor`. */
   readonly cursor: SharedArrayBuffer;
   readonly resultBytesMax: number;
 }
@@ -35,14 +35,14 @@ export interface ThreadFinished {
  * calls whose module is not loaded yet. Any other call begins when the call before it ends.
  */
 export type ThreadNote =
-  /** Sent before the next call begins, since that call may never yield the thread. */
+  /** A call has ended. The note is sent before the next call begins, since that call may never yield the thread. */
   | ThreadFinished
-  /** The next call must wait for its module. */
+  /** The thread loads the module that the next call needs. */
   | { readonly kind: 'loading'; readonly id: number }
-  /** The module is loaded and the tool begins: its time counts from here. */
+  /** The module is loaded and the tool begins: the call's time counts from here. */
   | { readonly kind: 'started'; readonly id: number }
   | { readonly kind: 'progress'; readonly id: number; readonly data: unknown }
-  /** The running call threw an uncaught error: this is its outcome, even if it continues. */
+  /** The running call threw an uncaught error: this note is the call's outcome, even if the call continues. */
   | { readonly kind: 'fault'; readonly id: number; readonly content: string; readonly stack: string }
   /** An error of a call that has ended, or of no call. */
   | { readonly kind: 'noise'; readonly toolName: string; readonly message: string };

@@ -1,5 +1,5 @@
 /**
- * The runs of a pool whose place is a tool thread. A thread receives several runs at once and runs them one by one. A
+ * The runs of a pool that run on tool threads. A thread receives several runs at once and runs them one by one. A
  * message for each run, with its promises, signals and timers, would cost many times the work of a small tool.
  *
  * Owns: which runs wait, which thread has which run, their deadlines. Does not own: the threads
@@ -57,7 +57,7 @@ export class ThreadRuns {
   /** Runs with a thread, begun or not, by their id, with their index in the batch. */
   readonly #handed = new Map<number, { readonly batch: ThreadBatch; readonly at: number }>();
   readonly #batches = new Set<ThreadBatch>();
-  /** Runs whose message could not be sent together with others. */
+  /** Runs of a batch whose message could not be sent. Each is sent alone. */
   readonly #alone = new Set<OpenRun>();
   readonly #deadlines: DeadlineQueue<Due>;
   #share: Deadline<Due> | undefined;
@@ -85,7 +85,7 @@ export class ThreadRuns {
     this.#pumpSoon();
   }
 
-  /** Answers a run that has not begun; asks one that runs to stop. */
+  /** Answers a run that has not begun; asks a begun run to stop. */
   cancel(open: OpenRun, reason: string): void {
     const place = this.#handed.get(open.run.id);
     if (place !== undefined) this.#takeBack(place.batch, place.at);
@@ -94,7 +94,7 @@ export class ThreadRuns {
     this.#pumpSoon();
   }
 
-  /** Begins nothing more. The owner of the runs answers them, and closes the threads. */
+  /** Stops beginning runs. The owner answers the open runs, and closes the threads. */
   close(): void {
     this.#isClosed = true;
     for (const batch of this.#batches) this.#notDue(batch);
@@ -118,7 +118,7 @@ export class ThreadRuns {
     else this.#begin(open, batch);
   }
 
-  /** Deferred to a microtask: runs that are added together are handed over together. */
+  /** Hands runs over in a microtask: runs that are added together are handed over together. */
   #pumpSoon(): void {
     if (this.#isPumping) return;
     this.#isPumping = true;
@@ -157,7 +157,8 @@ export class ThreadRuns {
   }
 
   /**
-   * Gives a free thread half of the runs that another was handed and has not begun (R3). False when there are none yet.
+   * Gives a free thread half of the runs that another thread was handed and has not begun (R3). Returns false when
+   * there are none yet.
    */
   #shareAgain(): boolean {
     let longest: ThreadBatch | undefined;
@@ -221,17 +222,17 @@ export class ThreadRuns {
     this.#pump();
   }
 
-  /** The batch ended early, most likely by its thread's death (R1). */
+  /** Handles a batch that ended early, most likely because its thread died (R1). */
   #failed(batch: ThreadBatch, error: unknown): void {
     const death = threadDeathOf(error);
     const { claimed } = batch.cursor;
     if (claimed === 0 && death === undefined && !batch.kill.isAborted && batch.end > 1) {
-      // One of them cannot be sent, and it is unknown which.
+      // One of these runs cannot be sent, and it is unknown which.
       for (const open of batch.runs) this.#alone.add(open);
       this.#takeBack(batch, 0);
       return;
     }
-    // If a thread ends before its first call, that call ends too: retrying it could continue forever.
+    // If a thread ends before its first call began, that call ends too: retrying the call could continue forever.
     this.#takeBack(batch, claimed === 0 ? 1 : 0);
     const text = death === undefined ? nameAndMessage(error) : `tool worker died: ${death}`;
     for (let open = batch.current; open !== undefined; open = batch.current) {
@@ -278,7 +279,7 @@ export class ThreadRuns {
       this.#over(open, failure(LOST, this.#elapsed(open)));
   }
 
-  /** Called after a run has ended: the thread is on the next run, or will be. */
+  /** Called after a run has ended: the thread has begun the next run or will begin it. */
   #goOn(batch: ThreadBatch): void {
     if (batch.isLeft) {
       if (!this.#isOwed(batch)) this.#notDue(batch);
@@ -335,7 +336,8 @@ export class ThreadRuns {
     if (this.#isClosed) return;
     const before = batch.deadline;
     batch.deadline = this.#deadlines.add(batch, this.#options.clock.monotonic(), delayMs);
-    // Removed after the new one is added: the timer is not touched while another deadline waits.
+    // The old deadline is removed only after the new one is added, because the timer is not touched while another
+    // deadline waits.
     if (before !== undefined) this.#deadlines.remove(before);
   }
 

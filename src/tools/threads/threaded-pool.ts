@@ -7,7 +7,7 @@
  * P1 Each run has exactly one outcome. The first cause wins: an outcome decided here (timeout, cancel, fault) is not
  *    replaced by a later report of the thread.
  * P2 A run ends at its timeout plus `TOOL_GRACE_MS`, counted from when the tool begins: its signal is aborted at the
- *    timeout, its thread killed `TOOL_KILL_MS` later. A host tool cannot be killed; its call is answered then.
+ *    timeout, its thread killed `TOOL_KILL_MS` later. A host tool cannot be killed; its call is answered at that time.
  * P3 A thread's death is the outcome of the run it had begun, and of no other.
  * P4 The listener is never called from within `run`, `cancel` or `close`.
  */
@@ -52,9 +52,9 @@ export interface ToolPoolOptions {
   readonly threads: number;
   readonly listener: ToolPoolListener;
   readonly clock: Clock;
-  /** Runs the calls whose place is the host; if missing, they fail. */
+  /** Runs the calls of tools on the host; if missing, these calls fail. */
   readonly hostRunner?: HostRunner;
-  /** The most open runs, default `TOOL_QUEUE_MAX`; a further one fails. */
+  /** The most open runs, default `TOOL_QUEUE_MAX`; a further run fails. */
   readonly queueMax?: number;
   /** UTF-8 bytes of a result that may leave a thread, default `TOOL_RESULT_CROSSING_BYTES_MAX`. */
   readonly resultBytesMax?: number;
@@ -68,13 +68,13 @@ export interface ToolPoolOptions {
   readonly makeTaskPool?: (options: TaskPoolOptions) => TaskPool;
 }
 
-/** A tool pool, with figures. */
+/** A tool pool that also reports the numbers of its runs and threads. */
 export interface ThreadedToolPool extends ToolPool {
   /** The numbers of waiting runs, running runs and living threads. */
   counts(): { readonly waiting: number; readonly running: number; readonly threads: number };
 }
 
-/** Makes a pool. Throws nothing; starts nothing. */
+/** Makes a pool. Never throws, and starts no thread. */
 export function createToolPool(options: ToolPoolOptions): ThreadedToolPool {
   return new Pool(options);
 }
@@ -90,7 +90,7 @@ class Pool implements ThreadedToolPool {
   readonly #threadRuns: ThreadRuns;
   readonly #hostRuns: HostRuns;
   readonly #open = new Map<number, OpenRun>();
-  /** Bounds of tools seen by `describe`, for runs that do not carry their own. */
+  /** Bounds on simultaneous runs of the tools seen by `describe`, for runs without their own bound. */
   readonly #concurrency = new Map<string, number>();
   /** Outcomes that the listener receives in the next microtask (P4). */
   #completed: Completed[] = [];
@@ -185,7 +185,7 @@ class Pool implements ThreadedToolPool {
   }
 
   #over(open: OpenRun, outcome: ToolOutcome): void {
-    // False for the runs that `close` has answered.
+    // A run that `close` has answered is no longer in the map.
     if (!this.#open.delete(open.run.id)) return;
     this.#report(open.run.id, outcome);
   }
@@ -204,7 +204,8 @@ class Pool implements ThreadedToolPool {
         this.#options.listener.finished(id, outcome);
       }
     } finally {
-      // A listener that throws is its owner's error; the other calls must still be reported.
+      // If the listener throws, the error belongs to the pool's owner, and the remaining outcomes must still be
+      // reported.
       for (const { id, outcome } of completed.slice(at)) this.#report(id, outcome);
     }
   }

@@ -31,7 +31,7 @@ const serve: (task: unknown) => Promise<TaskReply> = serveTasks((line) => {
     if (call?.running === true) {
       const { content } = thrownText(thrown, resultBytesMax);
       post({ kind: 'fault', id: call.call.run.id, content, stack: thrownStack(thrown) });
-      call.abort.abort(new CancelledError('the tool threw where nobody caught it'));
+      call.abort.abort(new CancelledError('the tool threw an uncaught error'));
       return;
     }
     const message = nameAndMessage(thrown);

@@ -89,7 +89,7 @@ function task(more: Partial<EnricherTask> = {}): EnricherTask {
 const call = (word: unknown, name = 'note') => ({ toolUse: { name, input: { word } } });
 
 describe('a loop', () => {
-  test('calls with its messages so far, runs the tools in order, and ends with words', async () => {
+  test('sends its messages so far, runs the tools in order, and ends with a text', async () => {
     const both = {
       toolUse: [
         { name: 'note', input: { word: 'a' } },
@@ -149,7 +149,7 @@ describe('a loop', () => {
     expect(counted()).toBe(4);
   });
 
-  test('its mirror is forgotten when it ends: another run sends its request whole', async () => {
+  test('the mirror is forgotten when the run ends, so another run sends its whole request', async () => {
     const { loop, requests, pool } = stage(() => 'ready');
     await loop.run(task()).done;
     expect(pool.holds('s: melete', 1, 1)).toBe(false);
@@ -175,7 +175,7 @@ describe('a model that fails', () => {
     expect(clock.pending).toBe(0);
   });
 
-  test('five attempts, then the error is the outcome', async () => {
+  test('after five attempts the error is the outcome', async () => {
     const { loop, clock, counted } = stage(() => overloaded);
     const run = loop.run(task());
     await clock.advance(0);
@@ -191,7 +191,7 @@ describe('a model that fails', () => {
   });
 });
 
-describe('an end from outside', () => {
+describe('a run ended from outside', () => {
   const hangs: ModelProvider = { name: 'hangs', generate: () => new Promise(() => undefined) };
 
   test('the time limit ends a call that hangs', async () => {
@@ -213,7 +213,7 @@ describe('an end from outside', () => {
     expect(clock.pending).toBe(0);
   });
 
-  test('cancelled, it ends at once and starts nothing more', async () => {
+  test('a cancelled run ends at once and starts nothing more', async () => {
     const { loop, clock, counted } = stage([call('a'), call('b'), 'ready']);
     const ends = (): string => {
       run.cancel();
@@ -227,7 +227,7 @@ describe('an end from outside', () => {
     expect((await run.done).rounds).toBe(1);
   });
 
-  test('the next run of an enricher for a session ends the previous one; another session keeps its own', async () => {
+  test('a new run of an enricher for a session ends the previous one; runs of other sessions continue', async () => {
     const { loop } = stage(hangs);
     const first = loop.run(task());
     const other = loop.run(task({ session: 't' }));

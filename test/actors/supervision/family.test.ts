@@ -46,7 +46,7 @@ describe('a child whose turn fails', () => {
     expect(told?.content).toContain('could not finish');
   });
 
-  it('is left alone under ignore: its handle reports it, its parent is not notified', async () => {
+  it('under ignore the handle reports the failure, and the parent is not notified', async () => {
     const { session } = await family(
       failing(() => 9),
       { onChildFailure: 'ignore' },
@@ -65,7 +65,7 @@ describe('a child whose turn fails', () => {
     expect(await child.exit()).toEqual({ reason: 'completed' });
   });
 
-  it('takes its siblings along under oneForAll, and only later ones under restForOne', async () => {
+  it('its siblings restart with it under oneForAll, only the later ones under restForOne', async () => {
     for (const [strategy, restarted] of [
       ['oneForAll', ['p:1', 'p:2', 'p:3']],
       ['restForOne', ['p:2', 'p:3']],
@@ -100,7 +100,7 @@ describe('a child whose turn fails', () => {
     }
   });
 
-  it('escalates beyond the intensity: siblings are cancelled and the parent is notified', async () => {
+  it('beyond the intensity the failure escalates: siblings are cancelled and the parent is notified', async () => {
     const model = failing(() => 99);
     const { session } = await family(model, { onChildFailure: 'restart', intensity: 2, periodMs: 60_000 });
     const child = await session.spawn({ task: 'work' });
@@ -110,7 +110,7 @@ describe('a child whose turn fails', () => {
     expect(notes[0]?.content).toContain('was not restarted');
   });
 
-  it('waits out a transient fault without using up the intensity, across a restart of the process too', async () => {
+  it('waits until a transient fault is over without using intensity, also across a restart of the process', async () => {
     const model = failing(() => 12, { status: 529, message: 'overloaded' });
     const { session, clock } = await family(model, { onChildFailure: 'restart', intensity: 0 });
     const child = await session.spawn({ task: 'work' });

@@ -1,6 +1,6 @@
 /**
- * A host for a supervisor under test: it feeds inputs one at a time and moves the time by hand. It answers starts and
- * stops as obedient children would, unless a test answers itself.
+ * A host for a supervisor under test: it feeds inputs one at a time and moves the time by hand. The host answers starts
+ * and stops as obedient children would, unless the test gives the answers.
  */
 import type { ChildSpecInput } from '../../../actors/supervision/child-spec.ts';
 import { rowOf, rowsInOrder } from '../../../actors/supervision/child-table.ts';
@@ -23,7 +23,7 @@ export class SupervisionDriver {
     this.state = supervisorState(specs, options);
   }
 
-  /** One input; returns its actions. */
+  /** Feeds one input; returns its actions. */
   reports(input: SupervisorInput): readonly SupervisorAction[] {
     const { state, actions } = decideSupervision(this.state, input, this.now);
     this.state = state;
@@ -31,7 +31,7 @@ export class SupervisionDriver {
     return actions;
   }
 
-  /** One input, and then the answers of obedient children to all actions that follow. Returns all actions. */
+  /** Feeds one input, and then the answers of obedient children to all actions that follow. Returns all actions. */
   run(input: SupervisorInput): readonly SupervisorAction[] {
     const first = this.log.length;
     this.reports(input);
@@ -42,7 +42,7 @@ export class SupervisionDriver {
     return this.log.slice(first);
   }
 
-  /** Starts the supervisor, with children that all start. */
+  /** Starts the supervisor; all its children start. */
   begin(): this {
     this.run({ type: 'begin' });
     return this;
@@ -77,7 +77,7 @@ export class SupervisionDriver {
   }
 }
 
-/** The answer of a child that obeys at once. Timers and reports have no answer. */
+/** The answer of a child that obeys at once; timers and reports have none. */
 export function answerTo(action: SupervisorAction | undefined): SupervisorInput | undefined {
   switch (action?.type) {
     case 'start':

@@ -1,5 +1,5 @@
 /**
- * Goal: S35, the properties of every supervisor in any history, and that the table of children behaves as a table.
+ * Goal: S35, the properties of every supervisor in any history, and that the table of children behaves like a map.
  * Method: a host of made-up children that start, fail, fault, obey late or not at all, in random order. A failing run
  * prints its seed and its path.
  */
@@ -27,7 +27,7 @@ interface Life {
   kills: number;
 }
 
-/** The outside world with its children and timers: it knows what runs, and reports impossible actions. */
+/** The outside world with its children and timers. It knows which children run, and reports impossible actions. */
 class RandomHost {
   readonly driver: SupervisionDriver;
   readonly lives: Map<number, Life> = new Map();
@@ -37,11 +37,11 @@ class RandomHost {
    * long that takes.
    */
   readonly decidedAt: number[] = [];
-  /** Children that returned by their own restart, if it counted. */
+  /** Children that run again after their own restart, if the restart counted. */
   counted = 0;
   endings = 0;
   isShuttingDown = false;
-  /** Order of start of the children asked to end since the shutdown. */
+  /** The start order of the children that were asked to end since the shutdown. */
   readonly askedOrders: number[] = [];
 
   constructor(specs: readonly ChildSpecInput[], options: SupervisorOptionsInput) {
@@ -145,7 +145,7 @@ class RandomHost {
     });
   }
 
-  /** Shuts down, lets every child that was asked end, and checks that this is the end. */
+  /** Shuts down, lets every child that was asked to end do so, and checks that the supervisor has then ended. */
   finish(): void {
     const upBefore = [...this.lives.values()].filter((life) => life.asked + life.kills === 0);
     this.isShuttingDown = true;
@@ -204,16 +204,16 @@ test('S35: for any events, restarts stay within the intensity, and a shutdown st
   );
 });
 
-test('S2: the window counts decisions: a group that stopped slowly may return less than a period after the last one', () => {
+test('S2: the window counts decisions, so after a slow stop the group may restart less than a period later', () => {
   const children: ChildSpecInput[] = [
     { id: 'c0', restart: 'temporary', shutdown: 'brutalKill' },
     { id: 'c1', restart: 'permanent', shutdown: 'brutalKill' },
   ];
-  // Found by the property above: restarts decided at 72, 681 and 1,073 ms, the first of them begun at 344 ms.
+  // Found by the property above: restarts decided at 72, 681 and 1,073 ms; the first restart began at 344 ms.
   expectIntensityHeld(children, 'oneForAll', 2, [0, 9, 605053449, 940310720, 49390848, 95133784, 1033412608, 0]);
 });
 
-test('S35: the random host does restart, wait and escalate, so that the property is not empty', () => {
+test('S35: the random host restarts, waits and escalates, so the property is not empty', () => {
   const seen = new Set<string>();
   fc.assert(
     fc.property(specs, fc.array(fc.nat(2 ** 30), { minLength: 60, maxLength: 120 }), (children, picks) => {

@@ -21,7 +21,7 @@ const patient = { intensity: 100, periodMs: 1_000 };
 const noJitter = { backoff: { minMs: 100, maxMs: 1_000, factor: 2, jitter: 0 } };
 
 describe('start and stop', () => {
-  test('S01: children start left to right, each after the one before is up', () => {
+  test('S01: children start left to right, each once the previous one runs', () => {
     const driver = new SupervisionDriver(abc);
     expect(words(driver.reports({ type: 'begin' }))).toEqual(['start a']);
     expect(words(driver.reports(driver.started('a')))).toEqual(['start b']);
@@ -30,7 +30,7 @@ describe('start and stop', () => {
     expect(driver.state.phase.name).toBe('running');
   });
 
-  test('S02: shutdown stops right to left, each after the one before is gone, and then says so', () => {
+  test('S02: shutdown stops children right to left, each once the previous one has ended, and then reports', () => {
     const driver = new SupervisionDriver(abc).begin();
     expect(words(driver.reports({ type: 'shutdown' }))).toEqual(['stop c']);
     expect(words(driver.reports(driver.exit('c', 'shutdown')))).toEqual(['stop b']);
@@ -39,7 +39,7 @@ describe('start and stop', () => {
     expect(words(driver.reports({ type: 'shutdown' }))).toEqual([]);
   });
 
-  test('S03: a first start that fails stops what was started, right to left, and escalates', () => {
+  test('S03: if the first start of a child fails, started children stop right to left, and the failure escalates', () => {
     const driver = new SupervisionDriver(abc);
     driver.reports({ type: 'begin' });
     driver.reports(driver.started('a'));
@@ -71,14 +71,14 @@ describe('strategies', () => {
     expect(moves(last.run(last.exit('c')))).toEqual(['restart c']);
   });
 
-  test('S07: a temporary child stopped with its group is forgotten, not started', () => {
+  test('S07: a temporary child that is stopped with its group is forgotten and not started again', () => {
     const specs: ChildSpecInput[] = [{ id: 'a' }, { id: 'b', restart: 'temporary' }, { id: 'c' }];
     const driver = new SupervisionDriver(specs, { strategy: 'oneForAll' }).begin();
     expect(moves(driver.run(driver.exit('c')))).toEqual(['stop b', 'stop a', 'restart a', 'restart c']);
     expect(driver.ids()).toEqual(['a', 'c']);
   });
 
-  test('S08: a transient child that had ended well is started again with its group', () => {
+  test('S08: a transient child that ended normally is started again with its group', () => {
     const specs: ChildSpecInput[] = [{ id: 'a', restart: 'transient' }, { id: 'b' }];
     const driver = new SupervisionDriver(specs, { strategy: 'oneForAll' }).begin();
     expect(words(driver.run(driver.exit('a', 'normal')))).toEqual([]);
@@ -104,7 +104,7 @@ describe('restart types', () => {
   });
 
   test.each([...kinds, 'transientFault' as const])(
-    'S11: a temporary child is never started again, and forgotten (%s)',
+    'S11: a temporary child is never started again and is forgotten (%s)',
     (kind) => {
       const driver = new SupervisionDriver([{ id: 'a', restart: 'temporary' }, { id: 'b' }]).begin();
       const failed = kind !== 'normal' && kind !== 'shutdown';
@@ -122,7 +122,7 @@ describe('intensity', () => {
     expect(driver.state.phase.name).toBe('running');
   });
 
-  test('S13: one restart more stops all children right to left, and escalates with reason shutdown', () => {
+  test('S13: one restart above the intensity stops all children right to left and escalates with reason shutdown', () => {
     const driver = new SupervisionDriver(abc, { intensity: 3, periodMs: 5_000 }).begin();
     for (const id of ['a', 'b', 'a']) driver.run(driver.exit(id));
     const actions = driver.run(driver.exit('b'));
@@ -158,7 +158,7 @@ describe('intensity', () => {
 });
 
 describe('transient faults', () => {
-  test('S16: a transient fault waits for its back-off and is restarted without using up intensity', () => {
+  test('S16: a transient fault is restarted after its back-off, without using intensity', () => {
     const driver = new SupervisionDriver([{ id: 'a', restart: 'transient' }], { ...noJitter, intensity: 0 }).begin();
     for (const delayMs of [100, 200, 400, 800, 1_000, 1_000]) {
       expect(words(driver.run(driver.exit('a', 'transientFault')))).toEqual([
@@ -186,7 +186,7 @@ describe('transient faults', () => {
     ]);
   });
 
-  test('S18: a child that ran for as long as the longest wait begins its back-off anew', () => {
+  test('S18: the back-off of a child starts over once the child has run as long as the longest wait', () => {
     const driver = new SupervisionDriver([{ id: 'a' }], noJitter).begin();
     for (const expected of [100, 200]) {
       expect(words(driver.run(driver.exit('a', 'transientFault')))).toContain(`scheduleRestart a ${expected}`);
@@ -198,7 +198,7 @@ describe('transient faults', () => {
 });
 
 describe('escalation', () => {
-  test('S19: a supervisor that gave up is restarted by its own as a permanent child, not as a transient one', () => {
+  test('S19: after a supervisor gives up, its own supervisor restarts it if it is permanent, not if it is transient', () => {
     const giveUp = (): ExitReason => {
       const inner = new SupervisionDriver(abc, { intensity: 0 }).begin();
       const last = inner.run(inner.exit('a')).at(-1);
@@ -213,7 +213,7 @@ describe('escalation', () => {
       const { run } = outer.child('inner');
       expect(moves(outer.run({ type: 'childExited', id: 'inner', run, reason: giveUp() }))).toEqual(expected);
     }
-    // A supervisor that keeps giving up uses the intensity of the one above it.
+    // A supervisor that repeatedly gives up uses up the intensity of the supervisor above it.
     const outer = new SupervisionDriver([{ id: 'inner', type: 'supervisor' }]).begin();
     outer.run({ type: 'childExited', id: 'inner', run: outer.child('inner').run, reason: giveUp() });
     const { run } = outer.child('inner');
@@ -224,7 +224,7 @@ describe('escalation', () => {
 });
 
 describe('shutdown of a child', () => {
-  test('S20: a child that does not end in its time is killed, once, and reported', () => {
+  test('S20: a child that does not end in time is killed and reported once', () => {
     const driver = new SupervisionDriver([{ id: 'a', shutdown: 250 }]).begin();
     expect(words(driver.reports({ type: 'shutdown' }))).toEqual(['stop a', 'scheduleKill a 250']);
     expect(words(driver.reports(driver.timer('a', 'kill')))).toEqual(['kill a', 'report killed a']);
@@ -236,7 +236,7 @@ describe('shutdown of a child', () => {
     expect(words(obedient.reports(obedient.timer('a', 'kill')))).toEqual([]);
   });
 
-  test("S21: brutalKill kills unasked, infinity sets no timer, and OTP's times are the defaults", () => {
+  test('S21: brutalKill kills without asking, infinity sets no timer, and the default times are those of OTP', () => {
     const specs: ChildSpecInput[] = [
       { id: 'worker' },
       { id: 'supervisor', type: 'supervisor' },
@@ -265,7 +265,7 @@ describe('a restart that fails', () => {
     expect(moves(driver.run(driver.timer('b')))).toEqual(['stop c', 'stop a', 'escalate intensity']);
   });
 
-  test('S23: a shutdown between a failed restart and its next attempt is served, and nothing starts again', () => {
+  test('S23: a shutdown between a failed restart and its next attempt is carried out, and nothing starts again', () => {
     const driver = new SupervisionDriver(abc, patient).begin();
     driver.reports(driver.exit('b'));
     driver.reports(driver.startFailed('b'));
@@ -277,7 +277,7 @@ describe('a restart that fails', () => {
     expect(words(driver.reports(retry))).toEqual([]);
   });
 
-  test('S24: a start that fails within a group leaves the rest down; its next attempt starts the group by the strategy', () => {
+  test('S24: if a start within a group fails, the rest stays stopped; the next attempt starts the group by its strategy', () => {
     const driver = new SupervisionDriver(abc, { ...patient, strategy: 'oneForAll' }).begin();
     driver.reports(driver.exit('c'));
     driver.reports(driver.exit('b', 'shutdown'));
@@ -299,7 +299,7 @@ describe('a restart that fails', () => {
 });
 
 describe('events during a walk', () => {
-  test('S25: a child that ends by itself before its turn to be stopped is not asked, and does not count', () => {
+  test('S25: a child that ends by itself before the walk reaches it is not asked to stop, and does not count', () => {
     const driver = new SupervisionDriver(abc, { strategy: 'oneForAll' }).begin();
     expect(moves(driver.reports(driver.exit('b')))).toEqual(['stop c']);
     expect(words(driver.reports(driver.exit('a')))).toEqual([]);
@@ -313,7 +313,7 @@ describe('events during a walk', () => {
     expect(driver.state.stale).toBe(0);
   });
 
-  test('S26: the end of a child outside the group waits for the walk, and is then decided', () => {
+  test('S26: the end of a child outside the group is decided after the walk', () => {
     const driver = new SupervisionDriver(abc, { ...patient, strategy: 'restForOne' }).begin();
     driver.reports(driver.exit('b'));
     expect(words(driver.reports(driver.exit('a')))).toEqual([]);
@@ -329,11 +329,11 @@ describe('events during a walk', () => {
     expect(driver.state.restarts).toHaveLength(2);
   });
 
-  test('S34: a shutdown during a walk stops each child that is up exactly once, right to left', () => {
+  test('S34: a shutdown during a walk stops each running child exactly once, right to left', () => {
     const first = new SupervisionDriver(abc);
     first.reports({ type: 'begin' });
     first.reports(first.started('a'));
-    // b is starting: it is asked to end too, and reports its start before its end.
+    // `b` is still starting when the supervisor asks it to end. `b` reports its start before its end.
     expect(words(first.reports({ type: 'shutdown' }))).toEqual(['stop b']);
     expect(words(first.reports(first.started('b')))).toEqual([]);
     expect(words(first.run(first.exit('b', 'shutdown')))).toEqual(['stop a', 'stopped']);
@@ -351,7 +351,7 @@ describe('events during a walk', () => {
 });
 
 describe('children added and removed', () => {
-  test('S27: a child is added at the right end; a duplicate, a bad spec, one too many and a late one are refused', () => {
+  test('S27: a child is added at the right end; duplicates, invalid specs, excess children and late ones are refused', () => {
     const driver = new SupervisionDriver(abc, { childrenMax: 4 }).begin();
     expect(words(driver.run({ type: 'addChild', spec: { id: 'd', shutdown: 'infinity' } }))).toEqual(['start d']);
     expect(words(driver.run({ type: 'addChild', spec: { id: 'b' } }))).toEqual(['refuse duplicate b']);
@@ -374,7 +374,7 @@ describe('children added and removed', () => {
     expect(words(driver.run({ type: 'addChild', spec: { id: 'd' } }))).toEqual(['start d']);
   });
 
-  test('S29: a removed child is stopped and forgotten; a waiting one at once, and its timer finds nothing', () => {
+  test('S29: a removed child is stopped and forgotten; a waiting child is forgotten at once, and its timer does nothing', () => {
     const driver = new SupervisionDriver(abc, noJitter).begin();
     expect(words(driver.run({ type: 'removeChild', id: 'b' }))).toEqual(['stop b', 'report removed b']);
     expect(words(driver.run({ type: 'removeChild', id: 'b' }))).toEqual(['refuse unknown b']);
@@ -406,7 +406,7 @@ describe('children added and removed', () => {
     expect(words(stopped.reports({ type: 'shutdown' }))).toEqual(['refuse stopping d']);
   });
 
-  test('S31: an answer of a run that is over is dropped and counted', () => {
+  test('S31: an answer from a run that has ended is dropped and counted', () => {
     const driver = new SupervisionDriver(abc, patient).begin();
     const late = driver.exit('a');
     driver.run(late);
@@ -428,7 +428,7 @@ describe('children added and removed', () => {
 });
 
 describe('options', () => {
-  test('S32: onChildFailure reports, ignores or escalates a failure in place of a restart', () => {
+  test('S32: onChildFailure reports, ignores or escalates a failure instead of restarting the child', () => {
     const answerToEnd = (onChildFailure: string, kind: ExitReason['kind']): string[] => {
       const driver = new SupervisionDriver(abc, { onChildFailure, ...noJitter }).begin();
       return words(driver.run(driver.exit('c', kind)));
@@ -478,7 +478,7 @@ describe('options', () => {
     expect(() => childSpec(spec)).toThrow(key);
   });
 
-  test('S33: two children of one id, and more than allowed, are refused', () => {
+  test('S33: two children with one id, and children beyond the bound, are refused', () => {
     expect(() => supervisorState([{ id: 'a' }, { id: 'a' }])).toThrow(/two children have the id "a"/u);
     expect(() => supervisorState(abc, { childrenMax: 2 })).toThrow(ConfigError);
   });

@@ -66,16 +66,16 @@ async function damage(what: string | number, by: Buffer): Promise<void> {
 }
 
 describe('check', () => {
-  test('F08: a whole store: nothing to tell, exit code 0, and not a byte of it is touched', async () => {
+  test('F08: a sound store: no finding, exit code 0, and no byte of it changes', async () => {
     const before = await snapshot();
-    expect(await doctor('store')).toEqual({ code: 0, stdout: 'store: whole; 4 sessions looked at\n', stderr: '' });
+    expect(await doctor('store')).toEqual({ code: 0, stdout: 'store: whole; 4 sessions checked\n', stderr: '' });
     const { code, stdout } = await doctor('check', store, '--json');
     expect([code, JSON.parse(stdout)]).toEqual([0, { data: store, ok: true, sessions: 4, total: 0, findings: [] }]);
     expect((await doctor('--data', 'store')).code).toBe(0);
     expect(await snapshot()).toEqual(before);
   });
 
-  test('F08: a turned bit of a message: the row and the session are named', async () => {
+  test('F08: a flipped bit in a message: the report names the row and the session', async () => {
     await damage('Count to three', Buffer.from('Xount'));
     const before = await snapshot();
     const { code, stdout } = await doctor('store');
@@ -88,7 +88,7 @@ describe('check', () => {
     expect(await snapshot()).toEqual(before);
   });
 
-  test('F08: a flipped bit of a packed row: the row and its sessions are named, and the sessions are saved up to it', async () => {
+  test('F08: a flipped bit in a packed row: row and sessions are named, and the sessions are saved up to it', async () => {
     const journal = await openLmdbJournal({ directory: join(store, 'shard-0'), durability: 'flush' });
     const key = journal.keyOf('writer-1') ?? 0;
     const bad = Buffer.from([...Array(64).keys()]);
@@ -124,14 +124,14 @@ describe('check', () => {
     expect(stdout).toMatch(/things? wrong/);
   });
 
-  test('F08: a manifest or a shard that is gone is told', async () => {
+  test('F08: a missing manifest or shard is reported', async () => {
     await rm(join(store, 'manifest.json'));
-    expect((await doctor('store')).stdout).toMatch(/^manifest\.json: it is gone, and the shards are there$/m);
+    expect((await doctor('store')).stdout).toMatch(/^manifest\.json: the manifest is missing although shards exist$/m);
     await writeFile(join(store, 'manifest.json'), '{"format":1,"shards":2}');
-    expect((await doctor('store')).stdout).toMatch(/^shard-1: its data\.mdb is gone/m);
+    expect((await doctor('store')).stdout).toMatch(/^shard-1: data\.mdb is missing although/m);
   });
 
-  test('F09: a store in use is left alone, naming its owner; stale claims are left where they are', async () => {
+  test('F09: a store in use is not touched and its owner is named; stale claims stay', async () => {
     const lock = await acquireStoreLock(store);
     const { code, stdout, stderr } = await doctor('store', '--json');
     expect([code, JSON.parse(stdout)]).toMatchObject([1, { error: { code: 'store_locked' } }]);
@@ -145,7 +145,7 @@ describe('check', () => {
     expect(await readdir(store)).toContain(stale);
   });
 
-  test('F11: a store of a newer version is refused with what was found', async () => {
+  test('F11: a store of a newer version is refused, and the error names that version', async () => {
     await writeFile(join(store, 'manifest.json'), '{"format":9}');
     const { code, stdout } = await doctor('store', '--json');
     expect([code, JSON.parse(stdout)]).toMatchObject([1, { error: { code: 'store_version' } }]);
@@ -160,7 +160,7 @@ describe('check', () => {
 });
 
 describe('salvage', () => {
-  test('F08: of a whole store everything is saved: sessions, messages, what waits', async () => {
+  test('F08: everything in a sound store is saved: sessions, messages and waiting entries', async () => {
     const before = await snapshot();
     const { code, stdout } = await doctor('salvage', 'store', '--to', 'saved', '--json');
     expect([code, JSON.parse(stdout)]).toMatchObject([0, { sessions: 4, cut: 0, damage: 0 }]);
@@ -200,7 +200,7 @@ describe('salvage', () => {
   test.each([
     ['both meta pages', 0, 2],
     ['the whole upper half of the file', 11, 10],
-  ])('F08: with %s zeroed, the content of the other pages is found', async (_what, page, count) => {
+  ])('F08: with %s zeroed, the content of the other pages is saved', async (_what, page, count) => {
     await damage(page * PAGE, Buffer.alloc(count * PAGE));
     const { code, stdout } = await doctor('salvage', 'store', '--to', 'saved', '--json');
     expect(code).toBe(1);
@@ -213,7 +213,7 @@ describe('salvage', () => {
     }
   });
 
-  test('never writes into the store, nor over existing files', async () => {
+  test('writes neither into the store nor over existing files', async () => {
     const before = await snapshot();
     for (const to of ['store', 'store/saved', place]) {
       expect((await doctor('salvage', 'store', '--to', to)).code, to).toBe(2);
@@ -242,7 +242,7 @@ describe('stats', () => {
   });
 });
 
-test('F79: a malicious file is data: lengths beyond the file, cycles, code and prototypes in texts do nothing', async () => {
+test('F79: a malicious file is only data: excessive lengths, cycles, code and prototypes in texts do nothing', async () => {
   const whole = await readFile(data);
   for (let page = 2; page < whole.length / PAGE; page += 1) {
     // Each page in turn points at itself, claims a value of 4 GB, and an entry outside of it.

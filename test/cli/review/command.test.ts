@@ -1,6 +1,6 @@
 /**
- * Goal: a review that is closed before its end ends as a whole. Method: the review over a runtime in memory with a
- * model that never answers.
+ * Goal: if a review is closed early, all its parts end. Method: the review over a runtime in memory with a model that
+ * never answers.
  */
 import { expect, test } from 'vitest';
 import { reviewOptions } from '../../../src/cli/review/agents.ts';
@@ -10,7 +10,7 @@ import { gatedModel, runtimeKit } from '../../support/runtime-kit.ts';
 
 const kit = runtimeKit();
 
-test('F13: closed while readers are still being spawned, it rejects once, without unhandled rejections of its readers', async () => {
+test('F13: closed while readers are still being spawned, the review rejects once, without unhandled rejections', async () => {
   const order: ReviewOrder = { directory: process.cwd(), model: 'scripted', limit: 60 };
   const id = reviewId(order);
   const files = Array.from({ length: 60 }, (_, index) => ({ path: `file-${index}.ts`, bytes: 10 }));

@@ -79,7 +79,7 @@ describe('a reader', () => {
     );
   });
 
-  test('after its report it answers in words, and says that it is scripted', () => {
+  test('after its report it answers with a text, and says that it is scripted', () => {
     const messages = [
       task,
       ...called('1', 'read_file', 'x();'),
@@ -141,7 +141,7 @@ describe('the reviewer', () => {
     expect(Math.max(...index.split('\n').map((line) => line.length))).toBeLessThanOrEqual(79);
   });
 
-  test('the index does not depend on the order of deliveries, and names no child', () => {
+  test('the index does not depend on the order of deliveries, and contains no name of a child', () => {
     const index = answer(request(messagesOf([0, 1, 2])));
     expect(answer(request(messagesOf([2, 1, 0])))).toBe(index);
     expect(String(index)).not.toContain('@');

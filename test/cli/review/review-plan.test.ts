@@ -52,7 +52,7 @@ describe('the walk', () => {
     const { files, passedOver } = await findSourceFiles(root);
     const paths = files.map(({ path }) => path).filter((path) => path !== 'locked.ts');
     expect(paths).toEqual(['limit.ts', 'ok.ts']);
-    // A user who may read everything reads that file too.
+    // Root may read everything, so root also reads that file.
     expect(passedOver.filter((path) => path !== 'locked.ts')).toEqual(['film.ts', 'large.ts']);
   });
 

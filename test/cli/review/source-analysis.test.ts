@@ -80,7 +80,7 @@ describe('a script', () => {
     expect(analyseSource('a.ts', call).longest).toEqual({ name: 'short', lines: 3, at: 1 });
   });
 
-  test('marks count at the start of a comment', () => {
+  test('markers such as TODO count at the start of a comment', () => {
     expect(facts.marks).toEqual([`TODO at line ${SCRIPT.split('\n').indexOf('// TODO: bound it') + 1}`]);
     expect(analyseSource('a.ts', 'const todo = "TODO";\n// words about a TODO\n/* FIXME */\n').marks).toEqual([
       'FIXME at line 3',
@@ -136,7 +136,7 @@ describe('a report', () => {
     );
   });
 
-  test('any text is a report or none, and parsing never throws', () => {
+  test('any text is parsed as a report or as none, and parsing never throws', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (text) => {
         const report = reportOf('a.ts', analyseSource('a.ts', text));

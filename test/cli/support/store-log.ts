@@ -1,4 +1,7 @@
-/** A store's whole log, read record by record: which calls were answered and which reports delivered, once or twice. */
+/**
+ * A store's whole log, read record by record. It shows which calls were answered and which reports delivered, once or
+ * twice.
+ */
 import { openJournal } from '../../../src/journal/open-journal.ts';
 import { acquireStoreLock } from '../../../src/journal/store/lock.ts';
 import { readManifest, shardDirectory } from '../../../src/journal/store/manifest.ts';
@@ -6,7 +9,7 @@ import { readActor } from '../../../src/runtime/reading/session-reader.ts';
 import { decodeTransition, type SessionRecord } from '../../../src/session/state/records.ts';
 import type { SessionState } from '../../../src/session/state/state.ts';
 
-/** One session's records in order, and the state they fold to. */
+/** One session's records in order, and the state that their fold gives. */
 export interface SessionLog {
   readonly id: string;
   readonly records: readonly SessionRecord[];

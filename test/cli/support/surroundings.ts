@@ -1,5 +1,5 @@
 /**
- * Surroundings of a command that runs in the process of the test: its output is kept, and the test sends the signals.
+ * Surroundings of a command that runs in the process of the test: they keep its output, and the test sends the signals.
  */
 import { runCommandLine } from '../../../src/cli/command-line.ts';
 import type { Output, StopSignal, Surroundings } from '../../../src/cli/surroundings.ts';
@@ -45,7 +45,7 @@ export interface TestSurroundings extends Surroundings {
   readonly stdout: KeptOutput;
   readonly stderr: KeptOutput;
   readonly signal: (signal: StopSignal) => void;
-  /** Runs the handlers of the process's exit. */
+  /** Runs the handlers of the process's `exit` event. */
   readonly exit: () => void;
   /** Handlers still registered. */
   readonly handlers: () => number;

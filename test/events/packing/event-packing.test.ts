@@ -37,11 +37,14 @@ const usage = fc.record(
     output_tokens: count,
     cache_creation_input_tokens: count,
     cache_read_input_tokens: count,
+    output_tokens_details: fc.record({ thinking_tokens: count }),
+    server_tool_use: fc.record({ web_search_requests: count }),
+    speed: fc.constant('fast'),
   },
   { requiredKeys: ['input_tokens', 'output_tokens'] },
 ) as fc.Arbitrary<Usage>;
 const source = fc.record({ type: fc.constantFrom(...SOURCE_TYPES), name: fc.string() }, { requiredKeys: ['type'] });
-/** Few values, so that an event often repeats those of the event before it. */
+/** Few different values, so that an event often repeats values of the previous event. */
 const callId = fc.constantFrom('', 'a', 'b');
 const toolName = fc.constantFrom('', 'add', 'look');
 const content = fc.oneof(
@@ -128,7 +131,7 @@ const event = fc
     ...what,
   })) as unknown as fc.Arbitrary<SessionEvent>;
 
-test('P1: any events arrive unchanged and in order', () => {
+test('P1: any events arrive unchanged and in order after packing', () => {
   fc.assert(
     fc.property(fc.array(event), (events) => {
       expect(crossed(events)).toStrictEqual(structuredClone(events));
@@ -149,7 +152,7 @@ test('P1: events of several sessions arrive unchanged, with consecutive numbers 
   expect(crossed([])).toEqual([]);
 });
 
-test('P1: values repeated from the event before are sent once and arrive in both', () => {
+test('P1: values equal to those of the event before are sent once and arrive in both events', () => {
   const call = {
     seq: 1,
     type: 'tool_call',
@@ -174,13 +177,13 @@ test('P1: values repeated from the event before are sent once and arrive in both
   expect(crossed(events)).toStrictEqual(events);
 });
 
-test('a head has room for every value of the closed lists', () => {
+test('a packed head has room for every value of the closed lists', () => {
   for (const list of [MESSAGE_TYPES, PENDING_TYPES, SOURCE_TYPES, SESSION_STATES, REMOVAL_REASONS]) {
     expect(list.length).toBeLessThanOrEqual(WORD_MASK);
   }
 });
 
-test('P2: events without a row cross whole, between events with one', () => {
+test('P2: events without a packed form are sent whole, between packed events', () => {
   const rendered = { session: 's', at: 1, seq: 3, type: 'session.state', state: 'idle', rendered: { role: 'user' } };
   const events = [
     durable(1),

@@ -27,7 +27,7 @@ export function replayOf(log: readonly SessionEvent[]): Replay {
   return async (fromSeq, limit) => log.filter((event) => (event.seq ?? 0) >= fromSeq).slice(0, limit);
 }
 
-/** An event as a word: its number, `gap 3-5`, or its text. */
+/** An event as a short text: its number, `gap 3-5`, or its content. */
 export function short(event: SessionEvent): string {
   if (event.type === 'gap') return `gap ${event.from}-${event.to}`;
   if (event.seq !== undefined) return String(event.seq);
@@ -35,7 +35,7 @@ export function short(event: SessionEvent): string {
   return event.type === 'tool.progress' ? String(event.data) : event.type;
 }
 
-/** The next `count` events, as words; fewer if the iteration ends. */
+/** The next `count` events as short texts; fewer if the iteration ends. */
 export async function take(events: AsyncIterator<SessionEvent>, count: number): Promise<string[]> {
   const words: string[] = [];
   while (words.length < count) {
@@ -46,14 +46,14 @@ export async function take(events: AsyncIterator<SessionEvent>, count: number): 
   return words;
 }
 
-/** All events to the end of the iteration, as words. */
+/** All events to the end of the iteration, as short texts. */
 export async function takeAll(events: AsyncIterable<SessionEvent>): Promise<string[]> {
   const words: string[] = [];
   for await (const event of events) words.push(short(event));
   return words;
 }
 
-/** Lets everything that is ready run: promises, and what they lead to. */
+/** Runs all promises that are ready, and those that they settle. */
 export function settled(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }

@@ -16,7 +16,7 @@ function drain(buffer: EventBuffer): string[] {
   return words;
 }
 
-test('B1: events leave in the order they were put, and the sizes add up', () => {
+test('B1: events leave in the order they were added, and the sizes add up', () => {
   const buffer = new EventBuffer(wide);
   for (const event of durables(1, 100)) expect(buffer.put(event, 0)).toEqual([]);
   expect(buffer.size).toBe(100);
@@ -26,7 +26,7 @@ test('B1: events leave in the order they were put, and the sizes add up', () => 
   expect([buffer.size, buffer.characters, buffer.take(), buffer.peek()]).toEqual([0, 0, undefined, undefined]);
 });
 
-test('B2: an event beyond the bounds empties the buffer and stays itself', () => {
+test('B2: an event beyond the bounds empties the buffer, and is itself kept', () => {
   const few = new EventBuffer({ ...wide, eventsMax: 3 });
   for (const event of durables(1, 3)) few.put(event, 0);
   expect(few.put(durable(4), 0).map((event) => event.seq)).toEqual([1, 2, 3]);
@@ -39,7 +39,7 @@ test('B2: an event beyond the bounds empties the buffer and stays itself', () =>
   expect(small.put(durable(2), 0)).toHaveLength(1);
 });
 
-test('B3: waiting deltas of one text are joined, those of different texts are not', () => {
+test('B3: waiting deltas of one text are joined, deltas of different texts are not', () => {
   const buffer = new EventBuffer(wide);
   buffer.put(delta('a'), 0);
   buffer.put(delta('b'), 0);
@@ -57,7 +57,7 @@ test('B3: waiting deltas of one text are joined, those of different texts are no
   expect(drain(buffer)).toEqual(['f', 'g']);
 });
 
-test('B1, B3: joined text is bounded too', () => {
+test('B1, B3: joined text is bounded as well', () => {
   const buffer = new EventBuffer({ ...wide, charactersMax: 1_000 });
   for (let count = 0; count < 10_000; count += 1) {
     buffer.put(delta('0123456789'), 0);
@@ -101,14 +101,14 @@ test('B1: order and size hold while the buffer grows from any position, and afte
   let wanted = 1;
   for (const burst of [10, 20, 100, 3_000, 5, 4_000]) {
     for (let count = 0; count < burst; count += 1) buffer.put(durable(next++), 0);
-    // A few stay, so that the next burst begins in the middle of the buffer.
+    // A few events stay, so that the next burst begins in the middle of the buffer.
     for (const left = burst === 3_000 ? 0 : 3; buffer.size > left; wanted += 1) expect(buffer.take()?.seq).toBe(wanted);
   }
   expect(buffer.clear().map((event) => event.seq)).toEqual([next - 3, next - 2, next - 1]);
   expect([buffer.size, buffer.characters, buffer.peek(), buffer.peekAfter()]).toEqual([0, 0, undefined, undefined]);
 });
 
-test('B1: measuring an event ends, however wide, deep or circular its data is', () => {
+test('B1: measuring an event always ends, however wide, deep or circular its data is', () => {
   const circular: Record<string, unknown> = { text: 'x'.repeat(100) };
   circular['self'] = circular;
   let deep: unknown = 'bottom';

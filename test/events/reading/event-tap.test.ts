@@ -7,7 +7,7 @@ import { delta, durable, durables, settled, short } from '../packing/event-sampl
 
 interface Tapped {
   readonly tap: EventTap;
-  /** The calls in order; an event as a word. */
+  /** The calls in order; each event as a short text. */
   readonly calls: string[];
   /** The arguments of the calls of `over`. */
   readonly overs: unknown[];
@@ -25,7 +25,7 @@ function tapped(options: EventTapOptions = {}, other: Partial<TapReader> = {}): 
   return { tap: new EventTap(reader, options), calls, overs };
 }
 
-test('T1: published events are taken in order, after the code that published them', async () => {
+test('T1: published events are read in order, after the code that published them has returned', async () => {
   const { tap, calls } = tapped();
   tap.pushAll([durable(1), delta('text')]);
   tap.end('r');
@@ -35,7 +35,7 @@ test('T1: published events are taken in order, after the code that published the
   expect(calls).toEqual(['1', 'text', 'lost r', '2']);
 });
 
-test('T1: an event published during a take is taken later', async () => {
+test('T1: an event published while others are read is read later', async () => {
   const taken: string[] = [];
   const { tap } = tapped(
     { eventsMax: 2 },
@@ -52,7 +52,7 @@ test('T1: an event published during a take is taken later', async () => {
   expect(taken).toEqual(['1', '2', '5', '6']);
 });
 
-test('T2: beyond the bound all waiting events are lost, and their sessions are cut off before later ones', async () => {
+test('T2: beyond the bound all waiting events are dropped, and later events of their sessions are withheld', async () => {
   const { tap, calls } = tapped({ eventsMax: 3 });
   tap.pushAll([durable(1), durable(1, 'r')]);
   tap.pushAll([delta('only text', 't', 'q')]);
@@ -80,7 +80,7 @@ test('T2: a reader that loses events of too many sessions ends with an error', a
   expect(overs).toEqual([expect.any(LimitError)]);
 });
 
-test('T4: it ends once, after the waiting events; a reader that leaves ends it at once', async () => {
+test('T4: the tap ends once, after the waiting events; a reader that leaves ends it at once', async () => {
   let closed = 0;
   const onClose = (): void => {
     closed += 1;
@@ -102,7 +102,7 @@ test('T4: it ends once, after the waiting events; a reader that leaves ends it a
   expect([left.calls, left.overs, closed]).toEqual([[], [undefined], 2]);
 });
 
-test('T4: an error that the reader throws ends it', async () => {
+test('T4: an error that the reader throws ends the tap', async () => {
   const { tap, overs } = tapped(
     {},
     {

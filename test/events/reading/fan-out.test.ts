@@ -56,7 +56,7 @@ test('N2: a subscriber that throws, stalls or leaves does not affect the others'
   expect(fanOut.size).toBe(2);
 });
 
-test('N3: interest begins with the first reader, before it can read its log, and ends with the last', async () => {
+test('N3: a session is watched from its first reader, before that can read the log, until its last reader ends', async () => {
   const onInterest = vi.fn();
   const fanOut = new FanOut({ now, onInterest });
   expect(fanOut.isRead('s')).toBe(false);
@@ -107,7 +107,7 @@ test('N3: a session that ends releases its readers, read to the end or not, and 
   ]);
 });
 
-test('subscribers are bounded, and one that leaves makes room', async () => {
+test('subscribers are bounded, and a subscriber that leaves makes room', async () => {
   const fanOut = new FanOut({ now, subscribersMax: 2 });
   const first = fanOut.subscribe('s', { replay });
   fanOut.subscribeAll();
@@ -117,7 +117,7 @@ test('subscribers are bounded, and one that leaves makes room', async () => {
   expect(fanOut.subscribe('r', { replay }).isOver).toBe(false);
 });
 
-test('E2: a reader of all sessions receives an unfilled gap per session, and ends when too far behind', async () => {
+test('E2: a reader of all sessions receives one unfilled gap per session, and ends when too far behind', async () => {
   const fanOut = new FanOut({ now });
   const bounds = { eventsMax: 3, charactersMax: 100_000 };
   const slow = fanOut.subscribeAll({ bounds });

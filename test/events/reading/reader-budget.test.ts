@@ -20,7 +20,7 @@ const large = (seq: number, session = 's'): SessionEvent => ({
 const log = Array.from({ length: 40 }, (_, index) => large(index + 1));
 const bytes = charactersOf(large(1));
 
-test('M1: the largest holder gives up first, and still reads everything', async () => {
+test('M1: the reader that holds most gives up its events first, and still reads every event', async () => {
   const budget = new ReaderBudget(bytes * 10);
   const slow = new EventQueue({ session: 's', replay: replayOf(log), now, budget });
   const quick = new EventQueue({ session: 's', replay: replayOf(log), now, budget });
@@ -58,7 +58,7 @@ test('M1: the default budget is READERS_BYTES_MAX', () => {
   expect(budget.held).toBe(0);
 });
 
-test('M3: a page of the log that was given up is read again, without a gap', async () => {
+test('M3: a log page that a reader gave up is read again, without a gap', async () => {
   const budget = new ReaderBudget(bytes * 15);
   const open = (): EventQueue =>
     new EventQueue({ session: 's', after: 0, replay: (from) => replayOf(log)(from, 10), now, budget });
@@ -79,7 +79,7 @@ test('M2: shared data is counted once, and is freed with its last holder', () =>
   expect(budget.held).toBe(0);
 });
 
-test('nothing remains of readers that end, that are ended, or that are never read to their end', async () => {
+test('readers that end, are ended, or are never read to their end leave nothing behind', async () => {
   const budget = new ReaderBudget();
   const [broken, aborted, abandoned] = Array.from({ length: 3 }, () => {
     const stop = new AbortController();

@@ -82,7 +82,7 @@ describe('replay and live', () => {
     expect(await take(queue, 7)).toEqual(['gap 1-4', '5', '6', 'gap 7-8', '9', 'gap 10-11', '12']);
   });
 
-  test('E1: events published and dropped during a read of a log page are read from the log', async () => {
+  test('E1: events published and dropped while a log page is read are read from the log', async () => {
     const log: SessionEvent[] = [];
     const pages: (() => void)[] = [];
     const replay: Replay = (fromSeq, limit) => {
@@ -96,7 +96,7 @@ describe('replay and live', () => {
       log.push(event);
       queue.push(event);
     }
-    // The first page was read when the log was empty: that must not count as the end of the log.
+    // The first page was read when the log was empty. An empty page must not count as the end of the log.
     for (let count = 0; count < 4; count += 1) {
       pages.shift()?.();
       await settled();
@@ -179,7 +179,7 @@ describe('the end', () => {
     return { queue: queueOf({ onClose, ...options }), onClose };
   };
 
-  test('E5: break ends it: nothing is held, onClose is called once, later events are ignored', async () => {
+  test('E5: break ends the iteration: nothing is held, onClose is called once, later events are ignored', async () => {
     const { queue, onClose } = closed();
     for (const event of durables(1, 3)) queue.push(event);
     for await (const event of queue) if (event.seq === 2) break;
@@ -192,7 +192,7 @@ describe('the end', () => {
     expect(onClose).toHaveBeenCalledTimes(1);
   });
 
-  test('E5: until ends it after the event, also when the view leaves that event out', async () => {
+  test('E5: until ends the iteration after its event, also when the view leaves that event out', async () => {
     const { queue, onClose } = closed({ until: (event) => event.seq === 2 });
     for (const event of durables(1, 3)) queue.push(event);
     expect(await take(queue, 2)).toEqual(['1', '2']);
@@ -210,7 +210,7 @@ describe('the end', () => {
     expect(even.onClose).toHaveBeenCalledTimes(1);
   });
 
-  test('E5: a signal ends it at once, while a read waits or before it began, and never leaves a listener', async () => {
+  test('E5: a signal ends the iteration at once, during a read or before the first, and never leaves a listener', async () => {
     const control = new AbortController();
     const { queue, onClose } = closed({ signal: control.signal });
     const waiting = queue.next();
@@ -231,7 +231,7 @@ describe('the end', () => {
     expect(removed).toHaveBeenCalledTimes(1);
   });
 
-  test('E5: a read that waits for a log page that never comes is done when the iteration ends', async () => {
+  test('E5: a read waiting for a log page that never comes is done when the iteration ends', async () => {
     const { queue } = closed({ after: 0, replay: () => new Promise(() => undefined) });
     const waiting = queue.next();
     await settled();
@@ -239,7 +239,7 @@ describe('the end', () => {
     expect(await waiting).toEqual({ done: true, value: undefined });
   });
 
-  test('E5: close ends it after the buffered events, fail does too and with its error, once', async () => {
+  test('E5: close ends the iteration after the buffered events; fail does the same with its error; both act once', async () => {
     const { queue } = closed();
     queue.push(durable(1));
     queue.close();

@@ -58,7 +58,7 @@ class GateDriver {
 }
 
 describe('the gate', () => {
-  test('G2: callers of one tick share a write; a caller that arrives during it rides the next, which starts when it ends', async () => {
+  test('G2: callers of one tick share a write; a caller that arrives during a write joins the next one', async () => {
     const driver = new GateDriver();
     void driver.put('a');
     void driver.put('b');
@@ -76,7 +76,7 @@ describe('the gate', () => {
     expect(driver.log).toEqual(['written ab', 'resumed a', 'resumed b', 'written c', 'resumed c']);
   });
 
-  test('G2: an append by a resuming waiter is in the write that follows, with the appends before it', async () => {
+  test('G2: an append by a resuming waiter is in the following write, together with the appends before it', async () => {
     const driver = new GateDriver();
     void driver.put('a').then(() => driver.put('c'));
     driver.turn();
@@ -99,7 +99,7 @@ describe('the gate', () => {
     expect(driver.items).toEqual([['a']]);
   });
 
-  test('G2: a batch without waiters is not written alone, but rides with one that has a waiter', async () => {
+  test('G2: a batch without waiters is not written alone, but together with one that has a waiter', async () => {
     const driver = new GateDriver();
     driver.gate.open.push('claim');
     driver.turn();
@@ -148,7 +148,7 @@ describe('the gate', () => {
     expect(driver.log.at(-1)).toBe('resumed d');
   });
 
-  test('G3: find reads the newest batch first, each reads the oldest first', () => {
+  test('G3: find reads the newest batch first, and each batch oldest first', () => {
     const driver = new GateDriver();
     driver.gate.open.push('old');
     driver.gate.seal();

@@ -1,4 +1,5 @@
-// Goal: commits run on the session thread only while they are short there, and leave it when they are not. Pure.
+// Goal: commits run on the session thread only while they are short there, and move to the writer thread when they are
+// not. Pure.
 import { expect, test } from 'vitest';
 import { COMMIT_HERE_BYTES_MAX, COMMIT_HERE_MS_MAX } from '../../../src/base/bounds.ts';
 import { CommitPace } from '../../../src/journal/lmdb/commit-pace.ts';
@@ -13,7 +14,7 @@ function quickPace(): CommitPace {
   return pace;
 }
 
-test('P2: no commit runs here before fast ones were seen on the writer thread', () => {
+test('P2: no commit runs on this thread before fast commits were seen on the writer thread', () => {
   const pace = new CommitPace();
   expect(pace.isHere(1)).toBe(false);
   for (let commit = 0; commit < 100; commit += 1) pace.tookThere(100, SLOW_MS);
@@ -23,7 +24,7 @@ test('P2: no commit runs here before fast ones were seen on the writer thread', 
   expect(quickPace().isHere(1)).toBe(true);
 });
 
-test('P1: a large commit never runs here', () => {
+test('P1: a large commit never runs on this thread', () => {
   const pace = quickPace();
   expect(pace.isHere(COMMIT_HERE_BYTES_MAX)).toBe(true);
   expect(pace.isHere(COMMIT_HERE_BYTES_MAX + 1)).toBe(false);
@@ -42,7 +43,7 @@ test('P2: an occasional slow commit changes nothing', () => {
   expect(pace.isHere(1)).toBe(true);
 });
 
-test('P2: after slow commits here a bounded number of commits run on the writer thread', () => {
+test('P2: after slow commits on this thread, a bounded number of commits run on the writer thread', () => {
   const pace = quickPace();
   expect(slowDown(pace)).toBeLessThan(5);
   let away = 0;
@@ -54,7 +55,7 @@ test('P2: after slow commits here a bounded number of commits run on the writer 
   expect(away).toBeLessThan(1_000);
 });
 
-test('P2: a device that stays slow keeps its commits on the writer thread', () => {
+test('P2: while a device stays slow its commits run on the writer thread', () => {
   const pace = quickPace();
   slowDown(pace);
   for (let commit = 0; commit < 10_000; commit += 1) pace.tookThere(100, SLOW_MS);

@@ -25,7 +25,7 @@ function usedBytes(path: string): number {
   return (lastPage + 1) * pageBytes;
 }
 
-test('D1: 400 commits of every kind end in pages that were prepared before, with blocks behind them', async () => {
+test('D1: 400 commits of every kind use only pages prepared before, with free blocks behind them', async () => {
   const random = new SeededRandom(20_261_122);
   const path = join(directory, 'data.mdb');
   const journal = await openLmdbJournal({ directory, durability: 'flush' });
@@ -47,7 +47,7 @@ test('D1: 400 commits of every kind end in pages that were prepared before, with
     await journal.flushed();
     const after = await stat(path);
     expect(usedBytes(path), `commit ${commit}`).toBeLessThanOrEqual(after.size);
-    // These pages are of a file that did not grow: LMDB itself would have made it longer.
+    // The file did not grow for these pages. Without the preparation LMDB itself would have made the file longer.
     if (after.size === before.size) expect(usedBytes(path)).toBeLessThanOrEqual(before.size);
     if (process.platform !== 'win32') expect(after.blocks * 512, 'no holes').toBeGreaterThanOrEqual(after.size);
     // The file grows in whole pieces, and nothing else extends it: LMDB never wrote beyond its end.

@@ -33,12 +33,12 @@ async function textsOf(path: string): Promise<readonly string[]> {
   return texts;
 }
 
-describe('L6: ended in the middle of a commit', () => {
+describe('L6: a thread that is ended in the middle of a commit', () => {
   test.each([
     ['W2', 'terminate', 0],
     ['N2', 'exit', 143],
     ['N2', 'throw', 1],
-  ])('%s: a thread, or its process, that is ended by %s ends, and the commit is whole', async (_rule, how, code) => {
+  ])('%s: a thread or process ended by %s does end, and its commit is whole', async (_rule, how, code) => {
     const script = new URL('../support/exit-in-commit.ts', import.meta.url).pathname;
     child = spawn(process.execPath, [...process.execArgv, script, directory, how], {
       stdio: ['ignore', 'ignore', 'pipe'],
@@ -51,7 +51,7 @@ describe('L6: ended in the middle of a commit', () => {
     expect(await textsOf(directory)).toEqual([how]);
   });
 
-  test('N2: the exit of the process has a listener while such a thread lives, and no longer', async () => {
+  test('N2: a process exit listener exists only while such a thread lives', async () => {
     const before = process.listenerCount('exit');
     const { thread } = await startHeldCommits(directory);
     expect(process.listenerCount('exit')).toBe(before + 1);
@@ -77,7 +77,7 @@ describe('L6: the thread that runs commits', () => {
     };
   };
 
-  test('a thread that may be ended without notice leaves its commits to the writer thread', async () => {
+  test('a thread that may end without notice leaves its commits to the writer thread', async () => {
     vi.spyOn(CommitPace.prototype, 'isHere').mockReturnValue(true);
     for (const isTold of [true, false]) {
       const { gate, entered } = gateOf(isTold);
@@ -91,15 +91,15 @@ describe('L6: the thread that runs commits', () => {
     expect(await textsOf(directory)).toEqual(['true', 'false']);
   });
 
-  test('a thread below another one relies on no notice; the main thread receives it', async () => {
+  test('a thread started by another thread relies on no notice; the main thread receives it', async () => {
     const { thread } = await startHeldCommits(directory);
     expect(await thread.endpoint.call('isTold', 0)).toBe(false);
     await thread.exit();
-    // The tests' process runs them on its main thread.
+    // The process of the tests runs its commits on its main thread.
     expect(new ExitLatch().isTold).toBe(true);
   });
 
-  test('behind a closed gate a commit still becomes durable, and a store can no longer be opened', async () => {
+  test('after the gate closed, a commit still becomes durable, and no store can be opened', async () => {
     vi.spyOn(CommitPace.prototype, 'isHere').mockReturnValue(true);
     const { gate, entered, close } = gateOf(true);
     const journal = await openLmdbJournal({ directory, durability: 'flush', gate });
@@ -117,7 +117,7 @@ describe('L6: the thread that runs commits', () => {
 });
 
 describe('EndGate', () => {
-  test('N1: a commit inside delays the closing for its bounded time; none enters again', () => {
+  test('N1: a commit in progress delays the closing for a bounded time, and no other commit begins', () => {
     const gate = new ExitLatch();
     const other = new ExitLatch(gate.memory);
     expect(other.enter()).toBe(true);

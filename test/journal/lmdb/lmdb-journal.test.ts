@@ -42,7 +42,7 @@ async function makeStore(turns: number, bytes = 2_000): Promise<string> {
   }
   await journal.close();
   const path = join(directory, 'data.mdb');
-  // Without the reserve behind the pages: these tests are about the pages.
+  // The reserve behind the pages is left out, because these tests are about the pages.
   await truncate(path, bytesOfPages(path));
   return path;
 }
@@ -91,7 +91,7 @@ describe('F08: a foreign or incomplete store', () => {
     await expectCorrupt(path);
   });
 
-  test('noise and text instead of the file', async () => {
+  test('random bytes or text instead of the file', async () => {
     const path = join(directory, 'data.mdb');
     for (const bytes of [Buffer.from('not a database\n'.repeat(1_000)), createNoise(100_000)]) {
       await writeFile(path, bytes);
@@ -99,7 +99,7 @@ describe('F08: a foreign or incomplete store', () => {
     }
   });
 
-  test('either meta page zeroed', async () => {
+  test('either meta page set to zeros', async () => {
     const path = await makeStore(5);
     for (const page of [0, 1]) {
       const whole = await readFile(path);
@@ -163,7 +163,7 @@ describe('F08: a foreign or incomplete store', () => {
     expect(await readdir(directory)).toEqual(['lock.mdb']);
   });
 
-  test('a flipped bit in a row is an error of the read that meets it', async () => {
+  test('a flipped bit in a row fails the read that reaches it', async () => {
     const path = await makeStore(3, 100_000);
     const whole = await readFile(path);
     // The three rows fill nearly all of the file.
@@ -191,7 +191,7 @@ describe('F08: a foreign or incomplete store', () => {
 });
 
 describe('F11: a store of a newer version', () => {
-  test('is refused with the found and the supported format, and not written', async () => {
+  test('is refused with its format and the supported one, and is not written to', async () => {
     const path = await makeStore(3);
     const environment = openLmdb({ path: directory, overlappingSync: false });
     const meta = environment.openDB({ name: 'meta', encoding: 'string', useVersions: true });
@@ -208,7 +208,7 @@ describe('F11: a store of a newer version', () => {
 });
 
 describe('F12: a store of format 1', () => {
-  test('is used as one of our format: old and new content is read, and an older library would refuse it', async () => {
+  test('is used like our own format: old and new content is read, and an older library would refuse it', async () => {
     const path = await makeStore(3);
     const environment = openLmdb({ path: directory, overlappingSync: false });
     const meta = environment.openDB({ name: 'meta', encoding: 'string', useVersions: true });
@@ -231,7 +231,7 @@ describe('F12: a store of format 1', () => {
 });
 
 describe('the store on disk', () => {
-  test('J1: packed or not, every append is read back as from a list, by tail and by session, also after a reopen', async () => {
+  test('J1: every append, packed or not, is read back as from a list, by tail and by session, also after a reopen', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.record({ session: fc.nat(3), kind: fc.nat(5), length: fc.nat(6_000) }), {
@@ -280,11 +280,11 @@ describe('the store on disk', () => {
       await journal.flushed();
     }
     await journal.close();
-    // One row a page would be five times as much as the packed data.
+    // With one row per page, the file would be five times as large as the packed data.
     expect(bytesOfPages(path)).toBeLessThan(2_000 * data.length * 0.5);
   });
 
-  test('J1: transitions of one flush are packed, 64 a row, and the statistics say so', async () => {
+  test('J1: transitions of one flush are packed, 64 a row, and the statistics count them', async () => {
     const journal = await openStore();
     const key = journal.intern('a');
     const positions = Array.from({ length: ROW_TURNS_MAX * 3 + 1 }, () => journal.append([{ key, data: '1' }]));
@@ -309,7 +309,7 @@ describe('the store on disk', () => {
     await again.close();
   });
 
-  test('E1: a reader that stops between rows continues over flushes and checkpoints', async () => {
+  test('E1: a reader that pauses between rows continues across flushes and checkpoints', async () => {
     const journal = await openStore();
     const key = journal.intern('a');
     const wanted = Array.from({ length: 500 }, (_, turn) => String(turn));
@@ -340,7 +340,7 @@ describe('the store on disk', () => {
     }).toThrow(TroupeError);
   });
 
-  test('openJournal: memory without a directory, LMDB with one', async () => {
+  test('openJournal uses memory without a directory, and LMDB with one', async () => {
     const memory = await openJournal({ durability: 'flush' });
     const stored = await openJournal({ directory: join(directory, 'a', 'b'), durability: 'strict' });
     for (const journal of [memory, stored]) {
@@ -357,7 +357,7 @@ function createNoise(bytes: number): Buffer {
   return noise;
 }
 
-test('F07: a directory that cannot be made is a full store, with the reason', async () => {
+test('F07: a directory that cannot be created is reported as a full store, with the reason', async () => {
   const file = join(directory, 'file');
   const handle = await open(file, 'w');
   await handle.close();

@@ -49,7 +49,7 @@ function checkAgainst(journal: Journal, acknowledged: readonly number[]): readon
 }
 
 describe.each(['flush', 'os'] as const)('F01, F05: a killed process, durability %s', (durability) => {
-  test(`loses nothing acknowledged and leaves no half transition, ${KILLS} kills over one store`, async () => {
+  test(`loses nothing acknowledged and leaves no half transition, over ${KILLS} kills of one store`, async () => {
     const acknowledged = Array.from({ length: SESSIONS }, () => -1);
     let fence = 0;
     for (const lines of KILL_AFTER) {
@@ -71,7 +71,7 @@ describe.each(['flush', 'os'] as const)('F01, F05: a killed process, durability 
   });
 });
 
-describe.skipIf(process.platform === 'win32')('F06: a device that takes no more', () => {
+describe.skipIf(process.platform === 'win32')('F06: a device that accepts no more data', () => {
   test('J3: rejects with the reason, keeps acknowledged entries, still reads, and continues when there is room', async () => {
     const child = startChild(
       new URL('../support/full-writer.ts', import.meta.url),

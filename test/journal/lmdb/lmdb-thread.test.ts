@@ -20,7 +20,7 @@ afterEach(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-/** Runs a thread until it has acknowledged `acknowledgements` times, and lets it end in the middle. */
+/** Runs a thread until it has acknowledged `acknowledgements` times, and ends it in the middle of its work. */
 async function runAndEnd(callers: number, acknowledgements: number): Promise<Note & { last: number }> {
   const worker = new Worker(new URL('../support/journal-thread.ts', import.meta.url), {
     workerData: { directory, callers },
@@ -66,7 +66,7 @@ test('a thread that owns a journal ends in the middle of a write, and the next o
   await journal.close();
 });
 
-test('J5: an owner on another thread that was not ended is fenced off by the next one', async () => {
+test('J5: a previous owner that still runs on another thread is fenced off by the next owner', async () => {
   const worker = new Worker(new URL('../support/journal-thread.ts', import.meta.url), {
     workerData: { directory, callers: 2 },
   });

@@ -39,7 +39,7 @@ const rowArbitrary: fc.Arbitrary<Row> = fc
   }));
 
 describe('rows', () => {
-  test('J1: an encoded row is decoded whole, by session and by its table', () => {
+  test('J1: an encoded row is decoded completely, by session and by its table', () => {
     fc.assert(
       fc.property(fc.array(rowArbitrary, { maxLength: 5 }), (rows) => {
         encodeRows(rows).forEach((bytes, index) => {
@@ -57,7 +57,7 @@ describe('rows', () => {
     );
   });
 
-  test('a large transition waits for its flush as bytes, reads as its text, and is written unchanged', () => {
+  test('a large transition waits for its flush as bytes, is read as its text, and is written unchanged', () => {
     for (const unit of ['x', 'é', '🦊']) {
       const { text, bytes } = storedJson(JSON.stringify(unit.repeat(ROW_TURN_HELD_BYTES_MIN)));
       const entry = { key: 7, turn: 0, previousRow: 3, data: text, dataBytes: bytes };
@@ -70,7 +70,7 @@ describe('rows', () => {
     expect(heldData('{}', 2)).toBe('{}');
   });
 
-  test('F08: a flipped bit anywhere in a row is found, and so is a row cut at any length', () => {
+  test('F08: a flipped bit anywhere in a row is detected, and so is a row cut at any length', () => {
     const entry = { key: 7, turn: 0, previousRow: 3, data: '{"a":"é"}', dataBytes: 10 };
     const row: Row = { number: 5, turns: 1, bytes: 20, entries: [entry, { ...entry, key: 8 }] };
     const [bytes] = encodeRows([row]);
@@ -105,7 +105,7 @@ describe('rows', () => {
 describe('texts', () => {
   const unitString = fc.array(fc.nat(0xffff), { maxLength: 50 }).map((units) => String.fromCharCode(...units));
 
-  test('F57: JSON with lone surrogates is stored as UTF-8 can carry it, and parses to the same value', () => {
+  test('F57: JSON with lone surrogates is stored as valid UTF-8, and parses to the same value', () => {
     fc.assert(
       fc.property(unitString, (text) => {
         // Another encoder may write unit by unit, with raw surrogates.
@@ -121,7 +121,7 @@ describe('texts', () => {
     );
   });
 
-  test('F57: a blob is the same text again, and equal addresses mean equal texts', () => {
+  test('F57: a blob is read back as the same text, and equal addresses mean equal texts', () => {
     fc.assert(
       fc.property(unitString, unitString, (one, other) => {
         expect(decodeBlob(encodeBlob(one))).toBe(one);

@@ -40,7 +40,7 @@ describe('packed rows', () => {
     );
   });
 
-  test('rows of words shrink to a fraction; noise and small rows are stored unchanged', async () => {
+  test('rows of text shrink to a fraction; random bytes and small rows are stored unchanged', async () => {
     const words = plainRow(1, WORDS);
     const small = plainRow(2, ['small']);
     const noise = plainRow(3, [noiseText(2_000)]);
@@ -51,7 +51,7 @@ describe('packed rows', () => {
     expect(unpackRow(others[1] ?? small, 3).equals(noise)).toBe(true);
   });
 
-  test('a flush beyond the packing bound of this thread is packed elsewhere: all rows, in their order', async () => {
+  test('a flush beyond the packing bound of this thread is packed on another thread: all rows, in their order', async () => {
     const rows = Array.from({ length: 5 }, (_, index) =>
       plainRow(index + 1, [noiseText(ROWS_PACKED_HERE_BYTES_MAX / 3, index)]),
     );
@@ -59,11 +59,12 @@ describe('packed rows', () => {
     packed.forEach((bytes, index) => {
       const plain = rows[index];
       expect(bytes.length).toBeLessThan((plain?.length ?? 0) * 0.8);
-      expect(unpackRow(bytes, index + 1)).toEqual(plain);
+      // Compared as bytes: the matcher would walk megabytes one by one.
+      expect(plain !== undefined && unpackRow(bytes, index + 1).equals(plain)).toBe(true);
     });
   });
 
-  test('F08: a flipped bit anywhere is found or changes nothing, and a row cut at any length is found', () => {
+  test('F08: a flipped bit anywhere is detected or changes nothing, and a row cut at any length is detected', () => {
     const plain = plainRow(5, WORDS);
     const packed = packRow(plain);
     const entries = decodeRow(plain, 5);

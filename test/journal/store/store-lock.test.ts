@@ -67,7 +67,7 @@ describe('F09: one owner', () => {
     await (await acquireStoreLock(directory)).release();
   });
 
-  test('K2: of processes that claim at once exactly one wins, and the refusals name it', async () => {
+  test('K2: of several processes that claim at once exactly one wins, and the refusals name it', async () => {
     const racers = Array.from({ length: 6 }, startHolder);
     await Promise.all(racers.map((racer) => racer.said('\n')));
     const winners = racers.filter((racer) => racer.output() === 'held\n');
@@ -79,7 +79,7 @@ describe('F09: one owner', () => {
     expect(await readdir(directory)).toHaveLength(1);
   });
 
-  test('K1: concurrent claims of one process: never two owners at a time, and each gets an answer', async () => {
+  test('K1: concurrent claims of one process never give two owners at a time, and each gets an answer', async () => {
     let owners = 0;
     const outcomes = await Promise.all(
       Array.from({ length: 20 }, async () => {
@@ -103,7 +103,7 @@ describe('F09: one owner', () => {
 });
 
 describe('F10: stale claims', () => {
-  test('K3: of a killed process', async () => {
+  test('K3: a claim of a killed process is stale', async () => {
     const holder = startHolder();
     await holder.said('held');
     await holder.kill();
@@ -113,7 +113,7 @@ describe('F10: stale claims', () => {
     await lock.release();
   });
 
-  test('K3: of several processes claiming after a kill, exactly one wins', async () => {
+  test('K3: after a kill exactly one of several claiming processes wins', async () => {
     const holder = startHolder();
     await holder.said('held');
     await holder.kill();
@@ -122,17 +122,20 @@ describe('F10: stale claims', () => {
     expect(racers.filter((racer) => racer.output() === 'held\n')).toHaveLength(1);
   });
 
-  test.skipIf(process.platform !== 'linux')('K3: a living pid that now belongs to another process', async () => {
-    await acquireStoreLock(directory);
-    await editClaim({ startedAt: '1' });
-    await (await acquireStoreLock(directory)).release();
-    await acquireStoreLock(directory);
-    await editClaim({ boot: 'another boot of this machine' });
-    await (await acquireStoreLock(directory)).release();
-    expect(await readdir(directory)).toEqual([]);
-  });
+  test.skipIf(process.platform !== 'linux')(
+    'K3: a claim is stale if its pid now belongs to another process',
+    async () => {
+      await acquireStoreLock(directory);
+      await editClaim({ startedAt: '1' });
+      await (await acquireStoreLock(directory)).release();
+      await acquireStoreLock(directory);
+      await editClaim({ boot: 'another boot of this machine' });
+      await (await acquireStoreLock(directory)).release();
+      expect(await readdir(directory)).toEqual([]);
+    },
+  );
 
-  test('K3: a claim of another host is never judged stale; the message says what to remove', async () => {
+  test('K3: a claim of another host is never judged stale; the message says which file to remove', async () => {
     await acquireStoreLock(directory);
     const path = await editClaim({ host: 'elsewhere', pid: 2 ** 22 + 1, since: 1 });
     await expect(acquireStoreLock(directory)).rejects.toMatchObject({
@@ -142,7 +145,7 @@ describe('F10: stale claims', () => {
     });
   });
 
-  test('K2: a claim from the future, by a clock that was set back, is waited for and then respected', async () => {
+  test('K2: a claim from the future, after the clock was set back, is waited for and then respected', async () => {
     await acquireStoreLock(directory);
     await editClaim({ since: Date.now() + 3_600_000 });
     await expect(acquireStoreLock(directory)).rejects.toMatchObject({ code: 'store_locked' });
@@ -156,9 +159,12 @@ describe('F10: stale claims', () => {
     expect(await readdir(directory)).toEqual(['owner-1-00.lock']);
   });
 
-  test.skipIf(process.platform !== 'linux')('K3: a process has one start time, a missing process none', async () => {
-    expect(await processStart(process.pid)).toBe(await processStart(process.pid));
-    expect(await processStart(process.pid)).toMatch(/^\d+$/);
-    expect(await processStart(2 ** 22 + 1)).toBeUndefined();
-  });
+  test.skipIf(process.platform !== 'linux')(
+    'K3: a running process has one start time, a missing process has none',
+    async () => {
+      expect(await processStart(process.pid)).toBe(await processStart(process.pid));
+      expect(await processStart(process.pid)).toMatch(/^\d+$/);
+      expect(await processStart(2 ** 22 + 1)).toBeUndefined();
+    },
+  );
 });

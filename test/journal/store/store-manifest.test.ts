@@ -16,7 +16,7 @@ afterEach(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-test('a new directory has no manifest; a written one is read, and leaves no other file', async () => {
+test('a new directory has no manifest; a written manifest is read back, and leaves no other file', async () => {
   expect(await readManifest(directory)).toBeUndefined();
   const deep = join(directory, 'a', 'b');
   expect(await readManifest(deep)).toBeUndefined();
@@ -44,7 +44,7 @@ test.each([
   expect(await readFile(path, 'utf8')).toBe(text);
 });
 
-test('F08: shards without a manifest are not a new directory', async () => {
+test('F08: shards without a manifest do not count as a new directory', async () => {
   await mkdir(shardDirectory(directory, 0));
   await expect(readManifest(directory)).rejects.toMatchObject({ code: 'store_corrupt' });
 });
@@ -74,7 +74,7 @@ describe('F08: a store with a missing part', () => {
   });
 });
 
-test('F12: a store killed while it was made is gone on with, with the shards it was begun with', async () => {
+test('F12: a store whose creation was killed is completed with the shards it was begun with', async () => {
   for (let made = 0; made <= 3; made += 1) {
     const place = join(directory, `killed-at-${made}`);
     await mkdir(place);
@@ -92,13 +92,13 @@ test('F12: a store killed while it was made is gone on with, with the shards it 
   expect(await readdir(place)).not.toContain('creating.json');
 });
 
-test('F79: a manifest of any length is refused without being read', async () => {
+test('F79: an oversized manifest is refused without being read', async () => {
   await writeFile(join(directory, 'manifest.json'), '');
   await truncate(join(directory, 'manifest.json'), 2 ** 40);
   await expect(readManifest(directory)).rejects.toMatchObject({ code: 'store_corrupt' });
 });
 
-test('F11: a newer manifest is refused, whatever else it says', async () => {
+test('F11: a newer manifest is refused, whatever else it contains', async () => {
   await writeFile(join(directory, 'manifest.json'), '{"format":2,"sharding":"other"}');
   await expect(readManifest(directory)).rejects.toMatchObject({
     code: 'store_version',
@@ -106,7 +106,7 @@ test('F11: a newer manifest is refused, whatever else it says', async () => {
   });
 });
 
-test('a count of shards beyond the bound is refused before anything is written', async () => {
+test('a shard count beyond the bound is refused before anything is written', async () => {
   await expect(writeManifest(directory, 65)).rejects.toThrow();
   expect(await readdir(directory)).toEqual([]);
 });

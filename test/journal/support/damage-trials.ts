@@ -1,7 +1,7 @@
 /**
- * Damages copies of a store and opens them in a separate process, since a damaged page may end it. Arguments: the
+ * Damages copies of a store and opens them. This is a separate process, since a damaged page may end it. Arguments: the
  * store, a directory to work in, the first seed and the number of trials. Prints the seed and damage of each trial
- * before it, and its outcome behind: `refused`, `read error`, `whole`, or `WRONG` with the difference.
+ * before it, and its outcome after it: `refused`, `read error`, `whole`, or `WRONG` with the difference.
  */
 import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -30,13 +30,13 @@ for (let seed = Number(first); seed < Number(first) + Number(count); seed += 1) 
   printText(`${isMissed ? `WRONG, salvage finds nothing wrong: ${outcome}` : outcome}\n`);
 }
 
-/** Whether reading without LMDB finds damage. A text if it returns a session other than as written. */
+/** True if reading without LMDB finds damage. A text if it returns a session that differs from the written one. */
 function salvaged(): boolean | string {
   const shard = new SalvageShard(path);
   let isDamaged = shard.findings.length > 0;
   for (const [name, key] of shard.sessions()) {
     const wanted = expected[`${name} entries`];
-    // Removed sessions have no expected text: where pages are searched one by one they may reappear.
+    // Removed sessions have no expected text, since a search of single pages may find them again.
     if (wanted === undefined || wanted === '[]') continue;
     const found: unknown[] = [];
     try {
@@ -60,7 +60,7 @@ async function opened(bytes: Buffer): Promise<string> {
     try {
       const verdict = asked(journal);
       if (verdict !== 'whole') return verdict;
-      // Free pages may be damaged: using them must not harm existing data.
+      // Free pages may be damaged, and using them must not harm existing data.
       const key = journal.intern('another');
       for (let turn = 0; turn < 5; turn += 1) journal.append([{ key, data: JSON.stringify('y'.repeat(turn * 3_000)) }]);
       await journal.flushed();

@@ -9,7 +9,7 @@ import { scripted } from '../../../src/testing/scripted.ts';
 
 const [directory = ''] = process.argv.slice(2);
 const options = { provider: scripted(['Hello.']), threads: { sessions: 0, models: 0, tools: 1 } };
-// Modules loaded on first use are loaded before: the test is of the store, not of the loader.
+// Modules that are loaded on first use are loaded before, because the store is under test, not the loader.
 await (await open(':memory:', options)).close();
 const taken: number[] = [];
 try {

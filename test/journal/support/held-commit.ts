@@ -24,7 +24,7 @@ export async function startHeldCommits(
     gate,
     async beginCommit(text) {
       const inside = once(port1, 'message');
-      // The call may never be answered: the thread is ended meanwhile.
+      // The call may never be answered, because the test ends the thread.
       thread.endpoint.call('commit', text).catch(() => undefined);
       await inside;
     },

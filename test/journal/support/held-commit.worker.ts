@@ -49,5 +49,5 @@ endpoint.handle('commit', async (text) => {
   journal.append([{ key: journal.intern('a'), data: JSON.stringify(text) }]);
   await journal.flushed();
 });
-/** Whether a gate made here, below the main thread, relies on being notified. */
+/** True if a gate made here, below the main thread, relies on a notification. */
 endpoint.handle('isTold', () => new ExitLatch().isTold);

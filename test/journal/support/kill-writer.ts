@@ -44,7 +44,7 @@ async function run(first: number): Promise<never> {
       journal.checkpoint(heads, 0);
     }
     await journal.flushed();
-    // Written straight to the pipe: a printed line is an acknowledgement that the parent received.
+    // The line is written directly to the pipe, so a printed line is an acknowledgement that the parent receives.
     printLine(lines);
   }
 }

@@ -1,4 +1,4 @@
-/** Stores under test, in temporary directories that are removed with them. */
+/** Stores under test, in temporary directories that are removed after the test. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -28,7 +28,7 @@ export async function makeMemoryJournal(): Promise<JournalUnderTest> {
       refusal = cause;
     },
     async dispose() {
-      // Nothing is kept after the test.
+      // Nothing remains after the test.
     },
   };
 }

@@ -1,4 +1,4 @@
-/** Texts that hardly pack, the same for the same seed. */
+/** Texts that hardly compress. The same seed gives the same text. */
 import { createHash } from 'node:crypto';
 
 /** A text of this many characters of base 64. */

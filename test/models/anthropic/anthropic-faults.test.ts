@@ -1,6 +1,6 @@
 /**
- * Goal: each fault of the connection is reported as what it is. Method: the provider over the vendor's SDK, with an
- * injected fetch or a real socket.
+ * Goal: each fault of the connection is reported as the right error. Method: the provider over the vendor's SDK, with
+ * an injected fetch or a real socket.
  */
 import { createServer as createNetServer } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -54,8 +54,8 @@ function streaming(options: AnthropicOptions = {}): {
 const TEXT = RECORDED_STREAMS[0]?.text ?? '';
 const HALF = TEXT.slice(0, TEXT.indexOf('event: content_block_stop'));
 
-describe('F23: a late model', () => {
-  it('F23: no first byte is a timeout of that phase, told with no status, for no server said one', async () => {
+describe('F23: a model that answers late', () => {
+  it('F23: no first byte in time is a timeout of that phase, without a status because no server sent one', async () => {
     const clock = manualClock();
     const never = (): Promise<Response> => new Promise(() => undefined);
     const provider = createAnthropicProvider({ apiKey: 'sk-of-this-test', firstByteTimeoutMs: 700 }, never, clock);
@@ -66,7 +66,7 @@ describe('F23: a late model', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('F23: silence in mid stream is one of its own, with what was used', async () => {
+  it('F23: silence in the middle of a stream is its own kind of timeout, and reports the tokens used', async () => {
     const { clock, call, begun, write } = streaming({ idleTimeoutMs: 500 });
     await write(HALF);
     await begun;
@@ -78,7 +78,7 @@ describe('F23: a late model', () => {
     });
   });
 
-  it('F23: pings count as life', async () => {
+  it('F23: a ping resets the silence timeout', async () => {
     const { clock, call, begun, write, end } = streaming({ idleTimeoutMs: 500 });
     await write(HALF);
     await begun;
@@ -92,7 +92,7 @@ describe('F23: a late model', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('F23: a stream that pings for ever ends with the whole', async () => {
+  it('F23: a stream that only sends pings ends at the timeout of the whole call', async () => {
     const { clock, call, begun, write } = streaming({ idleTimeoutMs: 500, timeoutMs: 2_000 });
     await write(HALF);
     await begun;
@@ -104,7 +104,7 @@ describe('F23: a late model', () => {
     expect(await call).toMatchObject({ code: 'model_timeout', retryable: true, data: { phase: 'total' } });
   });
 
-  it('F23: a whole answer whose stream does not end is given after a second, not lost', async () => {
+  it('F23: an answer that is complete on a stream that stays open is returned after a second, not lost', async () => {
     const { clock, call, begun, write } = streaming({ idleTimeoutMs: 60_000 });
     await write(TEXT);
     await begun;
@@ -113,13 +113,13 @@ describe('F23: a late model', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('F23: the limits are options, refused by name where they are none', () => {
+  it('F23: the time limits are options, and an invalid one is refused by name', () => {
     expect(() => anthropic({ idleTimeoutMs: 0 })).toThrow(/anthropic\.idleTimeoutMs/);
     expect(() => anthropic({ firstByteTimeoutMs: 0.5 })).toThrow(/anthropic\.firstByteTimeoutMs/);
   });
 });
 
-describe('F22: no connection', () => {
+describe('F22: a connection that fails', () => {
   /** Fails as the platform's fetch does. */
   function failing(code: string, message: string): ModelProvider {
     const cause = Object.assign(new Error(message), { code });
@@ -133,7 +133,7 @@ describe('F22: no connection', () => {
     ['CERT_HAS_EXPIRED', 'certificate has expired'],
     ['ECONNRESET', 'read ECONNRESET'],
     ['EHOSTUNREACH', 'connect EHOSTUNREACH 10.0.0.1:443'],
-  ])('F22: %s is a lost connection, retryable, code and cause kept', async (code, message) => {
+  ])('F22: %s is a lost connection: retryable, with code and cause', async (code, message) => {
     const error = (await failure(failing(code, message))) as ModelError;
     expect(error).toMatchObject({ code: 'model_connection', retryable: true, data: { network: code } });
     expect(error.message).toContain(message);
@@ -145,7 +145,7 @@ describe('F22: no connection', () => {
     expect(error).toMatchObject({ code: 'model_timeout', retryable: true, data: { phase: 'ttfb' } });
   });
 
-  it('F22: a server that speaks no TLS', async () => {
+  it('F22: a server without TLS is a lost connection', async () => {
     await withFake({ script: [] }, async (fake) => {
       const provider = await resolveProvider(
         anthropic({ apiKey: 'sk-of-this-test', baseURL: fake.url.replace('http:', 'https:') }),
@@ -157,7 +157,7 @@ describe('F22: no connection', () => {
     });
   });
 
-  it('F22: a server that hangs up before it says a word', async () => {
+  it('F22: a server that closes the connection before it sends anything is a lost connection', async () => {
     const server = createNetServer((socket) => socket.on('data', () => socket.destroy()));
     await new Promise<void>((resolve) => {
       server.listen(0, '127.0.0.1', resolve);
@@ -182,7 +182,7 @@ describe('F35: a request the API refuses', () => {
     );
   }
 
-  it('F35, N6: names the rule it breaks, where our own rules know it', async () => {
+  it('F35, N6: the error names the broken rule if our own rules know it', async () => {
     const orphan = ask('x', {
       messages: [
         { role: 'user', content: 'a' },
@@ -197,7 +197,7 @@ describe('F35: a request the API refuses', () => {
     });
   });
 
-  it('F35, N6: names none for a legal request, nor for another status', async () => {
+  it('F35, N6: the error names no rule for a legal request or for another status', async () => {
     for (const status of [400, 404, 413]) {
       const error = (await failure(refusing(status))) as ModelError;
       expect(error.status).toBe(status);
@@ -206,14 +206,76 @@ describe('F35: a request the API refuses', () => {
   });
 });
 
-it('F20: a wait of more than a day is a day', async () => {
-  for (const headers of [
-    { 'retry-after': '1e9' },
-    { 'retry-after-ms': '1e15' },
-    { 'retry-after': 'Fri, 31 Dec 9999 00:00:00 GMT' },
-  ]) {
+it('F20: a wait of days is kept, one of more than a year is a year', async () => {
+  const dayMs = 24 * 3_600_000;
+  for (const [headers, waitMs] of [
+    [{ 'retry-after': '2592000' }, 30 * dayMs],
+    [{ 'retry-after-ms': String(3 * dayMs), 'retry-after': '1' }, 3 * dayMs],
+    [{ 'retry-after': '1e9' }, 366 * dayMs],
+    [{ 'retry-after-ms': '1e15' }, 366 * dayMs],
+    [{ 'retry-after': 'Fri, 31 Dec 9999 00:00:00 GMT' }, 366 * dayMs],
+  ] as const) {
     const busy = (): Promise<Response> => Promise.resolve(new Response('busy', { status: 429, headers }));
     const error = (await failure(createAnthropicProvider({ apiKey: 'sk-of-this-test' }, busy))) as ModelError;
-    expect(error.retryAfterMs).toBe(24 * 3_600_000);
+    expect(error.retryAfterMs).toBe(waitMs);
   }
+});
+
+describe('the remedy of a refusal', () => {
+  const at = (url: string): ModelProvider => createAnthropicProvider({ apiKey: 'sk-of-this-test', baseURL: url });
+
+  it.each([
+    ['ramp_limit_exceeded', 429, 'model_rate_limited', true],
+    ['enforced_spend_limit_reached', 429, 'model_authentication', false],
+    ['contract_spend_limit_reached', 429, 'model_authentication', false],
+    ['linked_organization_billing_unavailable', 402, 'model_authentication', false],
+    ['linked_organization_spend_limit_reached', 402, 'model_authentication', false],
+    ['cmek_key_unreachable', 503, 'model_overloaded', true],
+    ['cmek_context_unavailable', 503, 'model_overloaded', true],
+    ['cmek_key_disabled', 400, 'model_authentication', false],
+    ['cmek_key_network_blocked', 403, 'model_authentication', false],
+    ['organization_on_hold', 400, 'model_authentication', false],
+    ['organization_not_enrolled_in_beta', 400, 'model_authentication', false],
+    ['claude_code_anything', 400, 'model_authentication', false],
+    ['request_body_encoding_invalid', 400, 'model_invalid_request', false],
+    ['request_body_timeout', 408, 'model_timeout', true],
+    ['request_body_timeout', 400, 'model_overloaded', true],
+    ['compaction_unavailable', 529, 'model_overloaded', true],
+    ['compaction_signature_invalid', 400, 'model_invalid_request', false],
+    ['thread_not_found', 404, 'model_invalid_request', false],
+    ['image_dimensions_too_large', 400, 'model_invalid_request', false],
+    ['a_code_of_next_year', 429, 'model_rate_limited', true],
+  ] as const)('F36: error code %s with status %i is %s', async (errorCode, status, code, retryable) => {
+    await withFake({ script: [{ error: { status, errorCode, message: 'no' } }] }, async (fake) => {
+      const error = await failure(at(fake.url));
+      expect(error).toMatchObject({ code, status, retryable, data: { errorCode } });
+    });
+  });
+
+  it('F36: a spend limit that says when it ends is waited out; the own limit, which has no code, stops', async () => {
+    const limit = { status: 429, errorCode: 'enforced_spend_limit_reached', retryAfterMs: 200_000_000 };
+    const own = { status: 400, message: 'You have reached your specified API usage limits. Access on 2026-12-01.' };
+    await withFake({ script: [{ error: limit }, { error: own }] }, async (fake) => {
+      const waits = { code: 'model_rate_limited', retryable: true, retryAfterMs: 200_000_000 };
+      expect(await failure(at(fake.url))).toMatchObject(waits);
+      expect(await failure(at(fake.url))).toMatchObject({ code: 'model_authentication', retryable: false });
+    });
+  });
+
+  it.each([
+    [429, true, undefined, 'model_rate_limited', true],
+    [429, false, undefined, 'model_rate_limited', false],
+    [529, false, undefined, 'model_overloaded', false],
+    [400, true, undefined, 'model_overloaded', true],
+    [403, true, 'organization_on_hold', 'model_overloaded', true],
+    [503, false, 'cmek_key_unreachable', 'model_overloaded', false],
+  ] as const)(
+    'F20: status %i with x-should-retry: %s and code %s is %s',
+    async (status, shouldRetry, errorCode, code, retryable) => {
+      const error = { status, shouldRetry, ...(errorCode === undefined ? {} : { errorCode }) };
+      await withFake({ script: [{ error }] }, async (fake) => {
+        expect(await failure(at(fake.url))).toMatchObject({ code, retryable });
+      });
+    },
+  );
 });

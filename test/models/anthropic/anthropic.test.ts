@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { CancelledError, ConfigError, errorShape, type ModelError } from '../../../src/base/errors.ts';
 import { anthropic, createAnthropicProvider } from '../../../src/models/anthropic/anthropic.ts';
+import { readRateLimits } from '../../../src/models/anthropic/rate-headers.ts';
 import type { ModelProvider, ModelRequest } from '../../../src/models/provider.ts';
 import type { Script } from '../../../src/models/script/script.ts';
 import type { FaultKind } from '../../../src/testing/fake-faults.ts';
@@ -21,7 +22,7 @@ afterEach(() => {
 });
 
 describe('anthropic over the SDK', () => {
-  it('streams text: deltas in order, usage of both events, id and model', async () => {
+  it('streams text: deltas in order, usage from both events, id and model', async () => {
     const text = 'One two three, and a longer tail so that there are several deltas. 🎭';
     await withFake(
       { script: [{ text, usage: { input_tokens: 11, output_tokens: 7, cache_read_input_tokens: 5 } }] },
@@ -75,7 +76,7 @@ describe('anthropic over the SDK', () => {
     });
   });
 
-  it('R20, R37: redacted thinking and server tool blocks pass through', async () => {
+  it('R20, R37: redacted thinking and server tool blocks are passed through unchanged', async () => {
     const content = [
       { type: 'redacted_thinking', data: 'b3BhcXVl' },
       { type: 'server_tool_use', id: 'srvtoolu_1', name: 'web_search', input: { query: 'x' } },
@@ -94,7 +95,7 @@ describe('anthropic over the SDK', () => {
     });
   });
 
-  it('R16, A8: marks on the wire: last tool, system, the newest given mark, last block that can carry one', async () => {
+  it('R16, A8: cache marks in the request: last tool, system, the newest given mark, the last block that can carry one', async () => {
     await withFake({ script: ['a', 'b'] }, async (fake) => {
       const model = provider(fake.url);
       const marked = { type: 'text', text: 'old', cache_control: { type: 'ephemeral' } } as const;
@@ -126,7 +127,7 @@ describe('anthropic over the SDK', () => {
     });
   });
 
-  it('R09, R43: a last message that cannot carry a mark has none', async () => {
+  it('R09, R43: a last message that cannot carry a cache mark has none', async () => {
     await withFake({ script: ['a'] }, async (fake) => {
       const request = ask('x', { system: ' ', tools: [] });
       await provider(fake.url).generate(request, context());
@@ -141,7 +142,7 @@ describe('anthropic over the SDK', () => {
     [402, 'model_authentication', false],
     [403, 'model_authentication', false],
     [404, 'model_invalid_request', false],
-    [409, 'model_invalid_request', false],
+    [409, 'model_overloaded', true],
     [413, 'model_invalid_request', false],
     [422, 'model_invalid_request', false],
     [429, 'model_rate_limited', true],
@@ -159,7 +160,7 @@ describe('anthropic over the SDK', () => {
     });
   });
 
-  it('F20: retry-after in ms, in seconds, and as a date', async () => {
+  it('F20: retry-after is read in milliseconds, in seconds, and as a date', async () => {
     await withFake({ script: [{ error: { status: 429, retryAfterMs: 1_500 } }] }, async (fake) => {
       expect(await failure(provider(fake.url))).toMatchObject({ retryAfterMs: 1_500 });
     });
@@ -190,7 +191,7 @@ describe('anthropic over the SDK', () => {
     ['wrong_index', 'model_protocol'],
     ['out_of_order', 'model_protocol'],
   ];
-  it.each(BROKEN)('F22, F24, F25, F26: %s is %s, retryable, and the next call is whole', async (kind, code) => {
+  it.each(BROKEN)('F22, F24, F25, F26: %s is %s, retryable, and the next call succeeds', async (kind, code) => {
     await withFake({ script: ['whole'], faults: { at: { 0: kind } } }, async (fake) => {
       const model = provider(fake.url);
       expect(await failure(model)).toMatchObject({ code, retryable: true });
@@ -198,7 +199,7 @@ describe('anthropic over the SDK', () => {
     });
   });
 
-  it('F27: a call whose input breaks off comes back with the text the model wrote, for the session to refuse', async () => {
+  it('F27: a call whose input breaks off is returned with the text the model wrote, and the session refuses it', async () => {
     await withFake({ script: [], faults: { at: { 0: 'truncated_input' } } }, async (fake) => {
       const { content, stop_reason } = await provider(fake.url).generate(ask(), context());
       expect(stop_reason).toBe('tool_use');
@@ -233,7 +234,7 @@ describe('anthropic over the SDK', () => {
     expect((error as Error).cause).toBeInstanceOf(Error);
   });
 
-  it('F23: the total timeout is by the clock, even when fetch ignores the signal', async () => {
+  it('F23: the total timeout follows the clock, even when fetch ignores the signal', async () => {
     const clock = manualClock();
     const model = createAnthropicProvider({ apiKey: SECRET, timeoutMs: 5_000 }, () => new Promise(() => {}), clock);
     const error = failure(model);
@@ -242,7 +243,7 @@ describe('anthropic over the SDK', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('F39: an abort rejects as cancelled, before, at the headers and in mid stream', async () => {
+  it('F39: an abort rejects as cancelled: before the request, at the headers, and in the middle of the stream', async () => {
     const aborted = AbortSignal.abort();
     await expect(provider('http://127.0.0.1:9').generate(ask(), context('s', aborted))).rejects.toBeInstanceOf(
       CancelledError,
@@ -278,7 +279,7 @@ describe('anthropic over the SDK', () => {
 });
 
 describe('credentials', () => {
-  it('F70, N3: a key echoed by a server is cut out of the message, and the cause is left out', async () => {
+  it('F70, N3: a key that a server echoes is removed from the message, and the cause is left out', async () => {
     const echo = (body: string): ModelProvider =>
       createAnthropicProvider({ apiKey: SECRET }, () => Promise.resolve(new Response(body, { status: 400 })));
     for (const body of [
@@ -298,13 +299,13 @@ describe('credentials', () => {
     expect(error.message + String(error.stack) + JSON.stringify(error.cause ?? null)).not.toContain(SECRET);
   });
 
-  it('F36, N3: a key no header can carry is an authentication error without the key', async () => {
+  it('F36, N3: a key that no header can carry is an authentication error that does not show it', async () => {
     const error = await failure(createAnthropicProvider({ apiKey: `${SECRET}\nx` }));
     expect(error).toMatchObject({ code: 'model_authentication' });
     expect((error as Error).message).not.toContain(SECRET);
   });
 
-  it('F36: no key is an authentication error, and a key set later is found', async () => {
+  it('F36: a missing key is an authentication error, and a key that is set later is used', async () => {
     vi.stubEnv('ANTHROPIC_API_KEY', '');
     vi.stubEnv('ANTHROPIC_AUTH_TOKEN', '');
     await withFake({ script: ['ok'] }, async (fake) => {
@@ -317,7 +318,7 @@ describe('credentials', () => {
     });
   });
 
-  it('F36: key, token and headers reach the server as they are', async () => {
+  it('F36: key, token and headers reach the server unchanged', async () => {
     const seen: Headers[] = [];
     const spy: typeof globalThis.fetch = (_url, init) => {
       seen.push(new Headers(init?.headers));
@@ -343,7 +344,7 @@ describe('credentials', () => {
     expect(seen[0]?.get('anthropic-version')).toMatch(/^\d{4}-\d\d-\d\d$/);
   });
 
-  it('F37, F70: nothing is printed, deprecated models included', async () => {
+  it('F37, F70: nothing is printed, not even for deprecated models', async () => {
     const prints = [vi.spyOn(console, 'warn'), vi.spyOn(console, 'error')];
     await withFake({ script: ['ok'], faults: { at: { 1: 'bad_json' } } }, async (fake) => {
       const model = provider(fake.url);
@@ -358,7 +359,7 @@ describe('credentials', () => {
 });
 
 describe('anthropic()', () => {
-  it('is plain data without the environment, or a provider if it has fetch', () => {
+  it('is plain data without access to the environment, or a provider if it has fetch', () => {
     vi.stubEnv('ANTHROPIC_API_KEY', SECRET);
     expect(anthropic()).toEqual({ kind: 'anthropic', options: {} });
     const data = anthropic({ baseURL: 'https://gateway.example', timeoutMs: 5 });
@@ -377,5 +378,80 @@ describe('anthropic()', () => {
     expect(build({ fetch: 'no' })).toThrow(/anthropic\.fetch/);
     expect(build({ apiKey: SECRET, headers: 3 })).toThrow(/anthropic\.headers/);
     expect(build({ apiKey: SECRET, headers: 3 })).not.toThrow(SECRET);
+  });
+});
+
+describe('an answer over the wire', () => {
+  const caller = { type: 'code_execution_20260120', tool_id: 'srvtoolu_1' };
+  const ANSWER = {
+    content: [
+      {
+        type: 'server_tool_use',
+        id: 'srvtoolu_1',
+        name: 'code_execution',
+        input: { code: 'add()' },
+        caller: { type: 'direct' },
+      },
+      { type: 'tool_use', id: 't1', name: 'add', input: { a: 1 }, caller, toolset_name: 'sums' },
+    ],
+    stop_sequence: 'END',
+    stop_details: { type: 'refusal', category: 'cyber' },
+    container: { id: 'container_1', expires_at: '2026-11-23T07:00:00Z' },
+    context_management: { applied_edits: [] },
+    input_transformations: [{ type: 'thinking_dropped', path: 'messages.1.content.0' }],
+    usage: {
+      input_tokens: 10,
+      output_tokens: 20,
+      cache_creation_input_tokens: 3,
+      cache_creation: { ephemeral_5m_input_tokens: 1, ephemeral_1h_input_tokens: 2 },
+      output_tokens_details: { thinking_tokens: 5 },
+      server_tool_use: { web_search_requests: 1, web_fetch_requests: 0 },
+      service_tier: 'priority',
+      speed: 'fast',
+      inference_geo: 'eu',
+      iterations: [{ type: 'message', model: 'x', input_tokens: 10, output_tokens: 20 }],
+    },
+  };
+
+  it('R20: every block, every member of the message and of its usage arrives as it was sent', async () => {
+    await withFake({ script: [ANSWER] }, async (fake) => {
+      expect(await provider(fake.url).generate(ask(), context())).toMatchObject(ANSWER);
+    });
+  });
+});
+
+describe('rate-limit headers', () => {
+  it('F20: limit, remaining and reset arrive with an answer, and with a refusal', async () => {
+    const clock = manualClock();
+    const rates = { requestsPerMinute: 2, inputTokensPerMinute: 60_000 };
+    await withFake({ script: ['one', 'two', 'three'], rates, clock }, async (fake) => {
+      const model = createAnthropicProvider({ apiKey: SECRET, baseURL: fake.url }, undefined, clock);
+      const first = await model.generate(ask(), context());
+      expect(first.rateLimits).toEqual({
+        requests: { limit: 2, remaining: 1, resetMs: 30_000 },
+        inputTokens: { limit: 60_000, remaining: expect.any(Number), resetMs: expect.any(Number) },
+      });
+      await model.generate(ask(), context());
+      expect(await failure(model)).toMatchObject({
+        code: 'model_rate_limited',
+        retryAfterMs: 30_000,
+        data: { rateLimits: { requests: { limit: 2, remaining: 0, resetMs: 60_000 } } },
+      });
+      await clock.advance(30_000);
+      expect((await model.generate(ask(), context())).rateLimits?.requests?.remaining).toBe(0);
+    });
+  });
+
+  it('F20: a header that is no count or no time is left out', async () => {
+    const limited = (headers: Record<string, string>): unknown => readRateLimits(new Headers(headers), 1_000);
+    const name = 'anthropic-ratelimit-output-tokens';
+    expect(limited({})).toBeUndefined();
+    expect(limited({ [`${name}-limit`]: '7' })).toBeUndefined();
+    expect(limited({ [`${name}-limit`]: 'x', [`${name}-remaining`]: '3' })).toBeUndefined();
+    expect(limited({ [`${name}-limit`]: '7', [`${name}-remaining`]: '3', [`${name}-reset`]: 'soon' })).toEqual({
+      outputTokens: { limit: 7, remaining: 3 },
+    });
+    const past = { [`${name}-limit`]: '7', [`${name}-remaining`]: '3', [`${name}-reset`]: '1970-01-01T00:00:00Z' };
+    expect(limited(past)).toEqual({ outputTokens: { limit: 7, remaining: 3, resetMs: 0 } });
   });
 });

@@ -15,7 +15,7 @@ const line = fc.oneof(
 const stream = fc.array(fc.tuple(line, fc.constantFrom('\n', '\r\n', '\r')), { maxLength: 20 });
 
 describe('EventStreamParser', () => {
-  it('F26, E1, T5: any chunking of the same bytes gives the same events', () => {
+  it('F26, E1, T5: any split of the same bytes into chunks gives the same events', () => {
     fc.assert(
       fc.property(stream, fc.array(fc.nat(300), { maxLength: 10 }), (lines, cuts) => {
         const bytes = Buffer.from(lines.flat().join(''));
@@ -28,7 +28,7 @@ describe('EventStreamParser', () => {
     );
   });
 
-  it('F26, E1: names, joins data lines, strips one blank, ignores comments and the rest', () => {
+  it('F26, E1: reads names, joins data lines, strips one blank, ignores comments and unknown fields', () => {
     const text = ': hi\nevent: a\ndata: one\ndata:  two\nid: 1\nretry: 2\n\ndata:x\n\nevent: lost\n\ndata\n\n';
     expect(parse([Buffer.from(text)])).toEqual([
       { name: 'a', data: 'one\n two' },
@@ -37,7 +37,7 @@ describe('EventStreamParser', () => {
     ]);
   });
 
-  it('F24, E2: an event without its blank line is none', () => {
+  it('F24, E2: an event without its closing blank line is not an event', () => {
     expect(parse([Buffer.from('data: 1\n\ndata: 2\n')])).toEqual([{ name: 'message', data: '1' }]);
   });
 
@@ -56,7 +56,7 @@ describe('EventStreamParser', () => {
     expect(pushLines).toThrow(expect.objectContaining({ code: 'model_protocol' }));
   });
 
-  it('F26, E3: bytes that are no UTF-8, and a sequence cut by the end, are protocol errors', () => {
+  it('F26, E3: bytes that are not UTF-8, and a sequence that is cut off at the end, are protocol errors', () => {
     const push = (): unknown => new EventStreamParser().push(Uint8Array.of(0xff));
     expect(push).toThrow(expect.objectContaining({ code: 'model_protocol' }));
     expect(() => parse([Buffer.from('🎭').subarray(0, 2)])).toThrow(/UTF-8/);

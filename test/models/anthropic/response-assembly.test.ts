@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
+import { addUsage, NO_USAGE } from '../../../src/base/messages.ts';
 import { ResponseAssembly } from '../../../src/models/anthropic/response-assembly.ts';
 import type { ModelDelta, ModelResponse } from '../../../src/models/provider.ts';
+import { readUsage } from '../../../src/models/usage.ts';
 
 type Event = Record<string, unknown> & { readonly type: string };
 
@@ -38,7 +40,7 @@ function text(index: number, value: string): Event[] {
 }
 
 describe('ResponseAssembly', () => {
-  it('F052: a call without an id is accepted; it receives an id when it is stored', () => {
+  it('F052: a call without an id is accepted and receives one when it is stored', () => {
     const start = { type: 'tool_use', name: 'add', input: {} };
     const json = { type: 'input_json_delta', partial_json: '{"a":1}' };
     const { content } = assemble([START, ...block(0, start, json), end('tool_use'), STOP]);
@@ -74,7 +76,7 @@ describe('ResponseAssembly', () => {
     });
   });
 
-  it('F30, B3: a call cut by the token limit, or by the window, has input {} in the last place only', () => {
+  it('F30, B3: a call cut by the token limit or the context window has input {}, and only as the last call', () => {
     const cut = [START, ...text(0, 'a'), ...call(1, '{"a":"unfin')];
     for (const stop of ['max_tokens', 'model_context_window_exceeded']) {
       expect(assemble([...cut, end(stop), STOP]).content[1]).toMatchObject({ type: 'tool_use', input: {} });
@@ -85,7 +87,7 @@ describe('ResponseAssembly', () => {
     }
   });
 
-  it('F27, B3: an input that is no JSON, or no object, comes as the model wrote it', () => {
+  it('F27, B3: an input that is not JSON, or not an object, is returned as the model wrote it', () => {
     for (const [json, input] of [
       ['{"a":', '{"a":'],
       ['not json', 'not json'],
@@ -128,6 +130,138 @@ describe('ResponseAssembly', () => {
     const assembly = new ResponseAssembly(() => {});
     assembly.accept('sky_event', 'not json');
     assembly.accept('ping', '');
+  });
+
+  it('R20: a call keeps caller, toolset_name and every other member of its start; citations come back whole', () => {
+    const caller = { type: 'code_execution_20260120', tool_id: 'srvtoolu_1' };
+    const start = { type: 'tool_use', id: 't0', name: 'add', input: {}, caller, toolset_name: 'browser', later: [1] };
+    const cited = { type: 'text', text: '', citations: [] };
+    const citation = { type: 'char_location', cited_text: 'x', document_index: 0 };
+    const { content } = assemble([
+      START,
+      ...block(0, start, { type: 'input_json_delta', partial_json: '{"a":1}' }),
+      ...block(1, cited, { type: 'text_delta', text: 'b' }, { type: 'citations_delta', citation }),
+      end('tool_use'),
+      STOP,
+    ]);
+    expect(content).toEqual([
+      { type: 'tool_use', id: 't0', name: 'add', input: { a: 1 }, caller, toolset_name: 'browser', later: [1] },
+      { type: 'text', text: 'b', citations: [citation] },
+    ]);
+  });
+
+  it('R20: server blocks, fallback and compaction come back in order; a compaction delta holds final values', () => {
+    const use = { type: 'server_tool_use', id: 'srvtoolu_1', name: 'web_search', input: {} };
+    const result = { type: 'web_search_tool_result', tool_use_id: 'srvtoolu_1', content: [{ encrypted_content: 'e' }] };
+    const fallback = { type: 'fallback', from: { model: 'a' }, to: { model: 'b' } };
+    const compaction = { type: 'compaction', content: null, encrypted_content: null, signature: 's', tool_changes: [] };
+    const delta = { type: 'compaction_delta', content: 'summary', encrypted_content: 'enc' };
+    const { content } = assemble([
+      START,
+      ...block(0, compaction, delta),
+      ...block(1, use, { type: 'input_json_delta', partial_json: '{"query":"q"}' }),
+      ...block(2, result),
+      ...block(3, fallback),
+      ...block(4, compaction, { type: 'unknown_delta' }),
+      end('pause_turn'),
+      STOP,
+    ]);
+    expect(content).toEqual([
+      { ...compaction, content: 'summary', encrypted_content: 'enc' },
+      { ...use, input: { query: 'q' } },
+      result,
+      fallback,
+    ]);
+    expect(() => assemble([START, ...block(0, { type: 'text', text: '' }, delta)])).toThrow('compaction_delta');
+  });
+
+  it('B5: members of the message and of its end are kept; a later value replaces an earlier one', () => {
+    const stop_details = { type: 'refusal', category: 'cyber', explanation: 'no' };
+    const container = { id: 'container_2', expires_at: '2026-11-23T06:00:00Z' };
+    const dropped = [{ type: 'thinking_dropped', path: 'messages.1.content.0' }];
+    const message = {
+      usage: {},
+      container: { id: 'container_1' },
+      input_transformations: dropped,
+      stop_sequence: null,
+    };
+    const last = {
+      type: 'message_delta',
+      delta: { stop_reason: 'refusal', stop_sequence: 'END', stop_details, container },
+      context_management: { applied_edits: [] },
+      usage: {},
+    };
+    expect(assemble([{ type: 'message_start', message }, last, STOP])).toMatchObject({
+      stop_reason: 'refusal',
+      stop_sequence: 'END',
+      stop_details,
+      container,
+      context_management: { applied_edits: [] },
+      input_transformations: dropped,
+    });
+    const long = { ...last, delta: { stop_reason: 'refusal', stop_details: { explanation: 'x'.repeat(70_000) } } };
+    expect(assemble([START, long, STOP])).not.toHaveProperty('stop_details');
+  });
+
+  it('F38: usage keeps every member; what only the iterations count is added to the counters', () => {
+    const part = { input_tokens: 10, output_tokens: 2, cache_creation_input_tokens: 0, cache_read_input_tokens: 1 };
+    const iterations = [
+      { type: 'compaction', ...part, cache_creation: null },
+      { type: 'message', model: 'x', ...part, input_tokens: 3, output_tokens: 9 },
+    ];
+    const first = {
+      input_tokens: 3,
+      output_tokens: 1,
+      cache_creation: { ephemeral_5m_input_tokens: 4, ephemeral_1h_input_tokens: 5 },
+      service_tier: 'standard',
+      speed: 'fast',
+      inference_geo: 'eu',
+    };
+    const last = {
+      output_tokens: 9,
+      output_tokens_details: { thinking_tokens: 6 },
+      server_tool_use: { web_search_requests: 2, web_fetch_requests: -1 },
+      iterations,
+    };
+    const { usage } = assemble([{ type: 'message_start', message: { usage: first } }, end('end_turn', last), STOP]);
+    expect(usage).toEqual({
+      ...first,
+      input_tokens: 13,
+      output_tokens: 11,
+      cache_creation_input_tokens: 0,
+      cache_read_input_tokens: 2,
+      output_tokens_details: { thinking_tokens: 6 },
+      server_tool_use: { web_search_requests: 2 },
+      iterations: [
+        { type: 'compaction', ...part },
+        { type: 'message', model: 'x', ...part, input_tokens: 3, output_tokens: 9 },
+      ],
+    });
+    expect(readUsage(usage)).toEqual(usage);
+    const many = Array.from({ length: 100 }, () => ({ type: 'message', input_tokens: 1, output_tokens: 1 }));
+    const bounded = readUsage({ iterations: many });
+    expect([bounded.input_tokens, bounded.iterations?.length]).toEqual([100, 64]);
+    expect(readUsage(bounded)).toEqual(bounded);
+  });
+
+  it('addUsage adds every counter, and leaves out what describes one answer', () => {
+    const one = readUsage({
+      input_tokens: 1,
+      output_tokens: 2,
+      cache_creation: { ephemeral_1h_input_tokens: 3 },
+      output_tokens_details: { thinking_tokens: 1 },
+      server_tool_use: { web_search_requests: 1 },
+      speed: 'fast',
+      iterations: [{ type: 'message', input_tokens: 1, output_tokens: 2 }],
+    });
+    const other = readUsage({ server_tool_use: { web_fetch_requests: 2, web_search_requests: 1 } });
+    expect(addUsage(addUsage(NO_USAGE, one), addUsage(one, other))).toEqual({
+      input_tokens: 2,
+      output_tokens: 4,
+      cache_creation: { ephemeral_1h_input_tokens: 6 },
+      output_tokens_details: { thinking_tokens: 2 },
+      server_tool_use: { web_search_requests: 3, web_fetch_requests: 2 },
+    });
   });
 
   const [open] = text(0, 'a') as [Event];
@@ -173,12 +307,12 @@ describe('ResponseAssembly', () => {
     ['api_error', 'model_overloaded', 500],
     ['timeout_error', 'model_overloaded', 504],
     ['brand_new_error', 'model_overloaded', undefined],
-  ] as const)('F25: a %s event is %s as its status %s', (type, code, status) => {
+  ] as const)('F25: a %s event has error %s and its status %s', (type, code, status) => {
     const run = (): unknown => assemble([START, { type: 'error', error: { type, message: 'why' } }]);
     expect(run).toThrow(expect.objectContaining({ code, status, message: 'why' }));
   });
 
-  it('F25: an error event whose data is no JSON is still an error', () => {
+  it('F25: an error event whose data is not JSON is still an error', () => {
     const assembly = new ResponseAssembly(() => {});
     expect(() => assembly.accept('error', '<html>')).toThrow(expect.objectContaining({ code: 'model_overloaded' }));
   });

@@ -1,8 +1,8 @@
 /**
  * T7: recorded answers, cut into chunks at every byte and cut off at every byte. Goal: the response is the same however
- * the bytes arrive, and never a shorter one: an incomplete answer is a retryable, typed error. Method: all offsets go
- * through the parser and the assembly directly. One recording and a sample of the others go through the provider and
- * the vendor's SDK.
+ * the bytes arrive. It is never a shorter one, because an incomplete answer is a retryable, typed error. Method: all
+ * offsets go through the parser and the assembly directly. One recording and a sample of the others go through the
+ * provider and the vendor's SDK.
  */
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
@@ -53,7 +53,7 @@ function neededOf(bytes: Buffer): number {
   const stop = bytes.lastIndexOf('"message_stop"}');
   const rest = bytes.subarray(stop).toString('latin1');
   const blank = /(\r\n|\n|\r)(\r\n|\n|\r)/.exec(rest);
-  // A lone carriage return is a line end once the stream ends, or anything but its line feed follows.
+  // A lone carriage return is a line end once the stream ends, or once a character other than a line feed follows.
   const isHalf = blank?.[2] === '\r\n';
   return stop + (blank?.index ?? 0) + (blank?.[0].length ?? 0) - (isHalf ? 1 : 0);
 }
@@ -67,9 +67,9 @@ const ENDED = LINE_ENDS.slice(0, 2).flatMap(([name, lineEnd]) =>
   CASES.map(([title, each]) => [title, name, each, lineEnd] as const),
 );
 
-describe('any cut of the bytes', () => {
+describe('a stream cut anywhere', () => {
   it.each(ENDED)(
-    'F26, T7: %s, %s, cut in two at every byte, is the same response',
+    'F26, T7: %s, %s: cut in two at every byte, the response is the same',
     (_name, _end, recording, lineEnd) => {
       const bytes = bytesOf(recording, lineEnd);
       const whole: ModelDelta[] = [];
@@ -84,12 +84,12 @@ describe('any cut of the bytes', () => {
     },
   );
 
-  it.each(ENDED)('F26, T7: %s, %s, a byte at a time, is the same response', (_name, _end, recording, lineEnd) => {
+  it.each(ENDED)('F26, T7: %s, %s: sent byte by byte, the response is the same', (_name, _end, recording, lineEnd) => {
     const bytes = bytesOf(recording, lineEnd);
     expect(assemble(Array.from(bytes, (byte) => Uint8Array.of(byte)))).toEqual(recording.response);
   });
 
-  it('F26, T7: chunks of any lengths give the same response', () => {
+  it('F26, T7: chunks of any length give the same response', () => {
     const recordings = fc.constantFrom(...RECORDED_STREAMS);
     const lengths = fc.infiniteStream(fc.integer({ min: 1, max: 40 }));
     fc.assert(
@@ -108,28 +108,31 @@ describe('any cut of the bytes', () => {
   });
 });
 
-describe('an end at any byte', () => {
-  it.each(ENDED)('F24, T7: %s, %s: a protocol error to be retried, unless all that is needed has come', (...row) => {
-    const [, , recording, lineEnd] = row;
-    const bytes = bytesOf(recording, lineEnd);
-    const needed = neededOf(bytes);
-    const wrong: unknown[] = [];
-    for (let at = 0; at <= bytes.length; at += 1) {
-      let found: unknown;
-      const error = failureOf(() => {
-        found = assemble([bytes.subarray(0, at)]);
-      });
-      const isRight =
-        at >= needed
-          ? isDeepStrictEqual(found, recording.response)
-          : error instanceof ModelError && error.code === 'model_protocol' && error.retryable;
-      if (!isRight) wrong.push([at, error ?? found]);
-    }
-    expect(wrong).toEqual([]);
-  });
+describe('a stream that ends at any byte', () => {
+  it.each(ENDED)(
+    'F24, T7: %s, %s: the end is a retryable protocol error, unless everything needed has arrived',
+    (...row) => {
+      const [, , recording, lineEnd] = row;
+      const bytes = bytesOf(recording, lineEnd);
+      const needed = neededOf(bytes);
+      const wrong: unknown[] = [];
+      for (let at = 0; at <= bytes.length; at += 1) {
+        let found: unknown;
+        const error = failureOf(() => {
+          found = assemble([bytes.subarray(0, at)]);
+        });
+        const isRight =
+          at >= needed
+            ? isDeepStrictEqual(found, recording.response)
+            : error instanceof ModelError && error.code === 'model_protocol' && error.retryable;
+        if (!isRight) wrong.push([at, error ?? found]);
+      }
+      expect(wrong).toEqual([]);
+    },
+  );
 
   it.each(CASES)(
-    'F25, T7: %s: an error event after any event is that error, unless the answer is whole',
+    'F25, T7: %s: an error event after any event is that error, unless the answer is complete',
     (_name, each) => {
       const error = event('error', { error: { type: 'overloaded_error', message: 'Overloaded' } });
       const events = each.text.split(/(?<=\n\n)/);
@@ -149,7 +152,7 @@ describe('an end at any byte', () => {
 });
 
 describe('misplaced events', () => {
-  it('F26: an event that is missing, repeated or swapped with its neighbour is an error or changes nothing that matters', () => {
+  it('F26: a missing, repeated or swapped event is an error or changes nothing that matters', () => {
     let refused = 0;
     for (const { name, text, response } of RECORDED_STREAMS) {
       const events = text.split(/(?<=\n\n)/);
@@ -193,7 +196,7 @@ describe('misplaced events', () => {
 describe('sizes', () => {
   const [head, tail] = (RECORDED_STREAMS[0] as RecordedStream).text.split('Hello') as [string, string];
 
-  it('F26: a line below its bound of 10 MB is accepted, a longer one is a typed error, in chunks as they come from a socket', () => {
+  it('F26: a line below the bound of 10 MB is accepted; a longer one is a typed error, in chunks of socket size', () => {
     const stream = (length: number): readonly Uint8Array[] => {
       const bytes = Buffer.from(`${head}${'x'.repeat(length)}${tail}`);
       const chunks: Uint8Array[] = [];
@@ -206,7 +209,7 @@ describe('sizes', () => {
     expect(error).toMatchObject({ code: 'model_protocol', retryable: true, message: expect.stringContaining('line') });
   });
 
-  it('F26: a stream beyond 64 MB is a typed error, however small its lines: one answer may hold no more memory', () => {
+  it('F26: a stream beyond 64 MB is a typed error, however short its lines, because memory per answer is bounded', () => {
     const parser = new EventStreamParser();
     const chunk = Buffer.from(event('ping').repeat(20_000));
     const push = (): void => {
@@ -216,7 +219,7 @@ describe('sizes', () => {
   });
 });
 
-describe('garbage', () => {
+describe('invalid bytes and events', () => {
   const isTyped = (error: unknown): boolean => error instanceof ModelError && error.retryable;
 
   it('F26, T5: any bytes give a typed error, never another error and never an answer', () => {
@@ -309,10 +312,10 @@ function reset(bytes: Uint8Array): Promise<ModelResponse> {
 }
 
 describe('through the SDK', () => {
-  /** A prime step, so that over the recordings every kind of place is cut. */
+  /** The step is a prime, so that the cuts reach every kind of position over all recordings. */
   const STRIDE = 61;
 
-  it.each(CASES)('F26, T7: %s, cut in two, is the same response', async (_name, recording) => {
+  it.each(CASES)('F26, T7: %s: cut in two, the response is the same', async (_name, recording) => {
     const bytes = bytesOf(recording);
     for (let at = 1; at < bytes.length; at += STRIDE) {
       const found = await play(chunked(bytes.subarray(0, at), bytes.subarray(at)));
@@ -320,20 +323,23 @@ describe('through the SDK', () => {
     }
   });
 
-  it.each(CASES)('F24, T7: %s, ended or reset, is never an answer before it is whole', async (_name, recording) => {
-    const bytes = bytesOf(recording);
-    const needed = neededOf(bytes);
-    for (let at = 0; at < needed; at += STRIDE) {
-      const cut = bytes.subarray(0, at);
-      const ended = await play(chunked(cut)).catch((error: unknown) => error);
-      expect(ended, `ended at ${at}`).toMatchObject({ code: 'model_protocol', retryable: true });
-      const lost = await reset(cut).catch((error: unknown) => error);
-      expect(lost, `reset at ${at}`).toMatchObject({ code: 'model_connection', retryable: true });
-    }
-    expect(await reset(bytes)).toEqual(recording.response);
-  });
+  it.each(CASES)(
+    'F24, T7: %s: a stream that ends or resets before it is complete is never an answer',
+    async (_name, recording) => {
+      const bytes = bytesOf(recording);
+      const needed = neededOf(bytes);
+      for (let at = 0; at < needed; at += STRIDE) {
+        const cut = bytes.subarray(0, at);
+        const ended = await play(chunked(cut)).catch((error: unknown) => error);
+        expect(ended, `ended at ${at}`).toMatchObject({ code: 'model_protocol', retryable: true });
+        const lost = await reset(cut).catch((error: unknown) => error);
+        expect(lost, `reset at ${at}`).toMatchObject({ code: 'model_connection', retryable: true });
+      }
+      expect(await reset(bytes)).toEqual(recording.response);
+    },
+  );
 
-  it('F24, N4: a lost answer tells what it had used, one that never began does not', async () => {
+  it('F24, N4: a lost answer reports the tokens it used; an answer that never began reports none', async () => {
     const bytes = bytesOf(RECORDED_STREAMS[0] as RecordedStream);
     const lost = await play(chunked(bytes.subarray(0, bytes.length - 3))).catch((error: unknown) => error);
     expect(lost).toMatchObject({ data: { lostUsage: { input_tokens: 25, output_tokens: 15 } } });

@@ -1,4 +1,4 @@
-// Goal: a waiting call leaves once, in its order, with a delta that fits, or it receives a completion. Method: a clock
+// Goal: a waiting call is sent once, in its order, with a delta that fits, or it receives a completion. Method: a clock
 // moved by hand, and a pool controlled by the test.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
@@ -124,8 +124,8 @@ function call(id: number, changes: Partial<ModelCall> = {}): ModelCall {
 const DELTA: ContextDelta = { epoch: 1, keep: 3, append: [{ role: 'user', content: 'new' }] };
 const WHOLE: ContextDelta = { epoch: 1, keep: 0, append: [{ role: 'user', content: 'all' }], header: HEADER };
 
-describe('a call that does not wait', () => {
-  test('N7: passes unchanged, at once', () => {
+describe('a call that does not wait for resume completes as cancelled, whether it waits already or is new', () => {
+  test('N7: is passed on at once and unchanged', () => {
     const { pool, behind, clock } = stage();
     const first = call(1);
     pool.call(first);
@@ -140,7 +140,7 @@ describe('a call that does not wait', () => {
 });
 
 describe('waiting', () => {
-  test('F20, G2: one 429 holds the calls of all sessions; when it is over they leave gradually, in turn', async () => {
+  test('F20, G2: one 429 holds back the calls of all sessions; after the pause they leave gradually, in turn', async () => {
     const { pool, behind, clock, waiting, troubles } = stage();
     pool.call(call(1));
     behind.fail(1, { status: 429, retryAfterMs: 30_000 });
@@ -184,7 +184,7 @@ describe('waiting', () => {
     expect(behind.ids).toEqual([1, 2, 7, 3, 4, 5, 6]);
   });
 
-  test('G1, G3: a cancelled call never leaves and completes once, later; the timer ends with the last one', async () => {
+  test('G1, G3: a cancelled call never leaves and completes once, in a later tick; the timer ends with the last call', async () => {
     const { pool, behind, clock, ended } = stage({ requestsPerMinute: 1 });
     pool.call(call(1));
     pool.call(call(2));
@@ -228,7 +228,7 @@ describe('waiting', () => {
     await pool.close();
   });
 
-  test('a watch that begins or ends while its call waits counts when the call leaves', () => {
+  test('a watch that begins or ends while its call waits takes effect when the call leaves', () => {
     const { pool, behind } = stage({ concurrency: 1 });
     pool.call(call(1));
     pool.call(call(2));
@@ -238,7 +238,7 @@ describe('waiting', () => {
     expect(behind.calls[1]).toMatchObject({ id: 2, wantsDeltas: true });
   });
 
-  test('A9: beyond the bound a call is refused as retryable, and completes later', async () => {
+  test('A9: beyond the bound a call is refused as retryable, and completes in a later tick', async () => {
     const { pool, behind, clock, completions } = stage({ concurrency: 1 });
     for (let id = 1; id <= GOVERNED_CALLS_MAX + 1; id += 1) pool.call(call(id));
     pool.call(call(0));
@@ -335,7 +335,7 @@ describe('G4: the delta of a call that waited', () => {
     return behind.calls[1]?.context;
   };
 
-  test('G4: is sent unchanged while the mirror still fits', () => {
+  test('G4: is sent unchanged if the mirror still matches', () => {
     expect(waitsWith(true, () => WHOLE)).toBe(DELTA);
   });
 
@@ -379,8 +379,8 @@ describe('G4: the delta of a call that waited', () => {
   });
 });
 
-describe('refused for all sessions', () => {
-  test('F36, G6: ten thousand sessions, one call on the wire; none of the others ends, and all leave after resume', async () => {
+describe('calls refused for all sessions', () => {
+  test('F36, G6: with ten thousand sessions one call is sent; the others wait, and all leave after resume', async () => {
     const { pool, behind, clock, ended, troubles, waiting } = stage({ concurrency: 1 });
     for (let id = 1; id <= 5_000; id += 1) pool.call(call(id));
     behind.fail(1, { status: 401 });
@@ -418,7 +418,7 @@ describe('refused for all sessions', () => {
     expect(pool.stopped).toBe(1);
   });
 
-  test('F37: a model that is not found ends its own calls, with deltas too, and no other', async () => {
+  test('F37: a model that is not found fails its own calls, also those with deltas, and no other', async () => {
     const { pool, behind, clock, ended } = stage();
     const other = { ...WHOLE, header: { ...HEADER, model: 'other' } };
     pool.call(call(1, { session: 'old' }));

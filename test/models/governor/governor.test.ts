@@ -1,5 +1,5 @@
-// Goal: the policy alone, over a time that the test moves. The tests check rates on every window of a minute and pauses
-// to the millisecond. They also check that a thousand calls which fail together count as one failure.
+// Goal: the policy alone, with a clock that the test moves. The tests check rates on every window of a minute and
+// pauses to the millisecond. They also check that a thousand calls which fail together count as one failure.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
@@ -34,7 +34,7 @@ class Desk {
     return this.governor.opensAt(this.now, 0) - this.now;
   }
 
-  /** Lets a call leave. Fails if it may not. */
+  /** Sends a call. Fails if the governor holds it back. */
   leave(model = 'm', inputTokens = 0): number {
     expect(this.governor.opensAt(this.now, inputTokens)).toBe(this.now);
     this.#lastId += 1;
@@ -42,7 +42,7 @@ class Desk {
     return this.#lastId;
   }
 
-  /** Lets calls leave while they may, `most` at most. */
+  /** Sends calls while the governor lets them, `most` at most. */
   leaveAll(most = Number.POSITIVE_INFINITY): readonly number[] {
     const ids: number[] = [];
     while (ids.length < most && this.opensIn === 0) ids.push(this.leave());
@@ -97,7 +97,7 @@ describe('rates', () => {
     { maxLength: 60 },
   );
 
-  test('N1, F20: in any minute at most the rates, at once at most the concurrency, and every call ends', () => {
+  test('N1, F20: calls in a minute stay within the rates, concurrent calls within the concurrency, and every call ends', () => {
     fc.assert(
       fc.property(limitsOf, callsOf, (limits, calls) => {
         const ran = run(limits, calls);
@@ -108,7 +108,7 @@ describe('rates', () => {
           expect(minute.length).toBeLessThanOrEqual(limits.requestsPerMinute ?? Number.POSITIVE_INFINITY);
           const input = minute.reduce((sum, start) => sum + Math.min(start.input, limits.inputTokensPerMinute ?? 0), 0);
           if (limits.inputTokensPerMinute !== undefined) {
-            // A call above the whole limit leaves alone (W2), so it counts as the limit.
+            // A call larger than the whole limit is sent alone (W2), so it counts as the limit.
             expect(input).toBeLessThanOrEqual(limits.inputTokensPerMinute);
           }
         }
@@ -117,7 +117,7 @@ describe('rates', () => {
     );
   });
 
-  test('W1: the whole allowance may leave at once, the next call exactly a minute after', () => {
+  test('W1: the whole allowance may leave at once, and the next call leaves exactly a minute later', () => {
     const desk = new Desk({ requestsPerMinute: 3 });
     expect(desk.leaveAll()).toHaveLength(3);
     desk.now = 20_000;
@@ -128,7 +128,7 @@ describe('rates', () => {
     expect(desk.leaveAll()).toHaveLength(3);
   });
 
-  test('N1: what an answer says of its input takes the place of the estimate', () => {
+  test('N1: the input tokens that an answer reports replace the estimate', () => {
     const desk = new Desk({ inputTokensPerMinute: 1_000 });
     const id = desk.leave('m', 900);
     expect(desk.governor.opensAt(0, 200)).toBe(MINUTE);
@@ -137,7 +137,7 @@ describe('rates', () => {
     expect(desk.governor.opensAt(0, 901)).toBe(MINUTE);
   });
 
-  test('N1: output is expected while a call is out, and charged when it has ended', () => {
+  test('N1: the expected output counts while a call is in flight, the real output after it has ended', () => {
     const desk = new Desk({ outputTokensPerMinute: 1_200 });
     const [first = 0, second = 0] = desk.leaveAll();
     // No call has been answered: five hundred tokens are reserved for each, and a third call would exceed the limit.
@@ -169,7 +169,7 @@ describe('rates', () => {
     expect(desk.opensIn).toBe(0);
   });
 
-  test('shares: together they are the limits, and none is empty; a limit below the number of shards is refused by name', () => {
+  test('shares add up to the limits, and none is empty; a limit below the number of shards is refused by name', () => {
     const limits = { concurrency: 7, requestsPerMinute: 50 };
     const shares = [0, 1, 2].map((index) => shareOfLimits(limits, index, 3));
     expect(shares).toEqual([
@@ -184,7 +184,7 @@ describe('rates', () => {
 });
 
 describe('F20: a common pause', () => {
-  test('F20: after a 429 with retry-after nothing leaves before, then one call, then gradually all', () => {
+  test('F20: after a 429 with retry-after nothing leaves before that time, then one call, then gradually all', () => {
     const desk = new Desk();
     const [failed = 0] = desk.leaveAll(1);
     expect(desk.fail(failed, { ...BUSY, retryAfterMs: 30_000 })).toMatchObject({ kind: 'pause', waitMs: 30_000 });
@@ -200,7 +200,7 @@ describe('F20: a common pause', () => {
     expect(waves).toEqual([1, 2, 4, 8, 16, 32]);
   });
 
-  test('N3: slow calls do not hold back the others: each quiet second doubles the calls that may leave', () => {
+  test('N3: slow calls do not hold back the others: each second without a refusal doubles the calls that may leave', () => {
     const desk = new Desk();
     desk.fail(desk.leave(), { ...BUSY, retryAfterMs: 1_000 });
     desk.now = 1_000;
@@ -235,7 +235,7 @@ describe('F20: a common pause', () => {
     expect(desk.governor.opensAt(desk.now, 0)).toBe(999 + 30_000);
   });
 
-  test('N6: an answer to a call from before the pause lets no other call leave', () => {
+  test('N6: an answer to a call from before the pause releases no other call', () => {
     const desk = new Desk();
     const [failed = 0, ...others] = desk.leaveAll(50);
     desk.fail(failed, { ...BUSY, retryAfterMs: 1_000 });
@@ -252,7 +252,7 @@ describe('F20: a common pause', () => {
     }
   });
 
-  test('N2: successes clear the refusals: after a window of answers no call is held back', () => {
+  test('N2: successes clear the refusals: after a full window of answers no call is held back', () => {
     const desk = new Desk();
     const ids = desk.leaveAll(10);
     desk.fail(ids[0] ?? 0, OVERLOADED);
@@ -280,7 +280,7 @@ describe('F20: a common pause', () => {
 });
 
 describe('F20: the window of calls in flight', () => {
-  test('Y1: a window of refusals halves it once, whether they arrive together or one by one; it is reported once', () => {
+  test('Y1: a window of refusals halves the window once, however they arrive, and is reported once', () => {
     for (const isTogether of [true, false]) {
       const desk = new Desk();
       const ids = desk.leaveAll(100);
@@ -292,7 +292,7 @@ describe('F20: the window of calls in flight', () => {
     }
   });
 
-  test('Y1: a window of answers adds a sixth', () => {
+  test('Y1: a window of answers makes the window a sixth larger', () => {
     const desk = new Desk();
     desk.failTogether(desk.leaveAll(112), OVERLOADED);
     const ids = desk.leaveAll(1_000);
@@ -301,7 +301,7 @@ describe('F20: the window of calls in flight', () => {
     expect(desk.leaveAll(1_000)).toHaveLength(65);
   });
 
-  test('Y2: however many are refused, one call may leave; while each is answered, waves double', () => {
+  test('Y2: one call may always leave, however many are refused; while each is answered, waves double', () => {
     const desk = new Desk();
     for (let round = 0; round < 10; round += 1) desk.failTogether(desk.leaveAll(20), OVERLOADED);
     const waves: number[] = [];
@@ -313,7 +313,7 @@ describe('F20: the window of calls in flight', () => {
     expect(waves).toEqual([1, 2, 4, 8, 16]);
   });
 
-  test('Y2: the first refusal ends the doubling, and a quiet second adds nothing more', () => {
+  test('Y2: the first refusal ends the doubling, and a second without refusals adds nothing more', () => {
     const desk = new Desk();
     desk.fail(desk.leave(), { ...BUSY, retryAfterMs: 1_000 });
     desk.now = 1_000;
@@ -336,11 +336,11 @@ describe('F21: the circuit', () => {
     throw new Error('the circuit stayed closed');
   }
 
-  test.each([500, 502, 503, 504])('F21: opens after so many server errors in a row: %i', (status) => {
+  test.each([500, 502, 503, 504])('F21: opens after several server errors in a row with status %i', (status) => {
     expect(failUntilOpen(new Desk(), { status })).toBe(GOVERNOR_FAILURES_MAX);
   });
 
-  test('F21, F22: opens on lost connections; one call tries, a failure opens it longer, an answer closes it', () => {
+  test('F21, F22: opens on lost connections; one call probes it, a failure keeps it open longer, an answer closes it', () => {
     const desk = new Desk(undefined, () => 1 - Number.EPSILON);
     failUntilOpen(desk, REFUSED_CONNECTION);
     const waits: number[] = [];
@@ -349,7 +349,7 @@ describe('F21: the circuit', () => {
       desk.now += desk.opensIn;
       const [probe = 0, ...more] = desk.leaveAll(1_000);
       expect(more).toEqual([]);
-      // A call without an answer proves nothing: no other follows for long.
+      // A call without an answer shows nothing, so no other call follows for a long time.
       expect(desk.opensIn).toBe(GOVERNOR_CIRCUIT_PATIENCE_MS);
       expect(desk.fail(probe, REFUSED_CONNECTION)).toMatchObject({ kind: 'circuit' });
     }
@@ -360,12 +360,12 @@ describe('F21: the circuit', () => {
     expect(followers).toHaveLength(2);
     for (const id of followers) desk.answer(id);
     while (!desk.governor.isFree) desk.answer(desk.leave());
-    // Closed: opening it takes as many failures as before.
+    // The circuit is closed: opening it takes as many failures as before.
     expect(failUntilOpen(desk, REFUSED_CONNECTION)).toBe(GOVERNOR_FAILURES_MAX);
     expect(desk.opensIn).toBe(GOVERNOR_CIRCUIT_MS);
   });
 
-  test('F21: an answer in between, or a refusal of one request, starts the count anew', () => {
+  test('F21: an answer in between, or a refusal of one request, restarts the count', () => {
     const desk = new Desk();
     for (let round = 0; round < 5; round += 1) {
       for (let failed = 1; failed < GOVERNOR_FAILURES_MAX; failed += 1) {
@@ -377,7 +377,7 @@ describe('F21: the circuit', () => {
     expect(desk.governor.isFree).toBe(true);
   });
 
-  test('F21: failures over more than a minute are no outage', () => {
+  test('F21: failures spread over more than a minute are not an outage', () => {
     const desk = new Desk();
     for (let failed = 0; failed < 5 * GOVERNOR_FAILURES_MAX; failed += 1) {
       expect(desk.fail(desk.leave(), { status: 500 })).toBeUndefined();
@@ -385,7 +385,7 @@ describe('F21: the circuit', () => {
     }
   });
 
-  test('F21: a 503 that says when it is over is waited for', () => {
+  test('F21: a 503 with a retry time is waited for', () => {
     const desk = new Desk();
     desk.fail(desk.leave(), { status: 503, retryAfterMs: 7_000 });
     expect(desk.opensIn).toBe(7_000);
@@ -403,7 +403,7 @@ describe('F36, F37: refused for all sessions', () => {
     expect(desk.fail(late, { status })).toBeUndefined();
     desk.governor.resume();
     expect(desk.governor.refusal).toBeUndefined();
-    // A call that left with the old key causes no refusal any more.
+    // The refusal of a call that was sent with the old key no longer has an effect.
     expect(desk.fail(later, { status })).toBeUndefined();
     expect(desk.governor.refusal).toBeUndefined();
     const [probe = 0, ...more] = desk.leaveAll(1_000);
@@ -413,7 +413,7 @@ describe('F36, F37: refused for all sessions', () => {
     expect(desk.governor.refusal).toBeDefined();
   });
 
-  test('F37: a model that is not found stops its own calls only', () => {
+  test('F37: a model that is not found blocks its own calls only', () => {
     const desk = new Desk();
     expect(desk.fail(desk.leave('old'), { status: 404 })).toMatchObject({ kind: 'model' });
     expect(desk.governor.refusalOf('old')).toMatchObject({ data: { status: 404 } });
@@ -423,7 +423,7 @@ describe('F36, F37: refused for all sessions', () => {
     expect(desk.governor.refusalOf('old')).toBeUndefined();
   });
 
-  test('F37: a model that is not found is an answer: calls on others go on as after any', () => {
+  test('F37: a model that is not found counts as an answer: calls of other models continue as after any answer', () => {
     const desk = new Desk();
     desk.fail(desk.leave(), { ...BUSY, retryAfterMs: 1_000 });
     desk.now = 1_000;
@@ -442,7 +442,7 @@ describe('F36, F37: refused for all sessions', () => {
 });
 
 describe('the queue', () => {
-  test('E1: trees take turns, each in its own order; no call is lost, and none is passed over', () => {
+  test('E1: session trees take turns, each in its own order; no call is lost or passed over', () => {
     const command = fc.oneof(
       fc.record({ do: fc.constant('put' as const), tree: fc.integer({ min: 0, max: 4 }), child: fc.nat({ max: 3 }) }),
       fc.record({ do: fc.constant('take' as const) }),
@@ -477,7 +477,7 @@ describe('the queue', () => {
                 (one, place) => waiting.findIndex(({ tree }) => tree === one.tree) === place,
               );
               for (const head of heads.filter(({ tree }) => tree !== found.tree)) {
-                // The head of another tree was passed twice: that tree would have missed its turn.
+                // If the head of another tree is passed twice, that tree has missed its turn.
                 expect(head.passedBy.has(found.tree)).toBe(false);
                 head.passedBy.add(found.tree);
               }

@@ -10,7 +10,7 @@ function message(text: string): RequestMessage {
 }
 
 describe('ContextMirror', () => {
-  it('C1, C2, C3: after any deltas the mirror gives the full request, and an index knows its content', () => {
+  it('C1, C2, C3: after any deltas the mirror gives the full request, and an index identifies its content', () => {
     const step = fc.record({
       session: fc.constantFrom('a', 'b', 'c', 'd'),
       keep: fc.nat(6),
@@ -70,7 +70,7 @@ describe('ContextMirror', () => {
     expect(index.holds('s', 1, 1)).toBe(false);
   });
 
-  it('C1: the request of a call that still runs is not changed by the next', () => {
+  it('C1: the next call does not change the request of a call that still runs', () => {
     const mirror = new ContextMirror();
     const before = mirror.apply('s', { epoch: 1, keep: 0, append: [message('1')], header });
     mirror.apply('s', { epoch: 1, keep: 1, append: [message('2')] });

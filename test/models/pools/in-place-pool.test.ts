@@ -75,7 +75,7 @@ function code(completion: ModelCompletion | undefined): string | undefined {
 }
 
 describe('in-place pool', () => {
-  it('P1, P2: completions arrive once, together, and not from within the calls', async () => {
+  it('P1, P2: completions arrive once, together, and never from within the calling method', async () => {
     const { pool, clock, held, completions, batches } = stage();
     pool.call(call(1));
     pool.call(call(2));
@@ -120,7 +120,7 @@ describe('in-place pool', () => {
     expect(completions.map(code)).toEqual(['cancelled']);
   });
 
-  it('P4, F23: a call ends at its timeout by the clock', async () => {
+  it('P4, F23: a call ends when the clock reaches its timeout', async () => {
     const { pool, clock, held, completions } = stage();
     pool.call(call(1, { timeoutMs: 5_000 }));
     await clock.advance(4_999);
@@ -131,7 +131,7 @@ describe('in-place pool', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('P3: deltas are gathered by type and time, in order, and end before the completion', async () => {
+  it('P3: deltas are gathered by type and time, in order, and are published before the completion', async () => {
     const { pool, clock, held, told } = stage();
     pool.call(call(1));
     await clock.advance(0);
@@ -152,7 +152,7 @@ describe('in-place pool', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('P3: much text is published early; without a reader none is', async () => {
+  it('P3: a large amount of text is published early; without a reader no text is published', async () => {
     const { pool, clock, held, told } = stage();
     pool.call(call(1));
     pool.call(call(2, { wantsDeltas: false }));
@@ -161,7 +161,7 @@ describe('in-place pool', () => {
     expect(told.map((line) => line.length)).toEqual([DELTA_CHARACTERS_MAX + 1 + 'text 1 s1 '.length]);
   });
 
-  it('a reader that joins during a call gets the text from then on, and nothing after it leaves', async () => {
+  it('a reader that joins during a call receives the text from then on; after it leaves, none is published', async () => {
     const { pool, clock, held, told } = stage();
     pool.call(call(1, { wantsDeltas: false }));
     await clock.advance(0);
@@ -176,7 +176,7 @@ describe('in-place pool', () => {
     expect(told).toEqual(['text 1 s1 heard']);
   });
 
-  it('P2: a synchronous throw, answer or delta of a provider arrives a tick later', async () => {
+  it('P2: a synchronous throw, answer or delta of a provider is reported a tick later', async () => {
     const clock = manualClock();
     const told: string[] = [];
     const listener = {
@@ -203,7 +203,7 @@ describe('in-place pool', () => {
     expect(told).toEqual(['delta', 'delta', '1 internal', '2 ok']);
   });
 
-  it('a delta builds on the previous call; one that cannot fails as a lost connection, and the whole is sent next', async () => {
+  it('a delta extends the previous request; if it cannot, the call fails as a lost connection and the next is sent whole', async () => {
     const { pool, clock, held, completions } = stage();
     pool.call(call(1));
     await clock.advance(0);
@@ -245,7 +245,7 @@ describe('in-place pool', () => {
     expect(completions.map(code)).toEqual(['model_protocol']);
   });
 
-  it('F27: a call whose input is no object passes: the session refuses it and tells the model', async () => {
+  it('F27: a call whose input is no object is passed on: the session refuses it and informs the model', async () => {
     const { pool, clock, held, completions } = stage();
     pool.call(call(1));
     await clock.advance(0);
@@ -254,7 +254,7 @@ describe('in-place pool', () => {
     expect(completions).toMatchObject([{ response: { content: [{ input: [1] }] } }]);
   });
 
-  it('F57: half a surrogate pair does not leave the pool', async () => {
+  it('F57: a lone surrogate does not leave the pool', async () => {
     const { pool, clock, held, completions } = stage();
     pool.call(call(1));
     await clock.advance(0);
@@ -265,7 +265,7 @@ describe('in-place pool', () => {
     ]);
   });
 
-  it('close cancels and reports running calls, and accepts no more', async () => {
+  it('close cancels and reports running calls, and later calls are refused', async () => {
     const { pool, clock, held, completions } = stage();
     pool.call(call(1));
     pool.call(call(2));

@@ -1,5 +1,5 @@
-// Goal: calls on real model threads complete exactly once, and contexts are mirrored where the pool says they are. A
-// thread that dies or spins fails only its own calls.
+// Goal: calls on real model threads complete exactly once, and each context is mirrored on the thread that the pool
+// names. A thread that dies or spins fails only its own calls.
 import { afterEach, describe, expect, test } from 'vitest';
 import { type Clock, systemClock } from '../../../src/base/clock.ts';
 import { ConfigError, type ErrorShape } from '../../../src/base/errors.ts';
@@ -124,12 +124,12 @@ describe('calls', () => {
     expect(await models.outcome(id)).toMatchObject({ code: 'cancelled' });
   });
 
-  test('a call that runs out of time completes as model_timeout', async () => {
+  test('a call that exceeds its time completes as model_timeout', async () => {
     const models = await Models.open();
     expect(await models.outcome(models.start('a', 'wait', 1))).toMatchObject({ code: 'model_timeout' });
   });
 
-  test('a context that cannot be cloned fails its own call, and is then sent whole', async () => {
+  test('a context that cannot be cloned fails its own call, and the next call sends it whole', async () => {
     const models = await Models.open();
     const bad = { ...whole('x'), append: [{ role: 'user', content: (() => 1) as unknown as string }] } as ContextDelta;
     expect(await models.says('a', bad)).toMatchObject({ code: 'internal' });
@@ -150,7 +150,7 @@ describe('M2: mirrors', () => {
     expect(await models.says('a', more('deux', 1))).toBe('S one,deux');
   });
 
-  test('a forgotten context is not held', async () => {
+  test('a forgotten context is not on the thread', async () => {
     const models = await Models.open();
     await models.says('a', 'one');
     models.pool.forget('a');
@@ -180,13 +180,13 @@ describe('threads that die', () => {
     expect(await models.says('a', 'again')).toBe('S again');
   });
 
-  test('M3, F54: an error nobody catches is a death like any other', async () => {
+  test('M3, F54: an uncaught error ends the thread like any other death', async () => {
     const models = await Models.open();
     expect(await models.says('a', 'stray')).toMatchObject({ code: 'model_connection' });
     expect(await models.says('a', 'again')).toBe('S again');
   });
 
-  test('M4, F58: a spinning thread is ended after the grace; a cancelled call of it stays cancelled', async () => {
+  test('M4, F58: a spinning thread is ended after the grace period; a call cancelled on it stays cancelled', async () => {
     let skippedMs = 0;
     const clock: Clock = { ...systemClock, monotonic: () => systemClock.monotonic() + skippedMs };
     const models = await Models.open(1, unruly, clock);

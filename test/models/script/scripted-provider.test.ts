@@ -28,7 +28,7 @@ async function say(model: ModelProvider, session: string, request: ModelRequest 
 }
 
 describe('scripted model', () => {
-  it('Q1, Q2: each session takes the list from its start, errors included, and fails with a message when it ends', async () => {
+  it('Q1, Q2: each session takes the list from its start, errors included, and fails with a message after the last reply', async () => {
     const model = createScriptedProvider(['one', { error: { status: 529, retryAfterMs: 9 } }, 'three']);
     expect(await say(model, 'a')).toBe('one');
     expect(await say(model, 'b')).toBe('one');
@@ -45,7 +45,7 @@ describe('scripted model', () => {
     });
   });
 
-  it('streams words that add up to the text, thoughts first', async () => {
+  it('streams words that add up to the text, and thoughts first', async () => {
     const model = createScriptedProvider([{ thinking: 'Let me see.', text: ' One  two\nthree ' }]);
     const call = context();
     const response = await model.generate(ask(), call);
@@ -63,7 +63,7 @@ describe('scripted model', () => {
     });
   });
 
-  it('F38: usage is estimated from the texts, never zero, or as scripted', async () => {
+  it('F38: usage is scripted, or is estimated from the texts and never zero', async () => {
     const model = createScriptedProvider(['', 'x'.repeat(400), { text: 'a', usage: { input_tokens: 5 } }]);
     const usages = [];
     for (let n = 0; n < 3; n += 1) usages.push((await model.generate(ask('x'.repeat(4_000)), context())).usage);
@@ -98,7 +98,7 @@ describe('scripted model', () => {
       'x',
     );
     const taken = (await createScriptedProvider(script).generate(three, context())).content;
-    // A history of the same length, with the very ids that would be generated for it.
+    // A history of the same length, with exactly the ids that would be generated for it.
     const clash = answering(ask('go', { tools: TOOLS }), taken, 'x');
     const { content } = await createScriptedProvider(script).generate(clash, context());
     expect(checkRequest(answering(clash, content, 'x'))).toEqual([]);
@@ -116,7 +116,7 @@ describe('scripted model', () => {
     expect(await say(createScriptedProvider(['taken'], { strict: false }), 's', bad)).toBe('taken');
   });
 
-  it('F31, R12, R38: a paused turn may be resumed as it was, another end may not', async () => {
+  it('F31, R12, R38: a paused turn may be resumed unchanged, any other assistant end may not', async () => {
     const model = createScriptedProvider([
       { text: 'Looking', stopReason: 'pause_turn' },
       { text: ' on', stopReason: 'pause_turn' },
@@ -135,7 +135,7 @@ describe('scripted model', () => {
     expect(await say(model, 's', end('Looking', ' on'))).toBe('Done.');
   });
 
-  it('Q5, F39: delayMs is by the clock and an abort ends it at once', async () => {
+  it('Q5, F39: delayMs follows the clock, and an abort ends it at once', async () => {
     const clock = manualClock();
     const model = createScriptedProvider(
       [
@@ -161,7 +161,7 @@ describe('scripted model', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('functions receive the request, the session and the number of the call; errors name their bad replies', async () => {
+  it('functions receive the request, the session and the number of the call; errors name the invalid reply', async () => {
     const model = createScriptedProvider((request, { session, call }) =>
       call === 1 ? ({ txt: 1 } as object) : `${session} ${call} ${textOfFirst(request)}`,
     );
@@ -208,7 +208,7 @@ function textOfFirst(request: ModelRequest): string {
 }
 
 describe('scripted()', () => {
-  it('gives data for plain scripts and a provider for functions and clocks', () => {
+  it('returns data for plain scripts, and a provider for functions and clocks', () => {
     expect(scripted(['a'])).toEqual({ kind: 'scripted', script: ['a'] });
     expect(scripted(['a'], { strict: false })).toEqual({ kind: 'scripted', script: ['a'], strict: false });
     expect(scripted(() => 'a')).toMatchObject({ name: 'scripted' });
@@ -250,7 +250,7 @@ describe('resolveProvider', () => {
     expect(await say(createScriptedProvider({ module: script, export: 'answer' }), 's')).toBe('s 0 1');
   });
 
-  it('names data it cannot build from', async () => {
+  it('names the data that it cannot build a provider from', async () => {
     const cases: readonly (readonly [Parameters<typeof resolveProvider>[0], RegExp])[] = [
       [{ kind: 'module', url: script }, /default export of .*script\.ts must be a provider/],
       [{ kind: 'module', url: new URL('missing.ts', modules).href }, /missing\.ts cannot be loaded/],

@@ -13,7 +13,7 @@ export interface FaultyServer {
   readonly url: string;
   /** Ends all event streams, as a restarted server does. New ones are refused while `isDown`. */
   breakStreams(): void;
-  /** True: every request except those for the page is answered with 503. */
+  /** While true, every request except those for the page is answered with 503. */
   isDown: boolean;
   /** Requests so far: `METHOD path`, and ` after N` if a stream resumes after event N. */
   readonly requests: readonly string[];
@@ -25,7 +25,7 @@ export async function faultyServer(
   runtime: Runtime,
   options: {
     readonly pages: string;
-    /** Replaces the answer to a request of this path; undefined: the server answers as usual. */
+    /** Replaces the answer to a request of this path. If undefined, the server answers as usual. */
     readonly override?: (path: string) => unknown;
   },
 ): Promise<FaultyServer> {

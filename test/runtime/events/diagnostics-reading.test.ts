@@ -25,11 +25,11 @@ function event(session: string, seq: number, body: EventBody): SessionEvent {
 }
 
 interface Read {
-  /** Published turns, as words: `s start`, `s end end_turn`. */
+  /** Published turns as short texts: `s start`, `s end end_turn`. */
   readonly turns: string[];
   readonly fanOut: FanOut;
   readonly interest: (readonly [string | undefined, boolean])[];
-  /** Whether introductions were requested, for each request. */
+  /** For each request, whether it asked for introductions. */
   readonly introductions: boolean[];
   readonly failures: unknown[];
   readonly diagnostics: Diagnostics;
@@ -82,7 +82,7 @@ test('H2: an event of a session that was not introduced is dropped; its next hal
   expect(turns).toEqual(['r b start', 's a start', 's a end end_turn']);
 });
 
-test('H2: a session whose turn ends keeps its facts, however many sessions were introduced meanwhile', async () => {
+test('H2: a session keeps its facts when its turn ends, however many sessions were introduced meanwhile', async () => {
   const { fanOut, turns, diagnostics } = read();
   diagnostics.introduced([
     { session: 'used', agent: 'a' },
@@ -102,7 +102,7 @@ test('H2: a session whose turn ends keeps its facts, however many sessions were 
   expect(turns).toEqual(['used a start', 'used a end end_turn', 'used a start']);
 });
 
-test('H3: lost events end the open operations of their sessions as unseen, and of no other', async () => {
+test('H3: lost events end the open operations of their own sessions as unseen, and no others', async () => {
   const { fanOut, turns, diagnostics } = read();
   diagnostics.introduced([
     { session: 'r', agent: 'a' },
@@ -111,7 +111,7 @@ test('H3: lost events end the open operations of their sessions as unseen, and o
   fanOut.publish([event('r', 1, awaiting), event('q', 1, awaiting)]);
   await settled();
   const eviction: EventBody = { type: 'eviction', below: 1 };
-  // The reading takes nothing before this code ends: an event beyond the bound drops all that wait.
+  // The reading takes no event before this code ends, so an event beyond the bound drops all waiting events.
   fanOut.publish([event('r', 2, finished)]);
   fanOut.publish(Array.from({ length: SUBSCRIBER_EVENTS_MAX }, (_, index) => event('p', index + 1, eviction)));
   await settled();
@@ -139,7 +139,7 @@ test('H2: the last introduction of a session counts; a deleted session ends as u
   expect(turns).toEqual(['s c start', 's:1 b start', 's c end unseen', 's:1 b end end_turn', 's d start']);
 });
 
-test('H1: without a subscriber nothing is watched and open operations end; another look begins again', async () => {
+test('H1: without a subscriber nothing is watched and open operations end; the next subscriber starts again', async () => {
   const { fanOut, interest, introductions, diagnostics } = read();
   expect(interest).toEqual([[undefined, true]]);
   diagnostics.look();
@@ -162,7 +162,7 @@ test('H1: without a subscriber nothing is watched and open operations end; anoth
   expect(introductions).toEqual([true, false, true]);
 });
 
-test('a failed reading is logged, ends open operations and begins again, unless the runtime ended', async () => {
+test('a failed reading is logged, ends open operations and starts again, unless the runtime has ended', async () => {
   const { fanOut, turns, failures, diagnostics } = read();
   diagnostics.introduced([{ session: 's', agent: 'a' }]);
   fanOut.publish([event('s', 1, awaiting)]);

@@ -39,7 +39,7 @@ function of<N extends DiagnosticsName>(heard: readonly Heard[], name: N): readon
 }
 
 describe.each(MATRIX)('sessions: $sessions, models: $models', (threads) => {
-  test('a turn publishes its parts, each begun and ended once, with the facts of its session', async () => {
+  test('a turn publishes its parts, each with one begin and one end, and the facts of its session', async () => {
     const heard = listen();
     const runtime = await kit.open({
       threads,
@@ -115,7 +115,7 @@ test('each attempt of a retried call is published with its own start', async () 
   expect(of(heard, 'turn')[1]).toMatchObject({ modelCalls: 2 });
 });
 
-test('a failed turn ends its last attempt with the error, and then itself', async () => {
+test('a failed turn ends its last attempt with the error, and then the turn itself', async () => {
   const heard = listen(['modelCall', 'turn']);
   const runtime = await kit.open({ provider: scripted([{ error: { status: 400, message: 'no' } }]) });
   const receipt = await runtime.session('s').send('hi');
@@ -125,7 +125,7 @@ test('a failed turn ends its last attempt with the error, and then itself', asyn
   expect(of(heard, 'turn')[1]).toMatchObject({ reason: 'failed', error: { code: 'model_invalid_request' } });
 });
 
-test('without a subscriber nothing is watched; later the first session is looked up and published', async () => {
+test('without a subscriber nothing is watched; later the session that comes first is looked up and published', async () => {
   const runtime = await kit.open({ provider: scripted(() => 'ok') as never });
   await runtime.session('before').ask('hi');
   const heard = listen(['turn']);
@@ -150,7 +150,7 @@ test('open operations end as unseen when the runtime closes', async () => {
   expect(of(heard, 'modelCall')[1]).toMatchObject({ phase: 'end', stop: 'unseen' });
 });
 
-test('a thousand sessions that begin at once are published, each turn begun and ended', async () => {
+test('a thousand sessions that begin at once are all published, and each turn begins and ends', async () => {
   const heard = listen(['turn', 'tool']);
   const ask = { toolUse: { name: 'add', input: { a: 1, b: 2 } } };
   const runtime = await kit.open({
@@ -195,7 +195,7 @@ describe('the tracker', () => {
   const awaiting: EventBody = { type: 'session.state', state: 'awaiting' };
   const finished: EventBody = { type: 'turn.finished', turn: 'turn-1', reason: 'end_turn', usage };
 
-  test('two answers without a change of state are two calls, the first paused', () => {
+  test('two answers without a change of state are two calls, the first of them paused', () => {
     const { heard, tell, tracker } = track();
     tell(awaiting, answer(1, 'one'), answer(2, 'two'), { type: 'session.state', state: 'idle' }, finished);
     const ends = of(heard, 'modelCall').flatMap((each) => (each.phase === 'end' ? [each] : []));
@@ -207,7 +207,7 @@ describe('the tracker', () => {
     expect(tracker.size).toBe(0);
   });
 
-  test('a hole in the numbers ends open operations; a repeated event is taken once', () => {
+  test('a gap in the numbers ends open operations; a repeated event counts once', () => {
     const { heard, tell, tracker } = track();
     tell(awaiting, { type: 'tool.started', toolUseId: 'a', toolName: 'add' });
     tracker.take({ session: 's', at: 20, seq: 1, ...awaiting } as SessionEvent, facts);
@@ -218,7 +218,7 @@ describe('the tracker', () => {
     expect(tracker.size).toBe(0);
   });
 
-  test('sessions with alternating events stay apart, even if one begins again or is lost', () => {
+  test('sessions with alternating events stay separate, even if one starts again or is lost', () => {
     const { heard, tracker } = track();
     const take = (session: string, seq: number, body: EventBody): void =>
       tracker.take({ session, at: seq, seq, ...body } as SessionEvent, { session, provider: 'test', agent: 'a' });

@@ -20,7 +20,7 @@ class Line {
   }
 }
 
-test('P1: readers that want one page share it and its events, at once and a little later', async () => {
+test('P1: readers of one page share it and its events, at the same time and a little later', async () => {
   const { pages, asked } = new Line();
   const wanted = [pages.page('s', 0, 10), pages.page('s', 0, 10)];
   await settled();
@@ -45,7 +45,7 @@ test('P2: a bounded number of requests is in flight; others follow in order, eve
   expect((await Promise.all(wanted)).map(([event]) => event?.session)).toEqual(asked.map(({ session }) => session));
 });
 
-test('P3: an empty page does not answer a reader that came after its request', async () => {
+test('P3: an empty page does not answer a reader that came after the page was requested', async () => {
   const { pages, asked } = new Line();
   const early = pages.page('s', 0, 10);
   await settled();
@@ -58,7 +58,7 @@ test('P3: an empty page does not answer a reader that came after its request', a
   expect(await late).toHaveLength(1);
 });
 
-test('P4: pages are forgotten with their session, also one in flight', async () => {
+test('P4: pages are forgotten with their session, also a page in flight', async () => {
   const { pages, asked } = new Line();
   const before = pages.page('s', 0, 10);
   await settled();

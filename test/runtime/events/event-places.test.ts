@@ -1,6 +1,6 @@
 /**
- * Goal: a reader of all sessions continues where it was. In the sessions it names it misses nothing and reads nothing
- * twice.
+ * Goal: a reader of all sessions continues where it was. In the sessions that the reader names it misses nothing and
+ * reads nothing twice.
  */
 import { describe, expect, test } from 'vitest';
 import { EVENT_PLACES_MAX, SUBSCRIBER_EVENTS_MAX } from '../../../src/base/bounds.ts';
@@ -11,6 +11,8 @@ import { collect, failure, gatedModel, history, MATRIX, runtimeKit } from '../..
 
 const kit = runtimeKit();
 const echo = scripted({ rules: [], otherwise: 'to {{text}}' });
+/** The window is small, because the conversations have thousands of turns and each request is checked as a whole. */
+const smallWindow = { llm: { tokenBudget: 1_000 } };
 const durable = (event: SessionEvent): boolean => event.seq !== undefined || event.type === 'gap';
 
 /** Reads up to and including the event for which `isLast` is true. */
@@ -37,7 +39,7 @@ const ends = (id: string, times: number): ((event: ViewedEvent) => boolean) => {
 };
 
 describe.each(MATRIX)('events of all sessions after cursors, sessions: $sessions, models: $models', (threads) => {
-  test('events of the log come first, then live ones, without gap or duplicate; others are live only', async () => {
+  test('events of the log come first, then live ones, without gap or duplicate; sessions without a cursor are live only', async () => {
     const runtime = await kit.open({ threads, provider: echo });
     const [one, two, three] = ['one', 'two', 'three'].map((id) => runtime.session(id)) as [
       ReturnType<typeof runtime.session>,
@@ -65,7 +67,7 @@ describe.each(MATRIX)('events of all sessions after cursors, sessions: $sessions
     for (let round = 0; round < 3; round += 1) {
       const runtime = await kit.open({ directory, threads, provider: echo });
       const asked = Promise.all(ids.map((id) => runtime.session(id).ask(`round ${round}`)));
-      // Leaves in the middle of it, at a different event each time.
+      // The reader stops in the middle of a turn, at a different event each time.
       let left = 10 + round * 7;
       for await (const event of runtime.events({ after: places, filter: durable })) {
         seen.push(event);
@@ -102,7 +104,7 @@ describe.each(MATRIX)('events of all sessions after cursors, sessions: $sessions
     await iterator.return?.();
   });
 
-  test('the iteration ends with its signal, also one aborted before, and with the runtime', async () => {
+  test('the iteration ends with the runtime, or with its signal, even one aborted before', async () => {
     const runtime = await kit.open({ threads, provider: echo });
     await runtime.session('s').ask('hi');
     expect(await collect(runtime.events({ after: { s: 0 }, signal: AbortSignal.abort() }))).toEqual([]);
@@ -119,7 +121,7 @@ describe.each(MATRIX)('events of all sessions after cursors, sessions: $sessions
     expect(await waiting).toEqual([]);
   });
 
-  test('a mode and a filter see each event once; an error they throw ends the reading', async () => {
+  test('a mode and a filter apply to each event; an error that the filter throws ends the reading', async () => {
     const runtime = await kit.open({ threads, provider: echo });
     await runtime.session('s').ask('hi');
     const shown = await until(runtime.events({ after: { s: 0 }, mode: 'basic' }), ends('s', 1));
@@ -132,7 +134,7 @@ describe.each(MATRIX)('events of all sessions after cursors, sessions: $sessions
 });
 
 test('a reader that is too slow gets its lost events from the log', async () => {
-  const runtime = await kit.open({ provider: echo });
+  const runtime = await kit.open({ provider: echo, settings: smallWindow });
   const session = runtime.session('s');
   const iterator = runtime.events({ after: { s: 0 }, filter: durable })[Symbol.asyncIterator]();
   const turns = Math.ceil(SUBSCRIBER_EVENTS_MAX / 6);
@@ -174,7 +176,7 @@ test('deltas of a live text are never read after its message', async () => {
   expect((await rest).value?.type).not.toBe('text.delta');
 });
 
-test('a session thread that dies loses no event', async () => {
+test('the death of a session thread loses no event', async () => {
   const directory = await kit.directory();
   const runtime = await kit.open({ directory, threads: { sessions: 1, models: 1 }, provider: echo });
   await runtime.session('s').ask('before');

@@ -17,13 +17,15 @@ import {
 
 const kit = runtimeKit();
 const echo = scripted({ rules: [], otherwise: 'to {{text}}' });
+/** The window is small, because the conversations have thousands of turns and each request is checked as a whole. */
+const smallWindow = { llm: { tokenBudget: 1_000 } };
 const isEnd = (event: SessionEvent): boolean => event.type === 'turn.finished';
 const numbers = (events: readonly SessionEvent[]): readonly number[] =>
   events.flatMap(({ seq }) => (seq === undefined ? [] : [seq]));
 const upTo = (last: number): readonly number[] => Array.from({ length: last }, (_, index) => index + 1);
 
 describe.each(MATRIX)('events, sessions: $sessions, models: $models', (threads) => {
-  test('F008, F021, F022: the order of a turn, told live', async () => {
+  test('F008, F021, F022: the order of live events in a turn', async () => {
     const note = tool({ name: 'note', description: 'Notes.', input: z.object({}), run: () => 'noted' });
     const agents = [agent({ name: 'a', tools: [note] })];
     const script = [{ text: 'Noting.', toolUse: { name: 'note', id: 'c1' } }, 'Done.'];
@@ -68,7 +70,7 @@ describe.each(MATRIX)('events, sessions: $sessions, models: $models', (threads) 
     expect(await history(session)).toEqual(told);
   });
 
-  test('a replay after a restart equals the live events', async () => {
+  test('a replay after a restart gives the same events as live reading', async () => {
     const directory = await kit.directory();
     const first = await kit.open({ threads, directory, provider: echo });
     const live = collect(first.session('s').events({ deltas: false }));
@@ -83,7 +85,7 @@ describe.each(MATRIX)('events, sessions: $sessions, models: $models', (threads) 
     expect(await history(second.session('s'))).toEqual(told);
   });
 
-  test('deltas: published between claim and message, joined to its text; left out when not wanted', async () => {
+  test('deltas are published between claim and message, join to its text, and can be left out', async () => {
     const runtime = await kit.open({ threads, provider: scripted(['one two three', 'four']) });
     const session = runtime.session('s');
     const withDeltas = collect(session.events({ until: isEnd }));
@@ -102,7 +104,7 @@ describe.each(MATRIX)('events, sessions: $sessions, models: $models', (threads) 
     expect(types(await without)).not.toContain('text.delta');
   });
 
-  test('a reader that comes in the middle of a call gets the deltas that follow', async () => {
+  test('a reader that starts in the middle of a call gets the deltas that follow', async () => {
     const model = gatedModel();
     const runtime = await kit.open({ threads, provider: model.provider });
     const session = runtime.session('s');
@@ -111,7 +113,7 @@ describe.each(MATRIX)('events, sessions: $sessions, models: $models', (threads) 
     let text = '';
     for await (const event of session.events({ until: isEnd })) {
       if (event.type === 'message.created' && event.message.type === 'user_message') await session.send('More');
-      // Published live: the reader has caught up, and the position of a delta is known.
+      // The next event is published live, so the reader has caught up, and the position of a delta is known.
       if (event.type === 'pending.created' && event.pending.id === 2) call.answer('Hello there.');
       if (event.type === 'text.delta') text += event.text;
     }
@@ -138,7 +140,7 @@ describe.each(MATRIX)('events, sessions: $sessions, models: $models', (threads) 
     expect(told.filter(isEnd).length).toBe(1);
   });
 
-  test('until a receipt that is recalled: to its removal', async () => {
+  test('until a receipt that is recalled: to the removal of its message', async () => {
     const model = gatedModel();
     const session = (await kit.open({ threads, provider: model.provider })).session('s');
     await session.send('runs');
@@ -149,7 +151,7 @@ describe.each(MATRIX)('events, sessions: $sessions, models: $models', (threads) 
     expect((await events).at(-1)).toMatchObject({ type: 'pending.removed', reason: 'recalled' });
   });
 
-  test('break unsubscribes: no more events come, a second reader continues', async () => {
+  test('break unsubscribes: no more events arrive, and a second reader continues', async () => {
     const session = (await kit.open({ threads, provider: echo })).session('s');
     const other = collect(
       session.events({ until: (event) => event.type === 'turn.finished' && event.turn === 'turn-2' }),
@@ -178,7 +180,7 @@ describe.each(MATRIX)('events, sessions: $sessions, models: $models', (threads) 
     expect(await collect(session.events({ signal: AbortSignal.abort() }))).toEqual([]);
   });
 
-  test('F143: events of one session never reach the reader of another; those of the runtime are of all', async () => {
+  test('F143: events of one session never reach the reader of another; the runtime events cover all sessions', async () => {
     const runtime = await kit.open({ threads, provider: echo });
     const all: SessionEvent[] = [];
     const reading = (async () => {
@@ -220,7 +222,7 @@ describe.each(MATRIX)('events, sessions: $sessions, models: $models', (threads) 
     await receipt.answer();
   });
 
-  test('the readers of a deleted session end', async () => {
+  test('the readers of a session end when it is deleted', async () => {
     const runtime = await kit.open({ threads, provider: echo });
     const session = runtime.session('s');
     await session.ask('a');
@@ -242,7 +244,7 @@ describe.each(MATRIX)('events, sessions: $sessions, models: $models', (threads) 
     expect((await failure(collect(session.events()))).name).toBe('CancelledError');
   });
 
-  test('a parent publishes its children: spawned, their states, exited', async () => {
+  test('a parent publishes its children: spawned, their states, and exited', async () => {
     const runtime = await kit.open({ threads, provider: echo });
     const session = runtime.session('s');
     const until = (event: SessionEvent): boolean => event.type === 'child.state' && event.state === 'idle';
@@ -297,7 +299,7 @@ test('any reader, starting at any time and number, reads each durable event once
   );
 });
 
-test('until a number ends after its event', async () => {
+test('until a number: the iteration ends after its event', async () => {
   const session = (await kit.open({ provider: echo })).session('s');
   await session.ask('a');
   expect(numbers(await collect(session.events({ until: 3, deltas: false })))).toEqual([1, 2, 3]);
@@ -312,9 +314,9 @@ test('a long log is replayed page by page', async () => {
   expect(numbers(await history(session))).toEqual(upTo(seq));
 });
 
-test('F64: a reader that is too slow is told of a gap, and gets what it missed from the log', async () => {
+test('F64: a reader that is too slow receives a gap, and reads the missed events from the log', async () => {
   const turnsMax = Math.ceil(SUBSCRIBER_EVENTS_MAX / 7) + 100;
-  const runtime = await kit.open({ provider: echo, limits: { mailbox: turnsMax } });
+  const runtime = await kit.open({ provider: echo, settings: smallWindow, limits: { mailbox: turnsMax } });
   const session = runtime.session('s');
   const events = session.events({ deltas: false });
   await session.ask('first');

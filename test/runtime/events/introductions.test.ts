@@ -52,7 +52,7 @@ describe('a shard', () => {
     await shard.close();
   });
 
-  test('introduces each session, new or old, once before its next event; once more if asked again', async () => {
+  test('introduces each session, new or old, once before its next event, and again if asked again', async () => {
     const shard = await shardAndTurn();
     await shard.turn('before');
     const behind = shard.events.length;
@@ -109,7 +109,7 @@ describe('a shard', () => {
   });
 });
 
-/** Ended turns, as words: `s lead`. */
+/** Ended turns as short texts: `s lead`. */
 function listen(): readonly string[] {
   const turns: string[] = [];
   const listener = (published: unknown): void => {

@@ -7,7 +7,7 @@ import { eventually, failure, gatedModel, MATRIX, runtimeKit } from '../../suppo
 const kit = runtimeKit();
 
 describe.each(MATRIX)('a system function, sessions: $sessions, models: $models', (threads) => {
-  test('is evaluated once an epoch, and after a restart only if it was not stored', async () => {
+  test('is evaluated once per epoch, and after a restart only if its result was not stored', async () => {
     const directory = await kit.directory();
     const evaluated: string[] = [];
     const agents = [
@@ -41,7 +41,7 @@ describe.each(MATRIX)('a system function, sessions: $sessions, models: $models',
     expect((await after.next()).request.system).toBe('You serve t, version 2.');
   });
 
-  test('an asynchronous one is waited for; after a crash before its answer it is evaluated again', async () => {
+  test('an asynchronous function is awaited; after a crash before its answer it is evaluated again', async () => {
     const directory = await kit.directory();
     const lost: (() => void)[] = [];
     const hanging = agent({ name: 'a', system: () => new Promise<string>(() => lost.push(() => undefined)) });
@@ -79,7 +79,7 @@ describe.each(MATRIX)('a system function, sessions: $sessions, models: $models',
   });
 });
 
-test('an agent that changed between two opens opens an epoch: the next half-step has the new header', async () => {
+test('an agent that changed between two opens starts an epoch: the next half-step has the new header', async () => {
   const directory = await kit.directory();
   const first = await kit.open({
     directory,
@@ -100,16 +100,16 @@ test('an agent that changed between two opens opens an epoch: the next half-step
   expect(request.messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'user']);
 });
 
-test('what an agent says of its model goes into the request: model, maxTokens, thinking', async () => {
+test('the model options of an agent are in the request: model, maxTokens, thinking', async () => {
   const model = gatedModel();
   const thinking = { type: 'adaptive' } as const;
-  const agents = [agent({ name: 'a', model: 'claude-haiku-4-5', maxTokens: 99, thinking })];
+  const agents = [agent({ name: 'a', model: 'claude-haiku-5-5', maxTokens: 99, thinking })];
   const runtime = await kit.open({ agents, provider: model.provider });
   await runtime.session('s').send('Hi');
-  expect((await model.next()).request).toMatchObject({ model: 'claude-haiku-4-5', max_tokens: 99, thinking });
+  expect((await model.next()).request).toMatchObject({ model: 'claude-haiku-5-5', max_tokens: 99, thinking });
 });
 
-test('F059, F061: a tool that returns { error } fails, one that returns nothing says so', async () => {
+test('F059, F061: a tool that returns { error } fails, and a tool that returns nothing gets a placeholder', async () => {
   const make = (name: string, run: () => unknown) => tool({ name, description: name, input: z.object({}), run });
   const tools = [
     make('failing', () => ({ error: 'not today' })),
@@ -128,7 +128,7 @@ test('F059, F061: a tool that returns { error } fails, one that returns nothing 
   });
 });
 
-test('F27: input that breaks the schema is not run; the model is told what is wrong', async () => {
+test('F27: input that breaks the schema is not run, and the result tells the model what is wrong', async () => {
   let runs = 0;
   const add = tool({
     name: 'add',
@@ -147,7 +147,7 @@ test('F27: input that breaks the schema is not run; the model is told what is wr
   expect(runs).toBe(0);
 });
 
-test('F062: a tool on the host that hangs is answered at its deadline', async () => {
+test('F062: a host tool that hangs is answered at its deadline', async () => {
   const hang = tool({
     name: 'hang',
     description: 'Hangs.',
@@ -160,7 +160,7 @@ test('F062: a tool on the host that hangs is answered at its deadline', async ()
   expect(await runtime.session('s').ask('Go')).toBe('Too slow.');
 });
 
-test('F145: only a tool that says so lets the model set its timeout', async () => {
+test('F145: the model can set the timeout only of a tool that allows it', async () => {
   const model = gatedModel();
   const make = (name: string, adjustableTimeout: boolean) =>
     tool({ name, description: name, input: z.object({}), adjustableTimeout, run: () => 'ok' });

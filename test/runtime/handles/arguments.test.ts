@@ -163,7 +163,7 @@ test.each(Object.entries(CLASSES))('every method of %s has an entry', (name, mad
   expect([...methodsOf(prototype)].sort()).toEqual(Object.keys(TABLE[name] ?? {}).sort());
 });
 
-/** The outcome of a call: the error that refused it, or that it was accepted. */
+/** The outcome of a call: the error that refused it, or `taken` if it was accepted. */
 async function outcomeOf(target: object, method: string, values: readonly unknown[]): Promise<unknown> {
   try {
     const called: unknown = (Reflect.get(target, method) as (...values: unknown[]) => unknown).apply(target, [

@@ -37,7 +37,7 @@ function warned(): { readonly logger: Logger; readonly lines: string[] } {
 }
 
 describe.each(MATRIX)('threads %o', (threads) => {
-  test('F126, F127, F128: activated, a skill is active at once, once, and reaches the model', async () => {
+  test('F126, F127, F128: an activated skill is active at once, only once, and reaches the model', async () => {
     const skills = await directory({ 'baking.md': file('baking', 'Knead.') });
     const workflows = await directory({ 'plan.md': file('plan', 'Think.'), 'build.md': file('build', 'Do.') });
     const runtime = await kit.open({ threads, provider: scripted(() => 'ok'), skills, workflows });
@@ -57,7 +57,7 @@ describe.each(MATRIX)('threads %o', (threads) => {
     expect((await session.state()).skills).toEqual(['baking']);
   });
 
-  test('H62: a skill that comes while tools run is shown behind every result of the round', async () => {
+  test('H62: a skill activated while tools run is shown after every result of the round', async () => {
     const skills = await directory({ 'baking.md': file('baking', 'Knead.') });
     const model = gatedModel();
     const begun = queue<string>();
@@ -97,7 +97,7 @@ describe.each(MATRIX)('threads %o', (threads) => {
     ]);
   });
 
-  test('a specialist is an agent with its prompt, tools and turns', async () => {
+  test('a specialist is an agent with its own prompt, tools and turn limit', async () => {
     const specialists = await directory({
       'critic.md': file('critic', 'Be kind.', 'tools: [Think]\nmodel: claude-haiku-4-5\nmaxTurns: 2\n'),
     });
@@ -107,7 +107,7 @@ describe.each(MATRIX)('threads %o', (threads) => {
     const runtime = await kit.open({ threads, provider, specialists, agents: [agent({ name: 'main' })] });
     const reply = await runtime.session('s', 'critic').ask('hello');
     expect(JSON.parse(reply)).toEqual(['claude-haiku-4-5', 'Be kind.', ['think']]);
-    expect(await runtime.session('t').ask('hello')).toContain('claude-opus-4-6');
+    expect(await runtime.session('t').ask('hello')).toContain('claude-opus-5-5');
   });
 });
 
@@ -122,7 +122,7 @@ test('unknown names and missing directories are refused', async () => {
   expect((await failure(kit.open({ skills: 7 } as never))).message).toContain('skills');
 });
 
-test('a workflow is not for sub-agents, a skill is', async () => {
+test('a sub-agent can use a skill but not a workflow', async () => {
   const path = await directory({ 'plan.md': file('plan', 'Think.') });
   const runtime = await kit.open({ provider: scripted(() => 'ok'), skills: path, workflows: path });
   const child = await runtime.session('p').spawn({ task: 'dig' });

@@ -6,7 +6,7 @@ import { failure, history, log, MATRIX, runtimeKit } from '../../support/runtime
 const kit = runtimeKit();
 
 describe.each(MATRIX)('threads %o', (threads) => {
-  test('F129, F130: made, worded anew, completed with their parts, and listed', async () => {
+  test('F129, F130: goals are created, reworded, completed with their parts, and listed', async () => {
     const runtime = await kit.open({ threads, provider: scripted(['ok']) });
     const { goals } = runtime.session('s');
     expect(await goals.list()).toEqual([]);
@@ -26,7 +26,7 @@ describe.each(MATRIX)('threads %o', (threads) => {
     ]);
   });
 
-  test('the model learns of a goal with its next half-step, readers at once', async () => {
+  test('the model learns of a goal in its next half-step, readers at once', async () => {
     const runtime = await kit.open({ threads, provider: scripted(['ok']) });
     const session = runtime.session('s');
     await session.goals.create({ description: 'ship it' });
@@ -74,7 +74,7 @@ test('A10: goals and pins survive a crash', async () => {
   expect(await again.session('s').goals.list()).toEqual(await session.goals.list());
 });
 
-test('F089, F090: a long conversation keeps its goals and pins before the model', async () => {
+test('F089, F090: a long conversation keeps its goals and pins in the requests', async () => {
   const runtime = await kit.open({
     provider: scripted(() => 'ok'),
     settings: { llm: { tokenBudget: 1_000 } },
@@ -89,7 +89,7 @@ test('F089, F090: a long conversation keeps its goals and pins before the model'
   expect(text).toContain('get in');
 });
 
-test("a task that its parent completes leaves the child's prompt", async () => {
+test('a task that the parent completes is removed from the prompt of the child', async () => {
   const runtime = await kit.open({ provider: scripted(() => 'ok') });
   const child = await runtime.session('p').spawn({ task: 'dig' });
   await child.reply();

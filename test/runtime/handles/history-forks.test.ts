@@ -24,7 +24,7 @@ const TWO = [...ONE, 'user_message:two', 'agent_message:to two'];
 const LONG_MS = 30_000;
 
 describe.each(MATRIX)('a fork, sessions: $sessions, models: $models', (threads) => {
-  test('H52: what parent or fork do later is invisible in the other', async () => {
+  test('H52: later changes in parent or fork are invisible in the other', async () => {
     const runtime = await kit.open({ threads, provider: echo });
     const parent = runtime.session('p');
     await parent.ask('one');
@@ -44,7 +44,7 @@ describe.each(MATRIX)('a fork, sessions: $sessions, models: $models', (threads) 
     expect((await runtime.sessions.list()).map(({ id }) => id)).toEqual(['p', 'p:fork-1']);
   });
 
-  test('its events begin with its own, and it has its own number, usage and receipts', async () => {
+  test('the events of a fork begin with its own, and it has its own numbers, usage and receipts', async () => {
     const runtime = await kit.open({ threads, provider: echo });
     const parent = runtime.session('p');
     await parent.ask('one');
@@ -60,7 +60,7 @@ describe.each(MATRIX)('a fork, sessions: $sessions, models: $models', (threads) 
     expect(await parent.state()).toEqual(before);
   });
 
-  test('it is cut after a message, at the end of its round; an unknown message is refused', async () => {
+  test('a fork is cut after a message, at the end of its round; an unknown message is refused', async () => {
     const look = tool({ name: 'look', description: 'Looks.', input: z.object({}), run: () => 'seen' });
     const provider = scripted([{ text: 'I look.', toolUse: { name: 'look' } }, 'done', 'more']);
     const runtime = await kit.open({ threads, provider, agents: [agent({ name: 'a', tools: [look] })] });
@@ -95,7 +95,7 @@ test('a fork whose id lives on another thread gets a copy', async () => {
   expect(await log(again.session(id))).toEqual(TWO);
 });
 
-test('a fork of a working session is at rest, has the messages so far, and does not affect its parent', async () => {
+test('a fork of a working session starts idle, has the messages so far, and does not affect its parent', async () => {
   const model = gatedModel();
   const runtime = await kit.open({ provider: model.provider });
   const parent = runtime.session('p');
@@ -139,7 +139,7 @@ test.each(['memory', 'disk'])('a fork and its own fork outlive their parents; %s
   const second = await fork.fork();
   const cut = await fork.fork({ at: 2, id: 'p:cut' });
   await runtime.drain();
-  // None of them is in memory: the kept part is read from the logs.
+  // None of these sessions is in memory, so the kept part is read from the logs.
   await clock.advance(LONG_MS);
   expect(runtime.metrics().sessionsHot).toBe(0);
   expect(await runtime.session('p').delete()).toBe(true);
@@ -148,7 +148,7 @@ test.each(['memory', 'disk'])('a fork and its own fork outlive their parents; %s
   expect(await log(fork)).toEqual(TWO);
   expect(await history(fork)).toEqual(events);
   expect(await log(second)).toEqual(TWO);
-  // Another session of the parent's name is not the parent.
+  // A new session with the parent's name is not the parent.
   await runtime.session('p').ask('new');
   expect(await fork.delete()).toBe(true);
   await clock.advance(LONG_MS);
@@ -190,7 +190,7 @@ test('forks from before and from after a snapshot of their parent', async () => 
   expect(await log(third.session(behind))).toEqual(all);
 });
 
-test('messages of a fork include those that had left its parent’s window', async () => {
+test('messages of a fork include those evicted from its parent’s window', async () => {
   const runtime = await kit.open({ provider: echo, agents: [agent({ name: 'a', tokenBudget: 1_000 })] });
   const parent = runtime.session('p');
   for (let turn = 0; turn < 10; turn += 1) await parent.ask(`${turn} ${'x'.repeat(800)}`);

@@ -47,13 +47,13 @@ function noting(name = 'note', effect: 'once' | 'pure' = 'once') {
   return { value, runs };
 }
 
-/** The data of an error that tests read. */
+/** The data of an error, as far as tests read it. */
 function dataOf(error: unknown): Readonly<Record<string, unknown>> {
   return (error as { readonly data: Readonly<Record<string, unknown>> }).data;
 }
 
 describe.each(MATRIX)('the run loop, sessions: $sessions, models: $models', (threads) => {
-  test('H27, H28: a listener stops the run at the answer; a message runs the pending call once, before itself', async () => {
+  test('H27, H28: a listener stops the run at the answer; a message runs the pending call once, before the message itself', async () => {
     const note = noting();
     const agents = [agent({ name: 'a', tools: [note.value] })];
     const model = gatedModel();
@@ -97,7 +97,7 @@ describe.each(MATRIX)('the run loop, sessions: $sessions, models: $models', (thr
     ]);
   });
 
-  test('a listener is awaited: nothing starts, and its message is durable; later it is not called', async () => {
+  test('a listener is awaited: nothing starts meanwhile, and its message is durable; later it is not called', async () => {
     const note = noting();
     const agents = [agent({ name: 'a', tools: [note.value] })];
     const script = [{ toolUse: { name: 'note' } }, 'Done.', 'Again.'];
@@ -150,7 +150,7 @@ describe.each(MATRIX)('the run loop, sessions: $sessions, models: $models', (thr
     );
   });
 
-  test('H29, H30: the step limit leaves the calls pending; a text on it completes; a user turn has all of it again', async () => {
+  test('H29, H30: the step limit leaves calls pending; a text at the limit completes; a user turn gets the whole limit again', async () => {
     const note = noting();
     const agents = [agent({ name: 'a', tools: [note.value], maxSteps: 1 })];
     const use = { text: 'Noting.', toolUse: { name: 'note' } };
@@ -172,7 +172,7 @@ describe.each(MATRIX)('the run loop, sessions: $sessions, models: $models', (thr
     ]);
   });
 
-  test('H30: a bare resume goes on: pending calls, then the model', async () => {
+  test('H30: a resume without a message continues: pending calls, then the model', async () => {
     const note = noting();
     const agents = [agent({ name: 'a', tools: [note.value], maxSteps: 1 })];
     const runtime = await kit.open({ threads, agents, provider: scripted([{ toolUse: { name: 'note' } }, 'Done.']) });
@@ -190,7 +190,7 @@ describe.each(MATRIX)('the run loop, sessions: $sessions, models: $models', (thr
     expect((await session.state()).phase).toBeUndefined();
   });
 
-  test('H31: a guardrail blocks the reply: absent from the history, its usage counted', async () => {
+  test('H31: a reply blocked by a guardrail is absent from the history, but its usage counts', async () => {
     const agents = [
       agent({
         name: 'a',
@@ -212,7 +212,7 @@ describe.each(MATRIX)('the run loop, sessions: $sessions, models: $models', (thr
     expect(JSON.stringify(await history(session))).not.toContain('bomb');
   });
 
-  test('guardrails run in order, each on the result of the one before; a block prevents the call', async () => {
+  test('guardrails run in order, each on the result of the previous one; a block prevents the call', async () => {
     const shown: string[] = [];
     const model = gatedModel();
     const hide = (text: string): string => text.replaceAll(/\d/g, '#');
@@ -270,7 +270,7 @@ describe.each(MATRIX)('the run loop, sessions: $sessions, models: $models', (thr
     expect(await log(session)).not.toContain('agent_message:Hello.');
   });
 
-  test('a call waits for an approval while others run; allowed with another input, it runs with that', async () => {
+  test('a call waits for an approval while others run; if allowed with another input, it runs with that input', async () => {
     const risky = noting('risky');
     const safe = noting('safe');
     const agents = [agent({ name: 'a', tools: [risky.value, safe.value], approve: ['risky'] })];
@@ -298,7 +298,7 @@ describe.each(MATRIX)('the run loop, sessions: $sessions, models: $models', (thr
     expect(risky.runs).toEqual([{ text: 'a little' }]);
   });
 
-  test('H61: a denial answers the call with its reason and denies what waits with it; results go in call order', async () => {
+  test('H61: a denial answers the call with its reason and denies the other waiting calls; results keep call order', async () => {
     const risky = noting('risky');
     const safe = noting('safe');
     const agents = [agent({ name: 'a', tools: [risky.value, safe.value], approve: ({ name }) => name === 'risky' })];
@@ -324,7 +324,7 @@ describe.each(MATRIX)('the run loop, sessions: $sessions, models: $models', (thr
     expect(risky.runs).toEqual([]);
   });
 
-  test('a changed input that the schema refuses is answered as such, and does not run', async () => {
+  test('a changed input that the schema refuses is answered with the error, and does not run', async () => {
     const risky = noting('risky');
     const agents = [agent({ name: 'a', tools: [risky.value], approve: ['risky'] })];
     const script = [{ toolUse: { name: 'risky', id: 'r' } }, 'I see.'];
@@ -358,7 +358,7 @@ describe.each(MATRIX)('the run loop, sessions: $sessions, models: $models', (thr
     expect(risky.runs.length).toBe(1);
   });
 
-  test('an approval that nobody gives expires, also after a restart: its deadline is counted from when it began', async () => {
+  test('an approval that is never decided expires, also after a restart: its deadline counts from when it began', async () => {
     const directory = await kit.directory();
     const risky = noting('risky');
     const agents = [agent({ name: 'a', tools: [risky.value], approve: ['risky'] })];
@@ -383,7 +383,7 @@ describe.each(MATRIX)('the run loop, sessions: $sessions, models: $models', (thr
     expect(risky.runs).toEqual([]);
   });
 
-  test('a message sent while an approval waits is read next where onInput denies', async () => {
+  test('with onInput deny, a message sent while an approval waits is read next', async () => {
     const risky = noting('risky');
     const agents = [agent({ name: 'a', tools: [risky.value], approve: ['risky'] })];
     const model = gatedModel();
@@ -423,7 +423,7 @@ describe.each(MATRIX)('the run loop, sessions: $sessions, models: $models', (thr
     expect((await log(session)).at(-1)).toBe('agent_message:Done.');
   });
 
-  test('H32: a model that dies within its answer leaves no answer behind; the message stays', async () => {
+  test('H32: a model that fails in the middle of an answer leaves no answer; the message stays', async () => {
     const provider: ModelProvider = {
       name: 'dying',
       generate: (_request, { onDelta }) => {
@@ -438,7 +438,7 @@ describe.each(MATRIX)('the run loop, sessions: $sessions, models: $models', (thr
     expect(lines.filter((line) => line.startsWith('agent_message'))).toEqual([]);
   });
 
-  test('H59: a failed turn is shown, and taken out when the next one starts', async () => {
+  test('H59: a failed turn is shown, and removed when the next one starts', async () => {
     const settings = { recovery: { rollbackFailed: true } };
     const script = ['Uno.', { error: { status: 400, message: 'refused' } }, 'Dos.'];
     const session = (await kit.open({ threads, settings, provider: scripted(script) })).session('s');
@@ -452,7 +452,7 @@ describe.each(MATRIX)('the run loop, sessions: $sessions, models: $models', (thr
   });
 });
 
-test('a listener that lost its session thread is called again, and nothing starts meanwhile', async () => {
+test('a listener whose session thread died is called again, and nothing starts meanwhile', async () => {
   const note = noting();
   const model = gatedModel();
   const runtime = await kit.open({

@@ -25,7 +25,7 @@ test.each(MATRIX)('H49: a request holds the active branch alone; sessions: $sess
   expect((await session.viewport()).map(({ content }) => content)).toEqual(['one', 'to one', 'three', 'to three']);
 });
 
-test('H50, H51: bounds and statuses are as specified, also of a session that was never made', async () => {
+test('H50, H51: bounds and statuses are as specified, also for a session that was never created', async () => {
   const runtime = await kit.open({ provider: echo });
   const { history: fresh } = runtime.session('s');
   expect(await fresh.undo()).toEqual({ success: false, message: 'Already at root task' });
@@ -61,7 +61,7 @@ test('tasks and the active branch survive a restart, on disk', async () => {
   expect((await session.viewport()).map(({ content }) => content)).toEqual(['one', 'to one', 'two', 'to two']);
 });
 
-test('an undo during a turn waits for its end, and is published once, as one event', async () => {
+test('an undo during a turn waits for the end of the turn, and is published once, as one event', async () => {
   const model = gatedModel();
   const runtime = await kit.open({ provider: model.provider });
   const session = runtime.session('s');

@@ -43,7 +43,7 @@ describe.each(MATRIX)('the history of a session, sessions: $sessions, models: $m
   };
   afterAll(async () => (await shared)?.close({ deadlineMs: 0 }));
 
-  test('H1: a new one is empty, a seeded one has what it was seeded with', async () => {
+  test('H1: a new history is empty, a seeded one has its initial messages', async () => {
     const session = await open();
     expect(await session.history.messages()).toEqual([]);
     expect(await session.history.isEmpty()).toBe(true);
@@ -55,7 +55,7 @@ describe.each(MATRIX)('the history of a session, sessions: $sessions, models: $m
     expect(await session.history.size()).toBe(1);
   });
 
-  test('H2: onMessage without a function throws at once, and nobody is registered', async () => {
+  test('H2: onMessage without a function throws at once, and registers nothing', async () => {
     const session = await open();
     const wrong = (): unknown => session.onMessage(undefined as unknown as () => void);
     expect(wrong).toThrow(InvalidArgumentError);
@@ -65,7 +65,7 @@ describe.each(MATRIX)('the history of a session, sessions: $sessions, models: $m
     expect(await shown(session)).toEqual(['user u1']);
   });
 
-  test('H3, H4, H5, H6: callbacks hear what is added and not silent, in the order of registration', async () => {
+  test('H3, H4, H5, H6: callbacks receive added messages unless silent, in the order of registration', async () => {
     const session = await open();
     const heard: string[] = [];
     const first = (message: HistoryMessage): unknown => heard.push(`first ${message.id}`);
@@ -85,7 +85,7 @@ describe.each(MATRIX)('the history of a session, sessions: $sessions, models: $m
     expect(heard).toEqual(['first u4', 'second u4', 'first u4']);
   });
 
-  test('H3: a callback that throws keeps nobody from hearing, and what it adds is heard behind', async () => {
+  test('H3: after a callback throws the others are still called, and messages it added are delivered afterwards', async () => {
     const session = await open();
     const heard: string[] = [];
     const added = deferred();
@@ -99,7 +99,7 @@ describe.each(MATRIX)('the history of a session, sessions: $sessions, models: $m
     expect(heard).toEqual(['u1', 'u2']);
   });
 
-  test('H3: answers and results of a turn are heard, each once, and not what the user said', async () => {
+  test('H3: callbacks receive answers and results of a turn, each once, and no user messages', async () => {
     const note = tool({ name: 'note', description: 'Notes.', input: z.object({}), run: () => 'noted' });
     const runtime = await kit.open({
       threads,
@@ -120,7 +120,7 @@ describe.each(MATRIX)('the history of a session, sessions: $sessions, models: $m
     expect(kept[0]).toMatchObject({ role: 'user', content: 'Hi' });
   });
 
-  test('H8, H11: remove gives what it removed, and null for what is not there', async () => {
+  test('H8, H11: remove returns the removed message, and null if it does not exist', async () => {
     const session = await open();
     await session.history.set([user('u1'), user('u2')]);
     expect(await session.history.remove({ id: 'u1' })).toEqual(user('u1'));
@@ -131,7 +131,7 @@ describe.each(MATRIX)('the history of a session, sessions: $sessions, models: $m
     await refused(session.history.remove({ id: '' }), 'invalid_argument');
   });
 
-  test('H9: an answer leaves with its results, wherever they are, in one event', async () => {
+  test('H9: an answer is removed with its results, wherever they are, in one event', async () => {
     const session = await open();
     await session.history.set([result('x'), user('u1'), ask('a1', 'x', 'y'), user('u2'), result('y')]);
     const seq = await seqOf(session);
@@ -140,7 +140,7 @@ describe.each(MATRIX)('the history of a session, sessions: $sessions, models: $m
     expect(await seqOf(session)).toBe(seq + 1);
   });
 
-  test('H10: a result is not removed alone', async () => {
+  test('H10: a result cannot be removed alone', async () => {
     const session = await open();
     await session.history.set([ask('a1', 'x'), result('x')]);
     const seq = await seqOf(session);
@@ -148,7 +148,7 @@ describe.each(MATRIX)('the history of a session, sessions: $sessions, models: $m
     expect(await seqOf(session)).toBe(seq);
   });
 
-  test('H12: update looks up by one key; the empty text is one', async () => {
+  test('H12: update finds a message by one key; the empty text is a valid text', async () => {
     const session = await open();
     await session.history.set([ask('a1', 'x'), result('x')]);
     await refused(session.history.update({}, { content: 'c' }), 'lookup_key_required');
@@ -161,7 +161,7 @@ describe.each(MATRIX)('the history of a session, sessions: $sessions, models: $m
     expect(await session.history.update({ id: 'r-x' }, { content: 'd' })).toMatchObject({ content: 'd' });
   });
 
-  test('H13, H14: what is given overrides, what is missing stays, null is null, the rest is passed over', async () => {
+  test('H13, H14: given members override, missing members stay, null sets null, and unknown members are ignored', async () => {
     const session = await open();
     const usage = { input_tokens: 3, output_tokens: 4 };
     await session.history.set([
@@ -184,7 +184,7 @@ describe.each(MATRIX)('the history of a session, sessions: $sessions, models: $m
     expect(await seqOf(session)).toBe(seq);
   });
 
-  test('H15: a call that is dropped takes its result along, and no other', async () => {
+  test('H15: a dropped call takes its own result with it, and no other', async () => {
     const session = await open();
     await session.history.set([ask('a1', 'a', 'b'), result('a'), result('b')]);
     const seq = await seqOf(session);
@@ -198,7 +198,7 @@ describe.each(MATRIX)('the history of a session, sessions: $sessions, models: $m
     expect(await session.history.orphanedToolCallIds()).toEqual(['new']);
   });
 
-  test('H19: nothing that was given or returned is the history itself', async () => {
+  test('H19: no value that was given or returned shares data with the history', async () => {
     const session = await open();
     const given = [{ ...user('u1') }, { ...said('a1') }] as { content: unknown }[];
     await session.history.set(given);
@@ -212,7 +212,7 @@ describe.each(MATRIX)('the history of a session, sessions: $sessions, models: $m
     expect(await session.history.messages()).toEqual([user('u1')]);
   });
 
-  test('H26: pending calls are discarded once, and nobody hears of it', async () => {
+  test('H26: pending calls are discarded once, and no callback is called', async () => {
     const session = await open();
     const heard: string[] = [];
     session.onMessage((message) => heard.push(message.id));
@@ -226,7 +226,7 @@ describe.each(MATRIX)('the history of a session, sessions: $sessions, models: $m
     expect(heard).toEqual([]);
   });
 
-  test('H33, H34: words of the user take the place of calls that nobody answered, in one event', async () => {
+  test('H33, H34: a user message takes the position of calls without an answer, in one event', async () => {
     const session = await open();
     await session.history.set([user('u1'), ask('a1', 'x')]);
     const seq = await seqOf(session);
@@ -249,7 +249,7 @@ describe.each(MATRIX)('the history of a session, sessions: $sessions, models: $m
     expect(await shown(session)).toEqual(['assistant a1', 'user u2']);
   });
 
-  test('H35: the system prompt is replaced where it is, or put first; there are never two', async () => {
+  test('H35: the system prompt is replaced where it is, or inserted first; there are never two', async () => {
     const session = await open();
     await session.history.set([user('u1')]);
     await session.history.replaceSystemPrompt('one', { sessionContext: true });
@@ -265,7 +265,7 @@ describe.each(MATRIX)('the history of a session, sessions: $sessions, models: $m
     expect((await session.request()).system).toBe('two\uFFFD');
   });
 
-  test('H36: rollback is by handle, never by value, and works on what was cleaned', async () => {
+  test('H36: rollback finds a message by its handle, never by value, and works on the cleaned history', async () => {
     const session = await open();
     await session.history.append({ role: 'user', content: 'same' });
     const handle = await session.history.append({ role: 'user', content: 'same' });
@@ -281,7 +281,7 @@ describe.each(MATRIX)('the history of a session, sessions: $sessions, models: $m
     expect(await session.history.size()).toBe(1);
   });
 
-  test('H37: truncation keeps what is before an index', async () => {
+  test('H37: truncation keeps the messages before an index', async () => {
     const session = await open();
     await session.history.set([user('u1'), said('a1'), user('u2')]);
     const seq = await seqOf(session);
@@ -300,7 +300,7 @@ describe.each(MATRIX)('the history of a session, sessions: $sessions, models: $m
     expect(await shown(session)).toEqual(['user u1']);
   });
 
-  test('predicates: matching messages are deleted or changed, and only their results are kept', async () => {
+  test('predicates delete or change the matching messages, and only their results are kept', async () => {
     const session = await open();
     await session.history.set([user('u1'), { ...user('u2'), memoryUpdate: true }, said('a1')]);
     await session.history.deleteWhere((message) => message.memoryUpdate === true);
@@ -342,7 +342,7 @@ describe.each(MATRIX)('the history of a session, sessions: $sessions, models: $m
     await refused(session.history.attachToToolResult('x', 'content', 1), 'invalid_argument');
   });
 
-  test('a last answer with open calls is settled with the known result of each', async () => {
+  test('settleInterrupted answers the open calls of the last answer, with their known results', async () => {
     const session = await open();
     await session.history.set([ask('a1', 'x', 'y')]);
     expect(await session.history.hasPendingToolCalls()).toBe(true);
@@ -356,7 +356,7 @@ describe.each(MATRIX)('the history of a session, sessions: $sessions, models: $m
     expect(await seqOf(session)).toBe(seq);
   });
 
-  test('H40, H43: what is sent of a seeded history is legal and has no field that is not the API’s', async () => {
+  test('H40, H43: the request of a seeded history is legal and has only fields of the API', async () => {
     const model = gatedModel();
     const runtime = await kit.open({ threads, provider: model.provider });
     const session = runtime.session('s');
@@ -387,7 +387,7 @@ describe.each(MATRIX)('the history of a session, sessions: $sessions, models: $m
     expect(JSON.stringify((await again.request()).messages)).toBe(sent);
   });
 
-  test('H63: a key does an operation once and gives its outcome again', async () => {
+  test('H63: a key runs an operation once and returns its outcome again', async () => {
     const session = await open();
     const first = await session.history.add(user('u1'), { key: 'k' });
     const seq = await seqOf(session);
@@ -397,7 +397,7 @@ describe.each(MATRIX)('the history of a session, sessions: $sessions, models: $m
     await expect(session.history.add(user('u2'), { key: 'k' })).rejects.toBeInstanceOf(KeyReusedError);
   });
 
-  test('an invalid message is refused with the wrong field', async () => {
+  test('an invalid message is refused, and the error names the field', async () => {
     const session = await open();
     await session.history.add(user('u1'));
     const seq = await seqOf(session);
@@ -420,7 +420,7 @@ describe.each(MATRIX)('the history of a session, sessions: $sessions, models: $m
     expect(await seqOf(session)).toBe(seq);
   });
 
-  test('a seeded history is pruned unless the setting says otherwise', async () => {
+  test('a seeded history is pruned unless the setting is off', async () => {
     const broken = [ask('a1', 'x'), user('u1')];
     const session = await open();
     await session.history.seed(broken);
@@ -431,7 +431,7 @@ describe.each(MATRIX)('the history of a session, sessions: $sessions, models: $m
     expect(await shown(kept)).toEqual(['assistant a1', 'user u1']);
   });
 
-  test('exported lines, imported elsewhere, are the same history', async () => {
+  test('exported lines give the same history when imported elsewhere', async () => {
     const note = tool({ name: 'note', description: 'Notes.', input: z.object({}), run: () => ({ error: 'no' }) });
     const runtime = await kit.open({
       threads,
@@ -458,7 +458,7 @@ describe.each(MATRIX)('the history of a session, sessions: $sessions, models: $m
     await refused(to.history.import(['no']), 'invalid_argument');
   });
 
-  test('during a model call an operation waits for its answer and comes before the next request', async () => {
+  test('an operation during a model call waits for the answer and comes before the next request', async () => {
     const model = gatedModel();
     const runtime = await kit.open({ threads, provider: model.provider });
     const session = runtime.session('s');
@@ -543,8 +543,8 @@ describe.each(MATRIX)('the history of a session, sessions: $sessions, models: $m
   });
 });
 
-describe('state that outlives a process, and state that does not', () => {
-  test('H7: a callback hears of what another reader of the store sees', async () => {
+describe('some state survives a restart of the process, and the rest does not', () => {
+  test('H7: a callback receives what another reader of the store sees', async () => {
     const directory = await kit.directory();
     const session = (await kit.open({ directory, provider: script() })).session('s');
     const heard = deferred<string>();
@@ -555,7 +555,7 @@ describe('state that outlives a process, and state that does not', () => {
     expect(await other.history.toArray()).toEqual([user('u1')]);
   });
 
-  test('H20, H21: after a crash the history is what was acknowledged, whole', async () => {
+  test('H20, H21: after a crash the history has everything acknowledged, in whole exchanges', async () => {
     const directory = await kit.directory();
     const session = (await kit.open({ directory, provider: script() })).session('s');
     await session.ask('Hi');

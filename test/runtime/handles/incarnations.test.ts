@@ -29,7 +29,7 @@ describe.each(MATRIX)('handles and receipts, sessions: $sessions, models: $model
     expect(await other.isEmpty()).toBe(true);
   });
 
-  test('a handle without a session is refused: an id alone names a message of any session', async () => {
+  test('a handle without a session is refused, because an id alone could name a message of any session', async () => {
     const { history } = (await kit.open({ threads, provider })).session('s');
     await history.append({ role: 'user', content: 'first' });
     const [message] = await history.messages();
@@ -38,7 +38,7 @@ describe.each(MATRIX)('handles and receipts, sessions: $sessions, models: $model
     expect(await history.size()).toBe(1);
   });
 
-  test('a handle of a deleted session does not reach the new session of its id', async () => {
+  test('a handle of a deleted session does not reach a new session with the same id', async () => {
     const runtime = await kit.open({ threads, provider });
     const { history } = runtime.session('s');
     const old = await history.append({ role: 'user', content: 'old' });
@@ -52,7 +52,7 @@ describe.each(MATRIX)('handles and receipts, sessions: $sessions, models: $model
     expect(await history.size()).toBe(1);
   });
 
-  test('a receipt of a deleted session never refers to the new session of its id', async () => {
+  test('a receipt of a deleted session never refers to a new session with the same id', async () => {
     const directory = await kit.directory();
     const runtime = await kit.open({ directory, threads, provider });
     const session = runtime.session('s');
@@ -74,7 +74,7 @@ describe.each(MATRIX)('handles and receipts, sessions: $sessions, models: $model
     const again = (await kit.open({ directory, threads, provider })).session('s');
     expect(await (await again.receipt(fresh.id)).answer()).toBe('to new');
     await expect(again.receipt(old.id)).rejects.toMatchObject(unknown);
-    // The current session; ids of earlier versions have this form.
+    // This id names the current session; ids of earlier versions have this form.
     expect((await again.receipt(`s/${fresh.pendingId}`)).id).toBe(fresh.id);
   });
 });

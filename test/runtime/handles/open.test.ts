@@ -33,7 +33,7 @@ test.each(badOptions)('open rejects %s with ConfigError naming the key', async (
   expect(error.message).toContain(key);
 });
 
-test('a bad value is named with its type', async () => {
+test('an invalid value is named with its type', async () => {
   const error = await failure(open(':memory:', { durability: 7 } as unknown as OpenOptions));
   expect(error.message).toMatch(/"durability".*number 7/u);
 });
@@ -58,7 +58,7 @@ test.each([
   expect(error.message).toContain(name);
 });
 
-test('a bad tool module is a ConfigError through the session thread as well', async () => {
+test('an invalid tool module rejects with ConfigError also if a session thread loads it', async () => {
   const url = new URL('../../tools/fixtures/bad-tool.ts', import.meta.url);
   const agents = [agent({ name: 'a', tools: [url] })];
   const error = await failure(open(':memory:', { provider, agents, threads: { sessions: 1 } }));
@@ -81,14 +81,14 @@ test.each([
   expect(() => agent(options as never)).toThrow(key);
 });
 
-test('without agents there is one, named default', async () => {
+test('without agents there is one agent, named default', async () => {
   const runtime = await kit.open({ provider });
   const session = runtime.session('s');
   await session.ask('Hi');
   expect((await runtime.sessions.get('s'))?.agent).toBe('default');
 });
 
-test('without a provider it is anthropic(), which needs no key to open', async () => {
+test('without a provider the default is anthropic(), which needs no key to open', async () => {
   await expect(kit.open({ provider: anthropic({ apiKey: 'test' }) })).resolves.toBeDefined();
 });
 
@@ -102,7 +102,7 @@ test('F09: a second open in the same process rejects with StoreLockedError namin
   await expect(kit.open({ directory, provider })).resolves.toBeDefined();
 });
 
-test('F09, F10: a directory another process has open rejects with StoreLockedError naming that pid; killed, it is taken over', async () => {
+test('F09, F10: a directory that another process holds rejects with StoreLockedError and its pid, and opens once that is killed', async () => {
   const directory = await kit.directory();
   const holder = startChild(new URL('../fixtures/holding-process.ts', import.meta.url), [directory]);
   await holder.until((output) => output !== '', 'a word that it holds the directory');

@@ -46,7 +46,7 @@ test('metrics and info answer at once', async () => {
 });
 
 describe.each(MATRIX)('the sessions of a runtime, sessions: $sessions, models: $models', (threads) => {
-  test('list: by id, by parent, by state, page by page; get', async () => {
+  test('list returns sessions by id, by parent, by state and page by page; get returns one', async () => {
     const model = gatedModel();
     const runtime = await kit.open({ threads, provider: model.provider });
     for (const id of ['b', 'a', 'c']) {
@@ -76,7 +76,7 @@ describe.each(MATRIX)('the sessions of a runtime, sessions: $sessions, models: $
     running.answer('late');
   });
 
-  test('drain waits for running work and for work that waits to run', async () => {
+  test('drain waits for running work and for queued work', async () => {
     const model = gatedModel();
     const runtime = await kit.open({ threads, provider: model.provider, limits: { liveSessions: 1 } });
     await runtime.session('one').send('Hi');
@@ -145,7 +145,7 @@ describe.each(MATRIX)('the sessions of a runtime, sessions: $sessions, models: $
     expect(contents).toEqual(['Hi', 'Calling slow', 'made it', 'Fine.']);
   });
 
-  test('close leaves open what does not end in time; the next open resumes it', async () => {
+  test('close leaves work open that does not end in time; the next open resumes it', async () => {
     const directory = await kit.directory();
     const model = gatedModel();
     const runtime = await kit.open({ threads, directory, provider: model.provider });
@@ -169,12 +169,12 @@ describe.each(MATRIX)('the sessions of a runtime, sessions: $sessions, models: $
   });
 });
 
-test('await using closes', async () => {
+test('await using closes the runtime', async () => {
   const directory = await kit.directory();
   const runtime = await open(directory, { provider: scripted(['ok']), threads: { sessions: 0, models: 0 } });
   await runtime.session('s').ask('Hi');
-  // The call that the end of the block makes: a declaration with `using` does not load where Node runs these files
-  // itself.
+  // The test makes the call that the end of the block would make, because Node cannot load a `using` declaration when
+  // it runs these files itself.
   await runtime[Symbol.asyncDispose]();
   await expect(kit.open({ directory, provider: scripted(['ok']) })).resolves.toBeDefined();
 });

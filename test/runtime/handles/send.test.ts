@@ -33,7 +33,7 @@ describe.each(MATRIX)('send, sessions: $sessions, models: $models', (threads) =>
     await expect(session.send('Ho', { key: 'k' })).rejects.toBeInstanceOf(KeyReusedError);
   });
 
-  test('F024: text, image and document blocks arrive in the request as they were sent', async () => {
+  test('F024: text, image and document blocks are in the request as they were sent', async () => {
     const model = gatedModel();
     const session = (await kit.open({ threads, provider: model.provider })).session('s');
     const content: readonly ContentBlock[] = [
@@ -56,7 +56,7 @@ describe.each(MATRIX)('send, sessions: $sessions, models: $models', (threads) =>
     expect(error.message).toContain('messageBytes');
   });
 
-  test('a full mailbox rejects with MailboxFullError that says when to try again', async () => {
+  test('a full mailbox rejects with MailboxFullError that says when to retry', async () => {
     const model = gatedModel();
     const runtime = await kit.open({ threads, provider: model.provider, limits: { mailbox: 2 } });
     const session = runtime.session('s');
@@ -103,13 +103,13 @@ test.each([
   expect(error.message).toContain(key);
 });
 
-test('a signal that is aborted already rejects with CancelledError and sends nothing', async () => {
+test('a signal that is already aborted rejects with CancelledError and sends nothing', async () => {
   const session = (await kit.open({ provider: scripted(['no']) })).session('s');
   await expect(session.send('Hi', { signal: AbortSignal.abort() })).rejects.toBeInstanceOf(CancelledError);
   expect(await session.messages()).toEqual([]);
 });
 
-test('a signal aborted later ends the waiting of ask, not the turn', async () => {
+test('a signal aborted later ends the wait of ask, not the turn', async () => {
   const model = gatedModel();
   const session = (await kit.open({ provider: model.provider })).session('s');
   const controller = new AbortController();
@@ -159,7 +159,7 @@ describe('deliver, against a slow model', () => {
     }
   }
 
-  test('F033: ride: each waiting message has a half-step of its own, in order', async () => {
+  test('F033: ride: each waiting message has its own half-step, in order', async () => {
     expect(
       await busy([
         ['a', 'ride'],
@@ -178,7 +178,7 @@ describe('deliver, against a slow model', () => {
     ).toEqual(['first', '1', 's', 't', 'a', '2']);
   });
 
-  test('turn: waits until idle and has a separate turn', async () => {
+  test('turn: the message waits until the session is idle and has a separate turn', async () => {
     expect(
       await busy([
         ['a', 'turn'],
@@ -187,7 +187,7 @@ describe('deliver, against a slow model', () => {
     ).toEqual(['first', '1', 'a', '2', 'b', '3']);
   });
 
-  test('interrupt: cancels the call in flight and goes before all waiting messages', async () => {
+  test('interrupt: the message cancels the call in flight and goes before all waiting messages', async () => {
     expect(
       await busy([
         ['a', 'ride'],
@@ -196,7 +196,7 @@ describe('deliver, against a slow model', () => {
     ).toEqual(['first', 'now', '2', 'a', '3']);
   });
 
-  test('merge: all waiting ones become one message', async () => {
+  test('merge: all waiting messages become one message', async () => {
     expect(
       await busy([
         ['a', 'merge'],
@@ -205,7 +205,7 @@ describe('deliver, against a slow model', () => {
     ).toEqual(['first', '1', 'a\n\nb', '2']);
   });
 
-  test('latest: replaces the waiting one', async () => {
+  test('latest: the message replaces the waiting one', async () => {
     expect(
       await busy([
         ['a', 'latest'],
@@ -214,7 +214,7 @@ describe('deliver, against a slow model', () => {
     ).toEqual(['first', '1', 'b', '2']);
   });
 
-  test('ride joins the next half-step of a running turn, after the results of its tools', async () => {
+  test('ride: the message joins the next half-step of a running turn, after the results of its tools', async () => {
     const model = gatedModel();
     const session = (await kit.open({ provider: model.provider })).session('s');
     const first = await session.send('first');
@@ -229,7 +229,7 @@ describe('deliver, against a slow model', () => {
     expect(await second.answer()).toBe('both');
   });
 
-  test('reject: SessionBusyError unless idle', async () => {
+  test('reject: the send fails with SessionBusyError unless the session is idle', async () => {
     const model = gatedModel();
     const session = (await kit.open({ provider: model.provider })).session('s');
     const receipt = await session.send('first', { deliver: 'reject' });
@@ -244,7 +244,7 @@ describe('deliver, against a slow model', () => {
 describe('bounceBack', () => {
   const broken = { error: { status: 400, message: 'no such luck' } } as const;
 
-  test('F039: the message leaves the log and comes back in an event; the session is idle', async () => {
+  test('F039: the message is removed from the log and returned in an event; the session is idle', async () => {
     const session = (await kit.open({ provider: scripted([broken]) })).session('s');
     const receipt = await session.send('Hi', { bounceBack: true });
     const error = await failure(receipt.answer());
@@ -259,7 +259,7 @@ describe('bounceBack', () => {
     expect((await session.state()).state).toBe('idle');
   });
 
-  test('F042: without it the message stays and the failure is told in the log', async () => {
+  test('F042: without bounceBack the message stays and the failure is noted in the log', async () => {
     const session = (await kit.open({ provider: scripted([broken]) })).session('s');
     await expect(session.ask('Hi')).rejects.toMatchObject({ code: 'turn_failed' });
     const lines = await log(session);
@@ -267,7 +267,7 @@ describe('bounceBack', () => {
     expect(lines[1]).toMatch(/^system_message:.*no such luck/u);
   });
 
-  test('F040, F045: only the bounced message goes, before the next one starts', async () => {
+  test('F040, F045: only the bounced message is removed, before the next one starts', async () => {
     const model = gatedModel();
     const session = (await kit.open({ provider: model.provider })).session('s');
     await session.send('kept');
@@ -305,7 +305,7 @@ describe('receipts', () => {
     expect(await second.answer()).toBe('2');
   });
 
-  test('a message in the log says how its turn ended, and is never reported as dropped', async () => {
+  test('a message in the log reports how its turn ended, and is never reported as dropped', async () => {
     const model = gatedModel();
     const session = (await kit.open({ provider: model.provider })).session('s');
     const failed = await session.send('first');
@@ -320,7 +320,7 @@ describe('receipts', () => {
     expect(await interrupted.status()).toEqual({ status: 'interrupted', reason: 'the turn was interrupted' });
   });
 
-  test('F023: a recalled message is dropped, with the reason', async () => {
+  test('F023: a recalled message is dropped, and the receipt has the reason', async () => {
     const model = gatedModel();
     const session = (await kit.open({ provider: model.provider })).session('s');
     await session.send('first');
@@ -361,7 +361,7 @@ describe('receipts', () => {
     expect(await log(session)).toEqual(['user_message:Hi']);
   });
 
-  test('a receipt can be looked up by id, before and after a restart, also one no longer in memory', async () => {
+  test('a receipt can be looked up by id, before and after a restart, even when it is no longer in memory', async () => {
     const directory = await kit.directory();
     const provider = scripted({ rules: [], otherwise: 'to {{text}}' });
     const first = await kit.open({ directory, provider });
@@ -383,12 +383,12 @@ describe('receipts', () => {
     expect(events.at(-1)?.type).toBe('turn.finished');
   });
 
-  test.each(['', 'nonsense', 's/0', 's/1/2', '../x/1'])('%j is no receipt id', async (id) => {
+  test.each(['', 'nonsense', 's/0', 's/1/2', '../x/1'])('%j is not a receipt id', async (id) => {
     const session = (await kit.open({ provider: scripted(['no']) })).session('s');
     await expect(session.receipt(id)).rejects.toMatchObject({ code: 'invalid_name' });
   });
 
-  test('a receipt of another session, or of none, is unknown', async () => {
+  test('a receipt of another session, or of no session, is unknown', async () => {
     const runtime = await kit.open({ provider: scripted(['ok']) });
     const receipt = await runtime.session('s').send('Hi');
     await expect(runtime.session('t').receipt(receipt.id)).rejects.toMatchObject({ code: 'unknown_session' });

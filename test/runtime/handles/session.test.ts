@@ -36,7 +36,7 @@ function waiting(name = 'wait') {
 }
 
 describe.each(MATRIX)('a session, sessions: $sessions, models: $models', (threads) => {
-  test('F001: one that nobody sent anything is idle and empty, and is not in the list', async () => {
+  test('F001: a session without messages is idle and empty, and is not in the list', async () => {
     const runtime = await kit.open({ threads, provider: scripted(['no']) });
     const session = runtime.session('s');
     expect(await session.state()).toEqual({
@@ -56,7 +56,7 @@ describe.each(MATRIX)('a session, sessions: $sessions, models: $models', (thread
     expect(await runtime.sessions.list()).toEqual([]);
   });
 
-  test('two handles of one id are the same session, whatever agent the second names', async () => {
+  test('two handles of one id are the same session, whatever agent the second one names', async () => {
     const agents = [agent({ name: 'one' }), agent({ name: 'other' })];
     const runtime = await kit.open({ threads, agents, provider: scripted(['a', 'b']) });
     await runtime.session('s', 'other').ask('Hi');
@@ -64,7 +64,7 @@ describe.each(MATRIX)('a session, sessions: $sessions, models: $models', (thread
     expect((await runtime.sessions.get('s'))?.agent).toBe('other');
   });
 
-  test('state: awaiting, then executing, then idle, with usage', async () => {
+  test('state is awaiting, then executing, then idle, with usage', async () => {
     const model = gatedModel();
     const { value, started } = waiting();
     const agents = [agent({ name: 'a', tools: [value] })];
@@ -86,7 +86,7 @@ describe.each(MATRIX)('a session, sessions: $sessions, models: $models', (thread
     expect(await session.state()).toMatchObject({ state: 'idle', usage: { input_tokens: 8, output_tokens: 10 } });
   });
 
-  test('F050, F058: a call and its result stand in the log; a tool that throws answers with class and message', async () => {
+  test('F050, F058: a call and its result are in the log; a tool that throws is answered with class and message', async () => {
     class BrokenPipe extends Error {}
     const broken = tool({
       name: 'broken',
@@ -131,7 +131,7 @@ describe.each(MATRIX)('a session, sessions: $sessions, models: $models', (thread
     expect(model.calls.length).toBe(1);
   });
 
-  test('F068: interrupt of an idle session does nothing and tells nothing', async () => {
+  test('F068: interrupt of an idle session does nothing and publishes nothing', async () => {
     const session = (await kit.open({ threads, provider: scripted(['Hello.', 'Still here.']) })).session('s');
     await session.ask('Hi');
     const { seq } = await session.state();
@@ -172,7 +172,7 @@ describe.each(MATRIX)('a session, sessions: $sessions, models: $models', (thread
     expect((await session.messages())[0]).toMatchObject({ seq: 1, content: 'New' });
   });
 
-  test('request is the body for the current log and equals the request to the model', async () => {
+  test('request returns the body for the current log, equal to the request that the model receives', async () => {
     const model = gatedModel();
     const agents = [agent({ name: 'a', system: 'Be brief.', maxTokens: 77, model: 'claude-haiku-4-5' })];
     const session = (await kit.open({ threads, agents, provider: model.provider })).session('s');
@@ -217,7 +217,7 @@ test('messages includes those evicted from the window, viewport does not', async
   expect(types(await history(session))).toContain('eviction');
 });
 
-test('pending is in drain order: steers before riders', async () => {
+test('pending lists entries in drain order: steers before riders', async () => {
   const model = gatedModel();
   const session = (await kit.open({ provider: model.provider })).session('s');
   await session.send('runs');
@@ -228,7 +228,7 @@ test('pending is in drain order: steers before riders', async () => {
 });
 
 describe('explain gives exactly one reason', () => {
-  test('queued: as many sessions run as may', async () => {
+  test('queued: the limit of working sessions is reached', async () => {
     const model = gatedModel();
     const runtime = await kit.open({ provider: model.provider, limits: { liveSessions: 1 } });
     await runtime.session('one').send('Hi');
@@ -241,7 +241,7 @@ describe('explain gives exactly one reason', () => {
     expect(await second.answer()).toBe('2');
   });
 
-  test('waiting_for_retry, with the remaining time, then waiting_for_model', async () => {
+  test('waiting_for_retry with the remaining time, then waiting_for_model', async () => {
     const clock = manualClock();
     const model = gatedModel();
     const runtime = await kit.open({ provider: model.provider, clock, random: () => 0 });
@@ -266,7 +266,7 @@ describe('explain gives exactly one reason', () => {
     expect(await session.explain()).toMatchObject({ reason: 'blocked' });
   });
 
-  test('agent_missing: the store is opened without the agent; opened with it the session continues', async () => {
+  test('agent_missing: the store is opened without the agent; once the agent is back the session continues', async () => {
     const directory = await kit.directory();
     const model = gatedModel();
     const agents = [agent({ name: 'gone' })];

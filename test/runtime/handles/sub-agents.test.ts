@@ -31,7 +31,7 @@ const named = (name: string) =>
 const spawnCall = (input: object, id = 'c1'): Reply => ({
   toolUse: { name: 'spawn_subagent', input: input as Record<string, unknown>, id },
 });
-/** The result of the only call so far. */
+/** The result of the only tool call so far. */
 const resultOf = (request: ModelRequest): string => JSON.stringify(request.messages.at(-1)?.content);
 
 /** A model that answers by session, with a list of replies for each; a session without a list says `done`. */
@@ -40,7 +40,7 @@ function byList(replies: Readonly<Record<string, readonly Reply[]>>) {
 }
 
 describe.each(MATRIX)('children by program, sessions: $sessions, models: $models', (threads) => {
-  test('F105, F112, F113: a child has its task once, pinned as its goal, and starts by itself', async () => {
+  test('F105, F112, F113: a child receives its task once, pinned as its goal, and starts by itself', async () => {
     const model = gatedModel();
     const runtime = await kit.open({
       threads,
@@ -64,7 +64,7 @@ describe.each(MATRIX)('children by program, sessions: $sessions, models: $models
     expect(await child.exit()).toEqual({ reason: 'completed' });
   });
 
-  test('F114: what a child says reaches an idle parent as a pair, and gives it a turn', async () => {
+  test('F114: the text of a child reaches an idle parent as a pair, and starts a turn of the parent', async () => {
     const runtime = await kit.open({ threads, provider: byList({ 'p:1': ['Seen.'], p: ['Thank you.'] }) });
     const parent = runtime.session('p');
     await parent.spawn({ task: 'Look', name: 'scout' });
@@ -87,7 +87,7 @@ describe.each(MATRIX)('children by program, sessions: $sessions, models: $models
     expect(answer?.content).toBe('Thank you.');
   });
 
-  test("replies: 'handle' notifies the handle only", async () => {
+  test("replies: 'handle' notifies only the handle", async () => {
     const runtime = await kit.open({ threads, provider: byList({}) });
     const parent = runtime.session('p');
     const child = await parent.spawn({ task: 'Look', replies: 'handle' });
@@ -97,7 +97,7 @@ describe.each(MATRIX)('children by program, sessions: $sessions, models: $models
     expect((await parent.state()).children).toMatchObject([{ exited: 'completed' }]);
   });
 
-  test('a spawn with a key re-attaches, after a restart too; with another task it is refused', async () => {
+  test('a spawn with a known key re-attaches, after a restart too; with another task it is refused', async () => {
     const directory = await kit.directory();
     const provider = byList({});
     const first = await kit.open({ threads, directory, provider });
@@ -114,7 +114,7 @@ describe.each(MATRIX)('children by program, sessions: $sessions, models: $models
     expect((await second.sessions.list({ parent: 'p' })).length).toBe(1);
   });
 
-  test('a family: all in spawn order, settled, first, any, and iteration in order of completion', async () => {
+  test('a family resolves all in spawn order, settled, first, any, and iterates in order of completion', async () => {
     const calls = new Map<string, GatedCall>();
     const model = gatedModel();
     const runtime = await kit.open({ threads, provider: model.provider });
@@ -144,7 +144,7 @@ describe.each(MATRIX)('children by program, sessions: $sessions, models: $models
     await expect(family.first(4)).rejects.toBeInstanceOf(ConfigError);
   });
 
-  test('a family whose children have ended keeps their order: at once, and after a restart', async () => {
+  test('a family whose children have ended keeps their order, at once and after a restart', async () => {
     const directory = await kit.directory();
     const calls = new Map<string, GatedCall>();
     const model = gatedModel();
@@ -175,7 +175,7 @@ describe.each(MATRIX)('children by program, sessions: $sessions, models: $models
     await look(await second.session('p').spawnAll(tasks));
   });
 
-  test('a family with a failure: all rejects, settled reports it, any takes another', async () => {
+  test('in a family with a failure all rejects, settled reports it, and any takes another child', async () => {
     const broken: Reply = { error: { status: 400, message: 'no such luck' } };
     const runtime = await kit.open({ threads, provider: byList({ 'p:1': [broken] }) });
     const items = [{ task: 'bad' }, { task: 'good' }].map((item) => ({ ...item, replies: 'handle' as const }));
@@ -190,7 +190,7 @@ describe.each(MATRIX)('children by program, sessions: $sessions, models: $models
     await expect(family.first(2)).rejects.toBeInstanceOf(AggregateError);
   });
 
-  test('F120: a failed child is told to its parent, by entry and by exit', async () => {
+  test('F120: a failed child is reported to its parent, as an entry and as an exit', async () => {
     const broken: Reply = { error: { status: 400, message: 'no such luck' } };
     const runtime = await kit.open({ threads, provider: byList({ 'p:1': [broken], p: ['I see.'] }) });
     const child = await runtime.session('p').spawn({ task: 'bad', name: 'scout' });
@@ -201,7 +201,7 @@ describe.each(MATRIX)('children by program, sessions: $sessions, models: $models
     expect(lines[2]).toBe('agent_message:I see.');
   });
 
-  test('F070: interrupt cancels the working children only, deep ones too; the idle one keeps no flag', async () => {
+  test('F070: interrupt cancels only working children, nested ones too; an idle child keeps no flag', async () => {
     const model = gatedModel();
     const runtime = await kit.open({ threads, provider: model.provider, limits: { depth: 2 } });
     const parent = runtime.session('p');
@@ -275,7 +275,7 @@ test('1,000 children with a limit of 20: all run, never more than 20 at once, ea
   await runtime.drain();
 });
 
-test('100 children that reply to the mailbox: each reply is in the log once', async () => {
+test('100 children that reply to the mailbox add each reply to the log once', async () => {
   const provider = scripted((_request, { session }) => (session === 'p' ? 'noted' : `reply of ${session}`));
   const runtime = await kit.open({ provider, limits: { liveSessions: 20 } });
   const parent = runtime.session('p');
@@ -296,7 +296,7 @@ describe('spawn refuses', () => {
     ['an unknown tool', { task: 'x', tools: ['nope'] }, ConfigError, 'Unknown tool: nope'],
     ['an unknown agent', { task: 'x', agent: 'nobody' }, ConfigError, 'nobody'],
     ['an unknown option', { task: 'x', tasks: 'y' }, ConfigError, 'tasks'],
-  ])('F106: %s, and makes no child', async (_what, options, type, text) => {
+  ])('F106: %s, and creates no child', async (_what, options, type, text) => {
     const runtime = await kit.open({ provider: byList({}) });
     const error = await failure(runtime.session('p').spawn(options));
     expect(error).toBeInstanceOf(type);
@@ -312,7 +312,7 @@ describe('spawn refuses', () => {
     },
   );
 
-  test('F110, F111: a sibling with the same nickname; another parent may; without a name it is agent-N', async () => {
+  test('F110, F111: a sibling cannot have the same nickname, a child of another parent can; without a name it is agent-N', async () => {
     const runtime = await kit.open({ provider: byList({}) });
     expect((await runtime.session('p').spawn({ task: 'x', name: ' Scout ' })).name).toBe('scout');
     expect((await failure(runtime.session('p').spawn({ task: 'x', name: 'scout' }))).code).toBe('invalid_name');
@@ -355,7 +355,7 @@ test('F77, F107, F144: grants narrow and never widen, whatever their case', asyn
 });
 
 describe('children spawned by a model', () => {
-  test('F108, F114: the call is answered at once, without an address that would be routed', async () => {
+  test('F108, F114: the call is answered at once, without an @name that would be routed', async () => {
     const model = gatedModel();
     const runtime = await kit.open({ agents: [spawner], provider: model.provider });
     const receipt = await runtime.session('p').send('Go');
@@ -382,7 +382,7 @@ describe('children spawned by a model', () => {
     ['an unknown tool', { task: 'x', tools: ['nope'] }, 'Unknown tool: nope'],
     ['tools that are no array', { task: 'x', tools: 'all' }, 'tools must be an array'],
     ['a bad nickname', { task: 'x', name: 'no way' }, 'Invalid format'],
-  ])('F106: %s is an error result and makes no child', async (_what, input, text) => {
+  ])('F106: %s is an error result and creates no child', async (_what, input, text) => {
     const model = gatedModel();
     const runtime = await kit.open({ agents: [spawner], provider: model.provider });
     await runtime.session('p').send('Go');
@@ -421,7 +421,7 @@ describe('children spawned by a model', () => {
     for (const call of calls) call.answer('ok');
   });
 
-  test('Δ27: no more than maxActive at once', async () => {
+  test('Δ27: no more than maxActive children work at once', async () => {
     const model = gatedModel();
     const agents = [agent({ name: 'boss', subagents: { spawn: true, maxActive: 1 } })];
     const runtime = await kit.open({ agents, provider: model.provider });
@@ -434,7 +434,7 @@ describe('children spawned by a model', () => {
     expect((await runtime.session('p').state()).children.length).toBe(1);
   });
 
-  test('F115, Δ31: @name reaches each child named, and nobody else; not from code or an address', async () => {
+  test('F115, Δ31: @name reaches each named child and no other; names in code or addresses reach none', async () => {
     const model = gatedModel();
     const runtime = await kit.open({ agents: [spawner], provider: model.provider });
     const parent = runtime.session('p');
@@ -455,7 +455,7 @@ describe('children spawned by a model', () => {
     expect(model.calls.filter(({ session }) => session === 'p:3').length).toBe(1);
   });
 
-  test('F116: a reply while the parent is busy rides with the round close, not between call and result', async () => {
+  test('F116: a reply to a busy parent is promoted when the round closes, not between call and result', async () => {
     const model = gatedModel();
     const finish = deferred<string>();
     const slow = tool({ name: 'slow', description: 'Slow.', input: z.object({}), run: () => finish.promise });
@@ -515,7 +515,7 @@ describe('children spawned by a model', () => {
     expect((await model.next()).request.model).toBe('claude-opus-4-6');
   });
 
-  test('F060: a call of a tool that was not granted is answered, not run', async () => {
+  test('F060: a call of a tool that was not granted is answered with an error, and not run', async () => {
     const model = gatedModel();
     const runtime = await kit.open({
       agents: [agent({ name: 'a', tools: [named('read')] })],

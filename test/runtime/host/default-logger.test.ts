@@ -1,5 +1,5 @@
-// Goal: what a runtime writes that is given no logger. Method: programs in processes of their own, whose stderr is read; the
-// logger itself, with its lines kept.
+// Goal: the output of a runtime that is given no logger. Method: read the stderr of programs in separate processes;
+// collect the lines of the logger itself.
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -18,7 +18,7 @@ async function linesOf(level: string | undefined, ...line: readonly string[]): P
   return stderr.split('\n').flatMap((text) => (text === '' ? [] : [JSON.parse(text) as object]));
 }
 
-/** pino's number of the level. */
+/** The level as pino's number. */
 const WARN = 40;
 
 test('without a logger warnings go to stderr: a repeated call, a tool that throws, a session that is blocked', async () => {
@@ -54,7 +54,7 @@ test.each([
   expect(createLogger(environment, () => undefined).level).toBe(level);
 });
 
-test('secrets in the errors of others are redacted by their paths', () => {
+test('secrets in errors of other libraries are redacted by their property path', () => {
   const lines: string[] = [];
   const logger = createLogger({}, (line) => lines.push(line));
   const headers = { authorization: 'canary', 'x-api-key': 'canary', accept: 'text/plain' };

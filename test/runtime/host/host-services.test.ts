@@ -52,7 +52,7 @@ test('a provider given by value: every delta arrives before the answer, also acr
   expect(heard).toEqual(Array.from({ length: count }, (_none, index) => String(index)));
 });
 
-test('a cancelled call, and all calls of a shard that is gone, are aborted', async () => {
+test('a cancelled call, and all calls of a shard that has died, are aborted', async () => {
   const reasons: unknown[] = [];
   let started = (): void => undefined;
   const provider: ModelProvider = {

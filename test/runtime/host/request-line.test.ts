@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { RequestLine, textBytes } from '../../../src/runtime/host/request-line.ts';
 
 describe('large requests to a shard', () => {
-  it('Q1: beyond the bound they wait, and leave as earlier ones are answered', async () => {
+  it('Q1: beyond the bound large requests wait, and are sent as earlier ones are answered', async () => {
     const line = new RequestLine(10);
     const left: string[] = [];
     const enter = (name: string, bytes: number) => line.enter(name, bytes)?.then(() => left.push(name));
@@ -13,7 +13,7 @@ describe('large requests to a shard', () => {
     expect(line.isEmpty).toBe(false);
     line.left(4);
     await Promise.resolve();
-    // First come, first served: a small request cannot keep passing a large one.
+    // Requests are served in the order they came, so small requests cannot keep overtaking a large one.
     expect(left).toEqual([]);
     line.left(6);
     await Promise.all([third, fourth]);
@@ -21,7 +21,7 @@ describe('large requests to a shard', () => {
     expect(line.isEmpty).toBe(true);
   });
 
-  it('Q1: a request larger than the bound goes alone', async () => {
+  it('Q1: a request larger than the bound is sent alone', async () => {
     const line = new RequestLine(10);
     expect(line.enter('a', 50)).toBeUndefined();
     const next = line.enter('b', 1);
@@ -30,7 +30,7 @@ describe('large requests to a shard', () => {
     await next;
   });
 
-  it("Q2: a small request waits behind its session's large one, and those of others pass", async () => {
+  it('Q2: a small request waits behind a large one of its session; small requests of other sessions pass', async () => {
     const line = new RequestLine(10);
     expect(line.enter('a', 10)).toBeUndefined();
     const large = line.enter('a', 5);
@@ -44,7 +44,7 @@ describe('large requests to a shard', () => {
     expect(line.enter('a', 0)).toBeUndefined();
   });
 
-  it('the texts of a request count wherever they are', () => {
+  it('the texts of a request count wherever in it they are', () => {
     expect(textBytes({ session: 's', content: [{ type: 'text', text: '12345' }], n: 7, none: undefined })).toBe(10);
     expect(textBytes({ session: 's', json: new Uint8Array(7) })).toBe(8);
   });

@@ -31,7 +31,7 @@ function logsOf(logger: Logger, provider = anthropic({ apiKey: 'canary-key-01234
   return new SessionLogs(checked.logger, checked.provider);
 }
 
-test('Q1: a line of a session names the session and its agent, by a child logger made once', () => {
+test('Q1: a log line of a session names the session and its agent, by a child logger created once', () => {
   const { logger, parsed } = kept();
   let children = 0;
   const counting = new Proxy(logger, {
@@ -64,7 +64,7 @@ test('a logger without children gets the session in each line', () => {
   expect(told).toEqual([[{ session: 's' }, 'm']]);
 });
 
-test('Q2: a secret given as key, header or token, or that looks like one, is in no line', () => {
+test('Q2: a secret given as key, header or token, or one that looks like a secret, is in no line', () => {
   const { logger, lines } = kept();
   const provider = anthropic({
     authToken: 'canary-token-0123456789',
@@ -86,34 +86,37 @@ test('Q2: a secret given as key, header or token, or that looks like one, is in 
   for (const line of lines) expect(line).not.toContain('canary');
 });
 
-test.each(MATRIX)('Q2: nor where the provider repeats it, sessions: $sessions, models: $models', async (threads) => {
-  const secrets = { key: 'canary-key-0123456789', header: 'canary-header-0123456789' };
-  const server = createServer((request, response) => {
-    request.resume();
-    const seen = JSON.stringify(request.headers);
-    response.writeHead(401, { 'content-type': 'application/json' });
-    response.end(JSON.stringify({ type: 'error', error: { type: 'authentication_error', message: `bad: ${seen}` } }));
-  });
-  await new Promise<void>((resolve) => {
-    server.listen(0, '127.0.0.1', resolve);
-  });
-  onTestFinished(() => void server.close());
-  const { logger, lines } = kept();
-  const runtime = await kit.open({
-    threads,
-    logger,
-    provider: anthropic({
-      baseURL: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-      apiKey: secrets.key,
-      headers: { 'x-gateway': secrets.header },
-    }),
-  });
-  const receipt = await runtime.session('s').send('hi');
-  await expect(receipt.answer()).rejects.toMatchObject({ code: 'turn_failed' });
-  await eventually(() => lines.length > 0);
-  await runtime.close({ deadlineMs: 0 });
-  for (const line of lines) for (const secret of Object.values(secrets)) expect(line).not.toContain(secret);
-});
+test.each(MATRIX)(
+  'Q2: a secret that the provider repeats is in no line, sessions: $sessions, models: $models',
+  async (threads) => {
+    const secrets = { key: 'canary-key-0123456789', header: 'canary-header-0123456789' };
+    const server = createServer((request, response) => {
+      request.resume();
+      const seen = JSON.stringify(request.headers);
+      response.writeHead(401, { 'content-type': 'application/json' });
+      response.end(JSON.stringify({ type: 'error', error: { type: 'authentication_error', message: `bad: ${seen}` } }));
+    });
+    await new Promise<void>((resolve) => {
+      server.listen(0, '127.0.0.1', resolve);
+    });
+    onTestFinished(() => void server.close());
+    const { logger, lines } = kept();
+    const runtime = await kit.open({
+      threads,
+      logger,
+      provider: anthropic({
+        baseURL: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+        apiKey: secrets.key,
+        headers: { 'x-gateway': secrets.header },
+      }),
+    });
+    const receipt = await runtime.session('s').send('hi');
+    await expect(receipt.answer()).rejects.toMatchObject({ code: 'turn_failed' });
+    await eventually(() => lines.length > 0);
+    await runtime.close({ deadlineMs: 0 });
+    for (const line of lines) for (const secret of Object.values(secrets)) expect(line).not.toContain(secret);
+  },
+);
 
 const faulty = new URL('../fixtures/faulty-tools.ts', import.meta.url);
 
@@ -135,7 +138,7 @@ test.each([
   expect(lines[0]).toHaveProperty('stack', expect.stringContaining(stack));
 });
 
-test('a tool that is interrupted has not thrown, whatever it throws then', async () => {
+test('an interrupted tool does not count as throwing, whatever it throws afterwards', async () => {
   const { logger, parsed } = kept();
   const began = deferred();
   const waits = tool({

@@ -2,12 +2,12 @@ import { expect, test } from 'vitest';
 import { SHARD_RESTARTS } from '../../../src/base/bounds.ts';
 import { ShardDeaths } from '../../../src/runtime/host/shard-deaths.ts';
 
-test('D1: the second death on one session within the period isolates it, and neither death counts any more', () => {
+test('D1: the second death on one session within the period isolates it, and both deaths stop counting', () => {
   const deaths = new ShardDeaths();
   for (let at = 1; at < SHARD_RESTARTS.intensity; at += 1) expect(deaths.note(at, 0)).toBe(true);
   expect(deaths.note(10, 7)).toBe(true);
   expect(deaths.isolated).toEqual([]);
-  // One more than is allowed, without the two that are explained.
+  // One death more than is allowed, not counting the two with a known cause.
   expect(deaths.note(20, 7)).toBe(true);
   expect(deaths.isolated).toEqual([7]);
   expect(deaths.count).toBe(SHARD_RESTARTS.intensity - 1);

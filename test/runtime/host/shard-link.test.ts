@@ -51,8 +51,8 @@ function thread(isDying: boolean): ShardThread {
   };
 }
 
-test('L1: a thread that dies after the answer to its start is replaced, and requests reach the next one', async () => {
-  // Found by the simulator, seed 414918: the request went to the dead thread again and again, without end.
+test('L1: a thread that dies after answering its start is replaced, and requests reach the next thread', async () => {
+  // Found by the simulator, seed 414918: the request was sent to the dead thread again and again, without end.
   const threads = [thread(true), thread(false)];
   const link = new ShardLink({
     plan: PLAN,

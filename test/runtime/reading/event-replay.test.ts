@@ -11,7 +11,7 @@ import type { SessionKey, StoredEntry } from '../../../src/journal/position.ts';
 import { EventReplays } from '../../../src/runtime/reading/event-replay.ts';
 import { encodeHead, summaryOf } from '../../../src/runtime/reading/head.ts';
 import { encodeTransition } from '../../../src/session/state/records.ts';
-import { snapshotState } from '../../../src/session/state/state.ts';
+import { snapshotState } from '../../../src/session/state/snapshot.ts';
 import { call, type Machine, startedSession } from '../../support/session-kit.ts';
 
 /** Messages, calls and results. */
@@ -67,7 +67,7 @@ class Stage {
   }
 }
 
-test('Y1: any pages, requested in any order while the log grows, are parts of one fold of the whole log', () => {
+test('Y1: any pages, requested in any order while the log grows, match one fold of the whole log', () => {
   const machine = talk(12);
   const whole = new Stage();
   whole.write(machine);
@@ -95,7 +95,7 @@ test('Y1: any pages, requested in any order while the log grows, are parts of on
   );
 });
 
-test('Y2: a reader of successive pages reads each transition once, also beside other readers', () => {
+test('Y2: a reader of successive pages loads each transition once, also beside other readers', () => {
   const machine = talk(200);
   const stage = new Stage();
   stage.write(machine);
@@ -110,7 +110,7 @@ test('Y2: a reader of successive pages reads each transition once, also beside o
     }
   }
   expect(new Set(readers.map(({ told }) => told)).size).toBe(1);
-  // If two readers are at the same event, one takes the other's fold, and the other must build it again.
+  // If two readers are at the same event, one reader takes the fold, and the other must build it again.
   expect(stage.read).toBeLessThan(REPLAYS_MAX * 3 * machine.turns.length);
   const alone = new Stage();
   alone.write(machine);
@@ -145,7 +145,7 @@ test('Y2: a reader with a late cursor reads from the snapshot on, one with an ea
   expect(stage.read).toBeGreaterThan(cut);
 });
 
-test('Y3: lost transitions are no longer published, and those in their place are', () => {
+test('Y3: lost transitions are no longer published, but the ones that replaced them are', () => {
   const stage = new Stage();
   stage.write(talk(8));
   expect(stage.page(0, 8).told).toHaveLength(8);
@@ -177,7 +177,7 @@ test('Y4: a page ends at its bound in bytes, holds at least one event, and the n
   expect(stage.page(all.length - 3, 1_000, 1).told).toEqual(all.slice(-3, -2));
 });
 
-test('Y4: large folds are not kept for readers that were served earlier', () => {
+test('Y4: large folds are kept only for the reader served last', () => {
   const machine = startedSession({ sent: 'go', tokenBudget: 1_000_000_000 });
   for (let index = 0; index < 20; index += 1) {
     machine.answer(`${index} ${'x'.repeat(1024 * 1024)}`);
@@ -189,7 +189,7 @@ test('Y4: large folds are not kept for readers that were served earlier', () => 
   stage.page(0, before);
   const { read } = stage;
   stage.page(0, before - 1);
-  // The first of the two starts again: both together are beyond the bound.
+  // The first of the two starts again, since both together exceed the bound.
   stage.page(before, 1);
   expect(stage.read - read).toBeGreaterThan(machine.turns.length);
 });

@@ -26,7 +26,7 @@ const head: fc.Arbitrary<HeadData> = fc.record(
 ) as fc.Arbitrary<HeadData>;
 
 describe('heads', () => {
-  it('A10, T5: an encoded head is decoded unchanged, and says whether the session is blocked', () => {
+  it('A10, T5: an encoded head decodes unchanged, and says whether the session is blocked', () => {
     fc.assert(
       fc.property(head, (data) => {
         const encoded = encodeHead(data);
@@ -38,7 +38,7 @@ describe('heads', () => {
     );
   });
 
-  it('F08, F79: any other text is a damaged store, and nothing else', () => {
+  it('F08, F79: any other text is reported as a damaged store, and as nothing else', () => {
     const other = fc.oneof(
       fc.string(),
       fc.json(),

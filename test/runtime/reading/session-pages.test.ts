@@ -30,7 +30,7 @@ async function pagesOf(session: Session, of: PageKind, bytesMax: number): Promis
 }
 
 test.each(['messages', 'viewport', 'request'] as const)(
-  'pages of %s end at their bound in bytes, and together hold all of it',
+  'pages of %s end at their bound in bytes, and together hold everything',
   async (of) => {
     const runtime = await kit.open({ provider });
     const session = runtime.session('s');
@@ -71,7 +71,7 @@ test('pages of a mailbox continue after the last entry, also when entries have l
   expect(next.items.map(({ id }) => id)).toEqual([3]);
 });
 
-test('a page of a mailbox reads the contents of its own entries, and of no others', () => {
+test('a page of a mailbox reads the contents of its own entries only', () => {
   const machine = new Machine(makeWorld({ storedContentBytes: 0 }));
   machine.input({ type: 'create', agent: 'main' });
   machine.input({ type: 'pause' });
@@ -85,7 +85,7 @@ test('a page of a mailbox reads the contents of its own entries, and of no other
   expect(read).toEqual([1, 2]);
 });
 
-test('a page of old messages holds what fits into it while the log is read, however much the log has', () => {
+test('a page of old messages is bounded while the log is read, however long the log is', () => {
   const MEGABYTE = 1024 * 1024;
   const messages = 32;
   const machine = startedSession({ tokenBudget: 1_000_000_000 });
@@ -96,7 +96,7 @@ test('a page of old messages holds what fits into it while the log is read, howe
     machine.answer('done');
     for (const turn of machine.turns.splice(0)) written.append([{ key, data: encodeTransition(turn) }]);
   }
-  // All of them have left the window.
+  // All these messages have left the window.
   const state = { ...emptyState('s'), floor: 2 * messages + 1 };
   const actor = new SessionActor('s', key, state, { turns: 1, position: 1 });
   const before = heapBytes();
@@ -113,7 +113,7 @@ test('a page of old messages holds what fits into it while the log is read, howe
   expect(held).toBeLessThan(8 * MEGABYTE);
 });
 
-test('the first page of a request has all but its messages, and the rules that the request breaks', async () => {
+test('the first page of a request has everything but its messages, and the rules that the request breaks', async () => {
   const runtime = await kit.open({ provider });
   const session = runtime.session('s');
   for (let index = 0; index < 3; index += 1) await session.ask(large(index));

@@ -1,6 +1,6 @@
 /**
  * Goal: the index follows logs as they are written, edited and deleted, continues from its saved state, and discards
- * data of other logs. A search that does not wait for it says so and returns nothing that is gone.
+ * data of other logs. A search that does not wait for the index says so, and returns no deleted message.
  */
 import { describe, expect, test } from 'vitest';
 import type { Journal } from '../../../src/journal/journal.ts';
@@ -23,7 +23,7 @@ class Shard {
   beforeAnswer: (method: SearchMethod) => void | Promise<void> = () => undefined;
   readonly #next = new Map<string, number>();
 
-  /** Adds a question to a session: a separate message, with seqs 1, 2, … */
+  /** Adds a question to a session as a separate message, with seqs 1, 2, … */
   say(session: string, text: string): void {
     const id = this.#next.get(session) ?? 1;
     this.#next.set(session, id + 1);
@@ -71,7 +71,7 @@ async function hits(service: SearchService, text: string): Promise<readonly stri
   return found.map(({ session, seq }) => `${session}#${seq}`).sort();
 }
 
-describe('following', () => {
+describe('following the logs', () => {
   test('additions, edits and deletions count from the next search on', async () => {
     const shard = new Shard();
     const service = serve(shard);
@@ -105,7 +105,7 @@ describe('following', () => {
     expect(await hits(service, 'giraffe')).toEqual(['a#1']);
   });
 
-  test('a late notice of a deletion keeps the new session of the name', async () => {
+  test('a late notification of a deletion keeps the new session with the same id', async () => {
     const shard = new Shard();
     const service = serve(shard);
     shard.say('a', 'zebra');
@@ -118,14 +118,14 @@ describe('following', () => {
     expect(await hits(service, 'zebra')).toEqual([]);
   });
 
-  test('W3: a search during a read of the logs waits for everything written before it', async () => {
+  test('W3: a search during a read of the logs waits for everything written before the search', async () => {
     const shard = new Shard();
     const service = serve(shard);
     shard.say('a', 'zebra');
     let second: Promise<readonly string[]> | undefined;
     shard.beforeAnswer = () => {
       shard.beforeAnswer = () => undefined;
-      // The page in flight was read before this.
+      // The page in flight was read before this change.
       shard.say('b', 'zebra');
       second = hits(service, 'zebra');
     };
@@ -134,8 +134,8 @@ describe('following', () => {
   });
 });
 
-describe('saving', () => {
-  test('V2: opened again it reads new rows, and forgets sessions deleted meanwhile', async () => {
+describe('saving the index', () => {
+  test('V2: an index opened again reads new rows, and removes sessions deleted meanwhile', async () => {
     const shard = new Shard();
     const segments = new MemorySegmentStore();
     const first = serve(shard, segments);
@@ -148,7 +148,7 @@ describe('saving', () => {
     const again = serve(shard, segments);
     expect((await search(again, 'zebra')).messages).toBe(50);
     expect(await hits(again, 'another')).toEqual(['s8#2']);
-    // The end of the last page, which identifies the log, and the rows since.
+    // The end of the last page, which identifies the log, and the later rows.
     expect(shard.handed).toBeLessThan(10);
   });
 
@@ -164,11 +164,11 @@ describe('saving', () => {
     // Promoted later: waiting entries are part of the saved state.
     shard.write('a', [{ type: 'claimed', halfStep: 2, entries: [9], turn: 2 }, { type: 'released' }]);
     expect(await hits(second, 'zebra')).toEqual(['a#1', 'a#2']);
-    // There is no close: the saved state is that of the first service.
+    // The service is not closed, so the saved state is that of the first service.
     expect(await hits(serve(shard, segments), 'zebra')).toEqual(['a#1', 'a#2']);
   });
 
-  test('V3: nothing is kept of another log', async () => {
+  test('V3: an index of another log is discarded completely', async () => {
     const segments = new MemorySegmentStore();
     const one = new Shard();
     one.say('a', 'zebra');
@@ -182,7 +182,7 @@ describe('saving', () => {
     expect(await hits(second, 'zebra')).toEqual([]);
   });
 
-  test('V3: unreadable parts of it are built again', async () => {
+  test('V3: unreadable parts of the index are built again', async () => {
     for (const spoil of [
       (segments: MemorySegmentStore) => segments.saveState('{"v":1}'),
       (segments: MemorySegmentStore) => segments.saveState('not JSON'),
@@ -205,7 +205,7 @@ describe('saving', () => {
   });
 });
 
-test('W1: a refusing device fails the search; once it takes writes, nothing is missing or found twice', async () => {
+test('W1: a device that refuses writes fails the search; once it accepts them, nothing is missing or found twice', async () => {
   const shard = new Shard();
   const segments = new MemorySegmentStore();
   let isFull = false;
@@ -225,7 +225,7 @@ test('W1: a refusing device fails the search; once it takes writes, nothing is m
   expect((await search(service, 'zebra')).messages).toBe(600);
 });
 
-test('V1: a search that does not wait says so, and returns nothing that is gone by then', async () => {
+test('V1: a search that does not wait says so, and returns no messages deleted by then', async () => {
   const shard = new Shard();
   const segments = new MemorySegmentStore();
   let isLate = false;

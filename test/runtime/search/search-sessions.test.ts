@@ -51,7 +51,7 @@ class LineIndex {
   }
 
   makeRoom(): void {
-    // A map needs no room.
+    // The map has no bound.
   }
 }
 
@@ -69,7 +69,7 @@ class Scene {
   readonly ask: AskShard = async (_shard, method, request) => {
     const answer = await this.shard.call(method, request);
     await this.asked(method);
-    // Cloned as between threads.
+    // The value is cloned, as between threads.
     return structuredClone(answer);
   };
 
@@ -287,7 +287,7 @@ const actions: fc.Arbitrary<readonly Action[]> = fc.array(
   { minLength: 4, maxLength: 30, size: 'max' },
 );
 
-test('W1, W2: after any actions the index has the messages the sessions show, no other and none twice', async () => {
+test('W1, W2: after any actions the index has exactly the messages that the sessions show, each once', async () => {
   await fc.assert(
     fc.asyncProperty(actions, async (all) => {
       const scene = new Scene();
@@ -316,14 +316,14 @@ async function firstId(scene: Scene, session: string): Promise<string> {
   return (messages as readonly { readonly id: string }[])[0]?.id ?? '';
 }
 
-test('a session of many pages, with a large message among them, is read as a whole after an edit', async () => {
+test('a session of many pages, one of its messages large, is read completely after an edit', async () => {
   const scene = new Scene();
   await many(scene, 'p', MANY_ROWS);
   await scene.say('p', `large ${'long '.repeat(200_000)}`);
   await scene.edit('p', { operation: 'update', id: await firstId(scene, 'p'), attributes: { content: 'changed' } });
   await scene.check();
   expect(scene.index.sessions.get('p')).toContain('1 human changed');
-  // Followed from that row: not read as a whole again.
+  // The follower continues from that row and does not read the session as a whole again.
   const asked: SearchMethod[] = [];
   scene.asked = (method) => void asked.push(method);
   await scene.say('p', 'and on');
@@ -396,7 +396,7 @@ test('a fork whose parent is deleted during its read begins with its stored hist
   await scene.shard.close();
 });
 
-test('a fork has the messages that its parent hides, also when it is cut or its parent is gone', async () => {
+test('a fork has messages that its parent hides, also if the fork is cut or its parent is deleted', async () => {
   const scene = new Scene();
   await scene.say('p', 'one');
   await scene.say('p', 'two');

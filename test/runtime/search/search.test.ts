@@ -33,7 +33,7 @@ const search = (runtime: Runtime, query: string, from = 'asker'): Promise<string
   call(runtime, 'search_messages', { query }, from);
 
 describe.each(MATRIX)('threads %o', (threads) => {
-  test('F101: messages and thoughts of other sessions are found, the own window and what tools answered are not', async () => {
+  test('F101: messages and thoughts of other sessions are found; the own window and tool results are not', async () => {
     const runtime = await open({ threads });
     await runtime.session('a').ask('The elephants live in Prague');
     await runtime.session('b').ask('think {"thoughts":"maybe an elephant knows"}');
@@ -47,7 +47,7 @@ describe.each(MATRIX)('threads %o', (threads) => {
     expect(await search(runtime, 'Prague NOT elephants')).toContain('No results');
   });
 
-  test('a message is shown among its neighbours, with tool calls in short form', async () => {
+  test('a found message is shown with its neighbours, and tool calls in short form', async () => {
     const runtime = await open({ threads });
     for (let count = 1; count <= 8; count += 1) await runtime.session('a').ask(`word ${count}`);
     await runtime.session('a').ask('think {"thoughts":"hm"}');
@@ -77,7 +77,7 @@ test.each(['sub-agents', 'agents:foo', '"unbalanced', 'AND OR NOT', 'NEAR(', '*'
   },
 );
 
-test('new messages are found with the next search; deleted ones, and others now in their place, are not', async () => {
+test('new messages are found by the next search; deleted or replaced ones are not', async () => {
   const runtime = await open();
   await runtime.session('a').ask('zebra one');
   expect(await search(runtime, 'zebra')).toContain('Found 1 result ');
@@ -90,7 +90,7 @@ test('new messages are found with the next search; deleted ones, and others now 
   expect(await search(runtime, 'giraffe')).toContain('[message a#1,');
 });
 
-test('F101: what has left the own window is found', async () => {
+test('F101: messages that left the own window are found', async () => {
   const runtime = await open({ settings: { llm: { tokenBudget: 2_000 } } });
   const asker = runtime.session('asker');
   await asker.ask('the walrus sleeps');
@@ -126,7 +126,7 @@ test('an edited message is found in its new form, and an index opened again cont
   expect(await search(second, 'heron')).toContain('Found 2 results');
 });
 
-test('results are bounded and the number is a setting', async () => {
+test('results are bounded, and the bound is a setting', async () => {
   const runtime = await open({ settings: { recall: { maxResults: 2 } } });
   for (let count = 0; count < 5; count += 1) await runtime.session(`s${count}`).ask('lemur');
   expect(await search(runtime, 'lemur')).toContain('Found 2 results');
@@ -148,7 +148,7 @@ describe('scope', () => {
     return runtime;
   }
 
-  test('by default a session finds its own tree, from child and parent, and no name with the same prefix', async () => {
+  test('by default a session finds its own tree, upward and downward, and no session with the same name prefix', async () => {
     const runtime = await zoo({ search: {} });
     expect(await seen(runtime, 'ann')).toEqual(['ann:1']);
     expect(await seen(runtime, 'ann-2')).toEqual([]);
@@ -156,7 +156,7 @@ describe('scope', () => {
     expect(await search(runtime, 'elephant', 'carl')).toBe('No results found for "elephant".');
   });
 
-  test('a message out of reach reads like one that is not there', async () => {
+  test('a message out of scope is answered like a missing message', async () => {
     const runtime = await zoo({ search: { scope: 'tree' } });
     expect(await call(runtime, 'view_messages', { message_id: 'ann:1#1' }, 'ann')).toContain('FULL CONTEXT');
     const [there, missing] = [
@@ -167,7 +167,7 @@ describe('scope', () => {
     expect(there.replaceAll('bob', 'eve')).toBe(missing);
   });
 
-  test('a function opens the trees it names, for each session separately', async () => {
+  test('a function sets the trees that are searched, for each session separately', async () => {
     const asked: string[] = [];
     const runtime = await zoo({
       search: {

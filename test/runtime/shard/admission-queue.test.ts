@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { AdmissionQueue } from '../../../src/runtime/shard/admission-queue.ts';
 
-test('takes in order; a name added again keeps its position, one that left and came back is last', () => {
+test('takes names in order; a name added twice keeps its position, a name that was removed and added is last', () => {
   const line = new AdmissionQueue();
   for (const name of ['a', 'b', 'c', 'a']) line.add(name);
   expect(line.size).toBe(3);

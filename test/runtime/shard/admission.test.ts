@@ -1,4 +1,7 @@
-/** Goal: L1 and L3 of admission, for the bytes of conversations. Method: actors whose states the test writes. */
+/**
+ * Goal: the invariants L1 and L3 of admission hold for the bytes of conversations. Method: actors whose states the test
+ * writes.
+ */
 import { expect, test } from 'vitest';
 import { SessionActor } from '../../../actors/session-actor.ts';
 import { BYTES_PER_TOKEN } from '../../../src/base/bounds.ts';
@@ -17,7 +20,7 @@ function working(id: string, tokens: number): SessionActor {
   return new SessionActor(id, 1, { ...emptyState(id), state: 'awaiting', tokens }, { turns: 1, position: 1 });
 }
 
-test('L3: a conversation counts with the size it has grown to, and only while it is at work', () => {
+test('L3: a conversation counts with its current size, and only while it works', () => {
   const { live } = admission();
   const actor = working('a', 4);
   live.note(actor, true, false);
@@ -36,7 +39,7 @@ test('L3: a conversation counts with the size it has grown to, and only while it
   expect(live.size).toBe(1);
 });
 
-test('L1, L3: beyond the bytes a working session continues, another waits and is started when there is room', () => {
+test('L1, L3: beyond the bytes a working session continues; another one waits and is started when there is room', () => {
   const { live, started } = admission();
   const large = working('large', 50);
   live.note(large, true, false);

@@ -18,7 +18,7 @@ function stage() {
   return { journal, clock, checkpointer, write };
 }
 
-test('K1, K2: one checkpoint an interval covers all changes; without changes no timer runs', async () => {
+test('K1, K2: one checkpoint per interval covers all changes; without changes no timer runs', async () => {
   const { journal, clock, checkpointer, write } = stage();
   const actors = [write('a'), write('b')];
   for (const actor of actors) checkpointer.changed([{ actor }]);
@@ -53,8 +53,8 @@ test('K1: a checkpoint that was due when the reading began does not come before 
 });
 
 test('K1: a checkpoint that is due in a transition of several sessions covers all of them', () => {
-  // Found by the simulator, seed 341: no head had the child of a transition, yet the checkpoint covered it. The child
-  // never resumed.
+  // Found by the simulator, seed 341: no head contained the child that a transition created, yet the checkpoint covered
+  // it. So the child never resumed.
   const { journal, checkpointer, write } = stage();
   const early = write('early');
   for (let turn = 0; turn < CHECKPOINT_TURNS - 1; turn += 1) checkpointer.changed([{ actor: early }]);
@@ -66,7 +66,7 @@ test('K1: a checkpoint that is due in a transition of several sessions covers al
   expect(journal.head(child.key)?.position).toBe(position);
 });
 
-test('K1: a working session whose idle head waits to be written gets one that says runnable', async () => {
+test('K1: if a session starts work while its idle head is unwritten, its new head says runnable', async () => {
   // Found by the simulator: the stored head said runnable, the waiting one said idle, and the working session had none.
   const { journal, clock, checkpointer, write } = stage();
   const turn = (actor: SessionActor, state: 'idle' | 'executing'): void => {
@@ -92,7 +92,7 @@ test('K1: a working session whose idle head waits to be written gets one that sa
   expect(journal.runnable()).toEqual([actor.key]);
 });
 
-test('K1: a working session has one head until it rests or closes; checkpoints pass over its transitions', async () => {
+test('K1: a working session keeps one head until it is idle or closes; checkpoints skip its transitions', async () => {
   const { journal, clock, checkpointer, write } = stage();
   const actor = write('a');
   const turn = async (state: 'idle' | 'executing'): Promise<void> => {
@@ -118,7 +118,7 @@ test('K1: a working session has one head until it rests or closes; checkpoints p
   expect(journal.head(actor.key)?.position).toBe(actor.position);
 });
 
-test('K1: closed while they are being read, the next open replays from the same position as this one', () => {
+test('K1: after a close while sessions are being read, the next open replays from the same position', () => {
   const { journal, checkpointer, write } = stage();
   checkpointer.hold();
   checkpointer.changed([{ actor: write('a') }]);
@@ -147,7 +147,7 @@ test('the head of a session that left memory is available before it is written',
   expect(checkpointer.pending(actor.key)).toMatchObject({ key: actor.key, runnable: false });
 });
 
-test('K4: of a session’s snapshots the one its head names stays, from the first write that names it', async () => {
+test('K4: only the snapshot that a session head names is kept, from the first write that names it', async () => {
   const { journal, clock, checkpointer, write } = stage();
   const actor = write('a');
   const leave = (usage: number): string => {
@@ -167,7 +167,7 @@ test('K4: of a session’s snapshots the one its head names stays, from the firs
   expect([first, second, third].map((address) => journal.blob(address) !== undefined)).toEqual([false, false, true]);
 });
 
-test('K4: a session read again from its older head keeps that head’s snapshot', async () => {
+test('K4: a session that is read again from an older head keeps the snapshot of that head', async () => {
   const { journal, clock, checkpointer, write } = stage();
   const actor = write('a');
   const leave = (at: number): SessionActor['snapshot'] => {

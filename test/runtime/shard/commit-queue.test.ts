@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { PATIENCE_MS } from '../../../src/base/bounds.ts';
+import { FLUSH_PATIENCE_MS } from '../../../src/base/bounds.ts';
 import { soon } from '../../../src/base/clock.ts';
 import { type CommitItem, CommitQueue } from '../../../src/runtime/shard/commit-queue.ts';
 import { manualClock } from '../../../src/testing/manual-clock.ts';
@@ -34,7 +34,7 @@ function stage() {
   return { commits, flushes, told, clock, add, addDeferrable };
 }
 
-test('Q1, Q2: items are released in order, those added during a flush by the next one', async () => {
+test('Q1, Q2: items are released in order; items added during a flush wait for the next flush', async () => {
   const { commits, flushes, told, add } = stage();
   add('a');
   add('b');
@@ -50,7 +50,7 @@ test('Q1, Q2: items are released in order, those added during a flush by the nex
   expect(told).toEqual(['a', 'b', 'c', 'emptied']);
 });
 
-test('a failed flush refuses its items and those added meanwhile, once; later ones continue', async () => {
+test('a failed flush refuses its items and those added meanwhile, once; later items are flushed', async () => {
   const { commits, flushes, told, add } = stage();
   add('a');
   const first = await flushes.take();
@@ -86,7 +86,7 @@ test('an item added by another waits for a separate flush', async () => {
   expect(told).toEqual(['a', 'b', 'emptied']);
 });
 
-test('Q5: a deferrable item rides the next flush, in its order', async () => {
+test('Q5: a deferrable item joins the next flush, in its order', async () => {
   const { commits, flushes, told, clock, add, addDeferrable } = stage();
   addDeferrable('a');
   addDeferrable('b');
@@ -105,10 +105,10 @@ test('Q5: a deferrable item rides the next flush, in its order', async () => {
   expect(clock.pending).toBe(0);
 });
 
-test('Q5: a deferrable item waits until its time is over, or until the queue is hurried', async () => {
+test('Q5: a deferrable item waits until its time is over, or until the queue must flush at once', async () => {
   const { commits, flushes, told, clock, addDeferrable } = stage();
   addDeferrable('a');
-  await clock.advance(PATIENCE_MS - 1);
+  await clock.advance(FLUSH_PATIENCE_MS - 1);
   expect(told).toEqual([]);
   await clock.advance(1);
   (await flushes.take()).resolve();

@@ -41,7 +41,7 @@ test.each([
   ['in place', inOnePlace],
   ['to another thread', toAThread],
 ])(
-  '%s: more events than a reader holds, published at once, reach a reader of all sessions that keeps reading (V2)',
+  '%s: more events than a reader buffers, published at once, reach a reader of all sessions that keeps up (V2)',
   async (_name, way) => {
     const [near, far] = way.ends();
     open.push(near, far);
@@ -66,7 +66,7 @@ test.each([
   ['in place', inOnePlace],
   ['to another thread', toAThread],
 ])(
-  '%s: one note a tick, before later messages (V1), bounded (V2), with the sessions that begin (V3)',
+  '%s: events are sent once per tick, before later messages (V1), bounded (V2), with new sessions (V3)',
   async (_name, way) => {
     const [near, far] = way.ends();
     open.push(near, far);

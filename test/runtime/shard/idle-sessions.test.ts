@@ -1,4 +1,5 @@
-// Goal: idle sessions leave memory in the order of last use, by number, by size and by time. The clock is manual.
+// Goal: idle sessions leave memory, least recently used first, once their number, size or idle time is too large. The
+// clock is manual.
 import { expect, test } from 'vitest';
 import { SessionActor } from '../../../actors/session-actor.ts';
 import { ENDED_SESSIONS_MAX, HOT_TOKENS_MAX, SESSION_IDLE_MS } from '../../../src/base/bounds.ts';
@@ -15,7 +16,7 @@ function stage(sessionsMax: number) {
   return { clock, left, quiet, actorOf };
 }
 
-test('Q1: over the bound the least recently used leave', () => {
+test('Q1: above the bound the least recently used sessions are passivated', () => {
   const { left, quiet, actorOf } = stage(3);
   const [a, b, c, d] = ['a', 'b', 'c', 'd'].map((id) => actorOf(id));
   for (const actor of [a, b, c]) if (actor !== undefined) quiet.add(actor);
@@ -27,7 +28,7 @@ test('Q1: over the bound the least recently used leave', () => {
   expect(left).toEqual(['b']);
 });
 
-test('Q1: a few large conversations leave before there are too many small ones', () => {
+test('Q1: a few large conversations are passivated before the number of small ones is reached', () => {
   const { left, quiet, actorOf } = stage(1_000);
   const third = HOT_TOKENS_MAX / 3 + 1;
   for (const id of ['a', 'b', 'c']) quiet.add(actorOf(id, { tokens: third }));
@@ -35,7 +36,7 @@ test('Q1: a few large conversations leave before there are too many small ones',
   expect(left).toEqual(['a']);
 });
 
-test('Q2: few children that have ended stay, and they displace no other session', () => {
+test('Q2: few ended children stay in memory, and they displace no other session', () => {
   const { left, quiet, actorOf } = stage(1_000);
   quiet.add(actorOf('parent'));
   const exit = { reason: 'completed', reply: 'done' } as const;

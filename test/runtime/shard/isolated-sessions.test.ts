@@ -1,6 +1,6 @@
 /**
- * Goal: N1 of isolated sessions, and the way back. Method: a shard that gets the list of isolated sessions, as a thread
- * gets it after two deaths.
+ * Goal: invariant N1 of isolated sessions, and their release. Method: a shard gets the list of isolated sessions, as a
+ * thread gets it after the deaths of two threads.
  */
 import { afterEach, expect, test } from 'vitest';
 import { systemClock } from '../../../src/base/clock.ts';

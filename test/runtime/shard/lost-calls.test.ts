@@ -1,5 +1,5 @@
 // Goal: a call whose result is lost while its thread lives is answered at its deadline. A call that still waits or runs
-// is not. Method: a shard over a tool pool under the test's control, a manual clock, and the log.
+// is not answered. Method: a shard over a tool pool under the test's control, a manual clock, and the log.
 import { afterEach, expect, test } from 'vitest';
 import { z } from 'zod';
 import { CALL_CHECK_GRACE_MS } from '../../../src/base/bounds.ts';
@@ -21,7 +21,7 @@ class HandPool implements ToolPool {
   readonly runs: ToolRun[] = [];
   readonly held = new Set<number>();
   readonly cancelled: number[] = [];
-  /** How often it was asked for the calls it holds. */
+  /** How often the shard asked for the calls that the pool holds. */
   asked = 0;
   readonly #listener: ToolPoolListener;
 
@@ -137,7 +137,7 @@ async function results(shard: TestShard): Promise<readonly unknown[]> {
 
 const isOver = (shard: TestShard): boolean => shard.events.some(({ type }) => type === 'turn.finished');
 
-test('F065, W2: a call whose result was lost is answered at its deadline, not before, and the turn goes on', async () => {
+test('F065, W2: a call whose result was lost is answered at its deadline, not before, and the turn continues', async () => {
   const { shard, pool, clock } = await round(['a', 'b']);
   pool.lose('a');
   pool.finish('b');
@@ -151,7 +151,7 @@ test('F065, W2: a call whose result was lost is answered at its deadline, not be
   expect(shard.events.filter(({ type }) => type === 'tool.finished')).toHaveLength(2);
 });
 
-test('F063, A5: a result that comes after the call was answered for is dropped, and the call has one answer', async () => {
+test('F063, A5: a result that comes after its call was answered is dropped, and the call has one answer', async () => {
   const { shard, pool, clock } = await round(['a']);
   pool.lose('a');
   await clock.advance(CHECK_MS);
@@ -161,7 +161,7 @@ test('F063, A5: a result that comes after the call was answered for is dropped, 
   expect(await results(shard)).toEqual([LOST]);
 });
 
-test('W2: a waiting or running call is left alone however long; a lost one is found at its next deadline', async () => {
+test('W2: a waiting or running call is never answered as lost; a lost call is found at its next deadline', async () => {
   const { shard, pool, clock } = await round(['a']);
   await clock.advance(10 * CHECK_MS);
   expect(pool.asked).toBe(10);
@@ -173,7 +173,7 @@ test('W2: a waiting or running call is left alone however long; a lost one is fo
   expect(await results(shard)).toEqual([LOST]);
 });
 
-test('W2: a lost call makes room: the call that waited for it runs', async () => {
+test('W2: a lost call frees its slot, and the call that waited for the slot runs', async () => {
   const ids = Array.from({ length: 33 }, (_unused, n) => `c${n}`);
   const { shard, pool, clock } = await round(ids.slice(0, 32), { provider: asking(ids) });
   expect(pool.runs).toHaveLength(32);
@@ -199,7 +199,7 @@ test('W2: the time a call waits for an approval does not count', async () => {
   expect(await results(shard)).toEqual([LOST]);
 });
 
-test('W2: a call that starts after a slow flush is not taken for lost before that', async () => {
+test('W2: a call that starts after a slow flush is not treated as lost too early', async () => {
   let isSlow = false;
   const writes: (() => void)[] = [];
   const { shard, pool, clock } = await round(['a'], {

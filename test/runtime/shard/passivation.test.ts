@@ -12,7 +12,7 @@ const many = Array.from({ length: 300 }, (_, n) => `s${n}`);
 /** Longer than any session stays in memory after its last use. */
 const LONG_MS = 2 * SESSION_IDLE_MS;
 
-test('H4 of the shard, A11: memory holds none of many used sessions for long, and no timers', async () => {
+test('H4 of the shard, A11: used sessions leave memory soon, and leave no timers', async () => {
   const clock = manualClock();
   const runtime = await kit.open({ provider: echo, clock });
   await Promise.all(many.map((id) => runtime.session(id).send('Hi')));
@@ -25,7 +25,7 @@ test('H4 of the shard, A11: memory holds none of many used sessions for long, an
   expect(clock.pending).toBe(0);
 });
 
-test('H4 of the shard, A11: reading many sessions holds none of them for long either', async () => {
+test('H4 of the shard, A11: sessions that were only read leave memory soon as well', async () => {
   const clock = manualClock();
   const runtime = await kit.open({ provider: echo, clock });
   await Promise.all(many.map((id) => runtime.session(id).send('Hi')));
@@ -38,7 +38,7 @@ test('H4 of the shard, A11: reading many sessions holds none of them for long ei
   expect(runtime.metrics().sessionsHot).toBe(0);
 });
 
-test('A11: few children that have ended are in memory', async () => {
+test('A11: only few ended children are in memory', async () => {
   const runtime = await kit.open({ provider: echo });
   const tasks = Array.from({ length: ENDED_SESSIONS_MAX * 2 }, (_, n) => ({
     task: `t${n}`,
@@ -49,7 +49,7 @@ test('A11: few children that have ended are in memory', async () => {
   expect(runtime.metrics().sessionsHot).toBeLessThanOrEqual(ENDED_SESSIONS_MAX + 1);
 });
 
-test('a passivated session continues from the log: messages, keys, receipts, events', async () => {
+test('a passivated session continues from the log, with its messages, keys, receipts and events', async () => {
   const clock = manualClock();
   const runtime = await kit.open({ provider: echo, clock });
   const session = runtime.session('first');
@@ -117,7 +117,7 @@ test('runtime.resume() finds blocked sessions that have left memory', async () =
   );
   const clock = manualClock();
   const runtime = await kit.open({ provider, clock });
-  // Both calls are in flight when the first of them is refused: later ones would wait.
+  // Both calls are in flight when the first of them is refused, since later calls would wait.
   await Promise.all(['b1', 'b2'].map((id) => failure(runtime.session(id).ask('Hi'))));
   for (const id of ['b1', 'b2']) await runtime.session(id).send('waits');
   await runtime.drain();
@@ -129,7 +129,7 @@ test('runtime.resume() finds blocked sessions that have left memory', async () =
   for (const id of ['b1', 'b2']) expect((await log(runtime.session(id))).at(-1)).toBe('agent_message:fine');
 });
 
-test('limits.waitingBytes: a mailbox counts while its session is in memory, and again when it is read back', async () => {
+test('limits.waitingBytes: a mailbox counts while its session is in memory, and again after it is reloaded', async () => {
   const clock = manualClock();
   const runtime = await kit.open({ provider: echo, clock, limits: { waitingBytes: 3_000 } });
   const [a, b] = [runtime.session('a'), runtime.session('b')];

@@ -1,6 +1,6 @@
 /**
- * Goal: a thread that runs out of memory left behind the session that it worked on. Method: a shard whose randomness looks at what is
- * in hand when it is asked.
+ * Goal: a thread that runs out of memory has recorded the session that it worked on. Method: a shard whose random
+ * source reads that record whenever it is called.
  */
 import { afterEach, expect, test } from 'vitest';
 import { agent } from '../../../src/index.ts';
@@ -15,7 +15,7 @@ afterEach(async () => {
   await shard?.close();
 });
 
-test('a session is in hand during its transitions, and none is afterwards', async () => {
+test('the current session is known during its transitions, and unknown afterwards', async () => {
   const sessionAtWork = new SessionAtWork();
   const store = new MemoryStore();
   const inTransitions = new Set<number>();
@@ -38,7 +38,7 @@ test('a session is in hand during its transitions, and none is afterwards', asyn
   expect(sessionAtWork.key).toBe(0);
 });
 
-test('work within work names its own session, and the outer one is named again, also after a throw', () => {
+test('nested work names its own session, and afterwards the outer one is named again, even after a throw', () => {
   const sessionAtWork = new SessionAtWork();
   const host = new SessionAtWork(sessionAtWork.memory);
   const seen: number[] = [];

@@ -16,7 +16,7 @@ import { copyStore, openShard, type ShardOptions, type TestShard } from '../../s
 const MEGABYTE = 1024 * 1024;
 const ROOM = 64 * MEGABYTE;
 const shards: TestShard[] = [];
-/** Disks that hold what is written until they are released, or the test has ended. */
+/** Disks that hold all writes until the test releases them or ends. */
 const disks: Deferred<void>[] = [];
 afterEach(async () => {
   for (const disk of disks.splice(0)) disk.resolve();
@@ -37,7 +37,7 @@ const large = 'l'.repeat(STORED_CONTENT_BYTES_MIN);
 const send = (content: string) => ({ session: 's', agent: 'a', content });
 const areStored = (shard: TestShard) => shard.stateOf('s')?.mailbox.map(({ content }) => isStored(content));
 
-test('what waits is in memory below 1 KiB, and from there on in the log alone, also after the store is opened again', async () => {
+test('waiting contents below 1 KiB are in memory, larger ones in the log alone, also after a reopen', async () => {
   expect(STORED_CONTENT_BYTES_MIN).toBe(1_024);
   const store = new MemoryStore();
   const shard = opened(store);

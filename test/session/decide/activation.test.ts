@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest';
 import { renderMessages } from '../../../src/context/render.ts';
 import type { RequestMessage } from '../../../src/models/provider.ts';
 import { activeDefinitions } from '../../../src/session/rules/activation.ts';
-import { snapshotState } from '../../../src/session/state/state.ts';
+import { snapshotState } from '../../../src/session/state/snapshot.ts';
 import { call, executingSession, Machine, startedSession } from '../../support/session-kit.ts';
 import { Tree } from '../../support/session-tree.ts';
 
@@ -32,7 +32,7 @@ function kinds({ content }: RequestMessage): readonly string[] {
 }
 
 describe('skills', () => {
-  it('F126: activated again, nothing is put into the mailbox', () => {
+  it('F126: a skill that is activated again adds nothing to the mailbox', () => {
     const machine = startedSession();
     expect(activate(machine, 'skill', 'baking')).toEqual({ activated: true });
     expect(activate(machine, 'skill', 'baking')).toEqual({ activated: false });
@@ -42,7 +42,7 @@ describe('skills', () => {
     expect(machine.records.filter((record) => record.type === 'accepted')).toHaveLength(2);
   });
 
-  it('F127: a skill is active, and told, before it reaches the log; it wakes nobody', () => {
+  it('F127: a skill is active, and published, before it reaches the log; it wakes no session', () => {
     const machine = startedSession();
     activate(machine, 'skill', 'baking');
     expect(machine.state.state).toBe('idle');
@@ -50,7 +50,7 @@ describe('skills', () => {
     expect(told(machine)).toEqual([['baking']]);
   });
 
-  it('joins the next half-step as a delivery, and is published once', () => {
+  it('a skill joins the next half-step as a delivery, and is published once', () => {
     const machine = startedSession();
     activate(machine, 'skill', 'baking');
     activate(machine, 'skill', 'frying');
@@ -66,7 +66,7 @@ describe('skills', () => {
     expect(told(machine)).toEqual([['baking'], ['baking', 'frying']]);
   });
 
-  it('H62: activated while tools run, its text stands behind all results of the round', () => {
+  it('H62: a skill activated while tools run has its text after all results of the round', () => {
     const machine = executingSession({ a: 'bash', b: 'bash' });
     machine.finish('a', 'of a');
     activate(machine, 'skill', 'baking');
@@ -91,7 +91,7 @@ describe('skills', () => {
     ]);
   });
 
-  it('H62: also where the results are told to listeners before the model hears of them', () => {
+  it('H62: the same order holds when listeners see the results before the model does', () => {
     const machine = startedSession({ isGated: true, sent: 'go' });
     machine.answer([call('a', 'bash'), call('b', 'bash')]);
     machine.input({ type: 'verdict', on: 'boundary', at: 'answer', halfStep: 1, verdict: { approve: [] } });
@@ -105,7 +105,7 @@ describe('skills', () => {
     expect(machine.log.slice(-4, -2).sort()).toEqual(['tool_response of a', 'tool_response of b']);
   });
 
-  it('one whose text has left the window is no longer active, and may be activated again', () => {
+  it('a skill whose text left the window is no longer active, and may be activated again', () => {
     const machine = startedSession({ tokenBudget: 1_000 });
     activate(machine, 'skill', 'baking');
     for (let count = 0; machine.state.floor === 1; count += 1) {
@@ -118,7 +118,7 @@ describe('skills', () => {
     expect(activate(machine, 'skill', 'baking')).toEqual({ activated: true });
   });
 
-  it('a child whose name only begins like an enricher’s activates none', () => {
+  it('a child whose name merely begins like that of an enricher activates nothing', () => {
     const machine = startedSession();
     machine.send('hi', { type: 'subagent', source: { type: 'subagent', name: 'melete-spy' } });
     expect(machine.state.messages[0]).toMatchObject({ toolName: 'from_melete-spy' });
@@ -127,7 +127,7 @@ describe('skills', () => {
 });
 
 describe('workflows', () => {
-  it('F128: of several the newest is active, waiting or not', () => {
+  it('F128: of several workflows the newest is active, waiting or not', () => {
     const machine = startedSession();
     activate(machine, 'workflow', 'plan');
     machine.send('go');
@@ -139,7 +139,7 @@ describe('workflows', () => {
     expect(told(machine)).toEqual(['plan', 'build', 'plan']);
   });
 
-  it('are for main sessions', () => {
+  it('workflows are for main sessions', () => {
     const child = new Tree().spawn('dig');
     expect(activate(child, 'workflow', 'plan')).toContain('main sessions');
     expect(activate(child, 'skill', 'baking')).toEqual({ activated: true });
@@ -147,7 +147,7 @@ describe('workflows', () => {
 });
 
 describe('the log', () => {
-  it('A10: a replay publishes the same events and knows the same skills', () => {
+  it('A10: a replay publishes the same events and restores the same skills', () => {
     const machine = startedSession({ tokenBudget: 1_000 });
     for (let count = 0; count < 12; count += 1) {
       activate(machine, count % 3 === 0 ? 'workflow' : 'skill', `d${count % 4}`);
@@ -160,7 +160,7 @@ describe('the log', () => {
     expect(machine.state.eventSeq).toBe(machine.seen.events.at(-1)?.seq);
   });
 
-  it('a full mailbox refuses, and nothing is stored', () => {
+  it('a full mailbox refuses the activation, and nothing is stored', () => {
     const machine = startedSession({ limits: { mailbox: 1 } });
     activate(machine, 'skill', 'a');
     expect(activate(machine, 'skill', 'b')).toContain('limits.mailbox');

@@ -13,7 +13,7 @@ import {
 } from '../../support/session-kit.ts';
 import { Tree } from '../../support/session-tree.ts';
 
-/** A tree whose root is in a round with one call that spawns. */
+/** A tree of sessions; its root is in a round with one call that spawns. */
 function spawningTree(): Tree {
   const tree = new Tree();
   tree.root.send('go');
@@ -33,7 +33,7 @@ function markingChild(tree: Tree, siblings: Readonly<Record<string, string>> = {
 }
 
 describe('spawning', () => {
-  it('F105 A6: link and birth are one turn: the child has parent, goal, pinned task and an entry', () => {
+  it('F105 A6: link and birth are one transition: the child has parent, goal, pinned task and an entry', () => {
     const tree = new Tree();
     const child = tree.spawn('dig here', { name: 'digger' });
     expect(tree.root.state.children.get('s:1')).toEqual({ id: 's:1', name: 'digger', replies: 'mailbox' });
@@ -84,7 +84,7 @@ describe('spawning', () => {
     }
   });
 
-  it('F107 F77: grants are compared without case, granted once, and only shrink', () => {
+  it('F107 F77: grants ignore case, hold each tool once, and only shrink', () => {
     const tree = new Tree({ limits: { depth: 2 } });
     const child = tree.spawn('dig', { tools: ['Read_File', 'read_file', 'BASH'] });
     expect(child.state.grants).toEqual(['read_file', 'bash']);
@@ -97,13 +97,13 @@ describe('spawning', () => {
     expect(tree.at('s:1:2').state.grants).toEqual(['read_file', 'bash']);
   });
 
-  it('F107: no list means all tools of the agent, an empty one none', () => {
+  it('F107: without a list a child has all tools of the agent, with an empty list none', () => {
     const tree = new Tree();
     expect(tree.spawn('dig').state.grants).toBeUndefined();
     expect(tree.spawn('think', { tools: [] }).state.grants).toEqual([]);
   });
 
-  it('F108: the confirmation holds name and session, and no @name', () => {
+  it('F108: the confirmation has name and session, and no @name', () => {
     const tree = spawningTree();
     tree.input(tree.root, {
       type: 'spawn',
@@ -118,7 +118,7 @@ describe('spawning', () => {
     expect(tree.root.state.state).toBe('awaiting');
   });
 
-  it('F109: a specialist is named one and is made of its own agent', () => {
+  it('F109: a specialist is named by a model and created with its own agent', () => {
     const tree = spawningTree();
     const request = { replies: 'mailbox', task: 'dig', agent: 'researcher', specialist: true, callId: 'sp' } as const;
     tree.input(tree.root, { type: 'spawn', request });
@@ -126,7 +126,7 @@ describe('spawning', () => {
     expect(tree.at('s:1').state.agent).toBe('researcher');
   });
 
-  it('F110: names are words joined by hyphens, 30 characters, free among the siblings', () => {
+  it('F110: names are words joined by hyphens, at most 30 characters, and unique among the siblings', () => {
     const none = new Set<string>();
     for (const bad of [
       'two words',
@@ -160,7 +160,7 @@ describe('spawning', () => {
     expect(systemPrompt(second.state, undefined)).not.toContain('@');
   });
 
-  it('F134: a child is told its task until the goal is done', () => {
+  it('F134: the prompt of a child has its task until the goal is done', () => {
     const tree = new Tree();
     const child = tree.spawn('dig here');
     expect(systemPrompt(child.state, 'Answer briefly.')).toMatch(
@@ -171,7 +171,7 @@ describe('spawning', () => {
     expect(systemPrompt(child.state, 'Answer briefly.')).not.toContain('Your Task');
   });
 
-  it('Δ27: a model may have maxActive children working; this does not limit an embedder', () => {
+  it('Δ27: at most maxActive children spawned by a model work at once; this does not limit an embedder', () => {
     const tree = new Tree({ maxActiveChildren: 1 });
     tree.root.send('go');
     tree.answer(tree.root, [call('x', 'spawn_subagent'), call('y', 'spawn_subagent')]);
@@ -190,14 +190,14 @@ describe('spawning', () => {
     expect(child.effect('refused')?.error).toMatchObject({ code: 'limit', data: { limit: 'depth' } });
   });
 
-  it('A9: limits.children bounds the children a parent may have, ever', () => {
+  it('A9: limits.children bounds the children that a parent may ever have', () => {
     const tree = new Tree({ limits: { children: 1 } });
     tree.answer(tree.spawn('dig'), 'done');
     tree.root.spawn({ task: 'more' });
     expect(tree.root.effect('refused')?.error).toMatchObject({ code: 'limit', data: { limit: 'children' } });
   });
 
-  it('the same key re-attaches, with other content it is refused', () => {
+  it('a spawn with a known key re-attaches; with other content it is refused', () => {
     const tree = new Tree();
     tree.spawn('dig', { key: 'k', fingerprint: 'f' });
     tree.root.spawn({ task: 'dig', key: 'k', fingerprint: 'f' });
@@ -209,7 +209,7 @@ describe('spawning', () => {
     expect(tree.root.effect('spawned')).toMatchObject({ child: 's:2', duplicate: true });
   });
 
-  it('an id that the embedder uses is skipped', () => {
+  it('an id already used by the embedder is skipped', () => {
     const tree = new Tree();
     tree.root.world.taken.add('s:1').add('s:2');
     expect(tree.spawn('dig').state.id).toBe('s:3');
@@ -226,7 +226,7 @@ describe('spawning', () => {
 });
 
 describe('messages between parent and child', () => {
-  it("F114: a child's text becomes a delivery at its parent, raw, and wakes it", () => {
+  it('F114: the text of a child becomes a delivery at its parent, unchanged, and wakes the parent', () => {
     const tree = new Tree();
     const child = tree.spawn('dig', { name: 'digger' });
     tree.answer(child, [text('found @gold'), call('a', 'bash')]);
@@ -261,7 +261,7 @@ describe('messages between parent and child', () => {
     ]);
   });
 
-  it('F115: a text that names children with @ reaches each of them, attributed; unknown names are nobody', () => {
+  it('F115: a text that mentions children with @ reaches each of them, attributed; unknown names reach none', () => {
     const tree = new Tree();
     const children = ['one', 'two', 'three'].map((name) => tree.spawn('dig', { name }));
     for (const child of children) tree.answer(child, 'ready');
@@ -275,7 +275,7 @@ describe('messages between parent and child', () => {
     expect(children[0]?.state.state).toBe('awaiting');
   });
 
-  it('Δ31: names inside code and addresses are no mentions', () => {
+  it('Δ31: names inside code and addresses are not mentions', () => {
     const prose =
       'mail me@one or a.b+c@two; `@three`, ``x ` @four``\n```\n@five\n```\n~~~ts\n@six\n~~~\n(@seven) @eight-x.';
     expect([...mentionedNames(prose)]).toEqual(['seven', 'eight-x']);
@@ -297,7 +297,7 @@ describe('messages between parent and child', () => {
     ]);
   });
 
-  it('R23: words from a session that is no child are dropped', () => {
+  it('R23: a message from a session that is not a child is dropped', () => {
     const machine = startedSession();
     expect(machine.input({ type: 'subagentSaid', child: 'x:9', content: 'hi' })).toEqual({ records: [], effects: [] });
     expect(machine.input({ type: 'childExited', child: 'x:9', reason: 'failed' })).toEqual({
@@ -320,7 +320,7 @@ describe('messages between parent and child', () => {
 });
 
 describe('the end of a child', () => {
-  it('a child that goes idle with nothing waiting has finished; its last text is its reply', () => {
+  it('a child that becomes idle without waiting entries has finished, and its last text is its reply', () => {
     const tree = new Tree();
     const child = tree.spawn('dig');
     tree.answer(child, 'found');
@@ -338,7 +338,7 @@ describe('the end of a child', () => {
     expect(child.state.exit).toMatchObject({ reply: 'nothing there' });
   });
 
-  it('the first end counts, the child stays addressable', () => {
+  it('the first end counts, and the child can still be addressed', () => {
     const tree = new Tree();
     const child = tree.spawn('dig');
     tree.answer(child, 'first');
@@ -358,7 +358,7 @@ describe('the end of a child', () => {
     expect(child.state.exit).toEqual({ reason: 'completed', reply: 'gold' });
   });
 
-  it('F118 Δ32: after it no further model call is made for that round', () => {
+  it('F118 Δ32: after marking, no further model call is made for that round', () => {
     const tree = new Tree();
     const child = markingChild(tree, { b: 'bash' });
     child.send('while you are there');
@@ -369,7 +369,7 @@ describe('the end of a child', () => {
     expect(child.state.turn).toMatchObject({ id: 2, marked: false });
   });
 
-  it('F118: with nothing else waiting the child is idle, its round closed', () => {
+  it('F118: after marking, a child without waiting entries is idle, and its round is closed', () => {
     const child = markingChild(new Tree());
     expect(child.state).toMatchObject({ state: 'idle', mailbox: [] });
     expect(child.allOf('callModel')).toHaveLength(1);
@@ -384,7 +384,7 @@ describe('the end of a child', () => {
     expect(child.events('turn.failed')).toEqual([]);
   });
 
-  it('F117: a blank result and a second mark are refused, and the model goes on', () => {
+  it('F117: a blank result and a second mark are refused, and the model continues', () => {
     const tree = new Tree();
     const child = tree.spawn('dig');
     tree.answer(child, [call('m', 'mark_goal_completed')]);
@@ -397,7 +397,7 @@ describe('the end of a child', () => {
     expect(child.log.at(-1)).toContain('No active goal found');
   });
 
-  it('F117: a session without a goal has nothing to mark', () => {
+  it('F117: a session without a goal cannot mark one', () => {
     const machine = executingSession({ m: 'mark_goal_completed' });
     machine.input({ type: 'markGoal', callId: 'm', result: 'gold' });
     expect(machine.log.at(-1)).toContain('No active goal found');
@@ -406,7 +406,7 @@ describe('the end of a child', () => {
   });
 
   it.each([FATAL, UNAUTHORIZED])(
-    "F120 Δ11: a child's failure is told to its parent, as an entry and as its end (%o)",
+    'F120 Δ11: the failure of a child reaches its parent as an entry and as the end of the child (%o)',
     (error) => {
       const tree = new Tree();
       const child = tree.spawn('dig', { name: 'digger' });

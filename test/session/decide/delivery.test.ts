@@ -3,8 +3,8 @@ import type { Deliver } from '../../../src/base/messages.ts';
 import { executingSession, type Machine, startedSession, UNAUTHORIZED } from '../../support/session-kit.ts';
 
 /**
- * The states in which a message may arrive. Each has a message named `waiting` in the mailbox or the log, and no other
- * message of a user.
+ * The states in which a message may arrive. In each state the only other message of a user is `waiting`, in the mailbox
+ * or the log.
  */
 const STATES = {
   idle: () => startedSession(),
@@ -24,7 +24,7 @@ const STATES = {
 
 type Met = keyof typeof STATES;
 
-/** The place of a message right after it was sent. */
+/** The position of a message directly after it was sent. */
 type Fate = 'in the log' | 'waits' | 'refused';
 
 const FATES: Readonly<Record<Deliver, Readonly<Record<Met, Fate>>>> = {
@@ -68,7 +68,7 @@ describe('delivery policies', () => {
     },
   );
 
-  it('ride: joins the closing half-step of the round, one a half-step, the oldest first', () => {
+  it('ride: joins the closing half-step of the round, one message per half-step, oldest first', () => {
     const machine = executingSession({ a: 'bash' });
     machine.send('one');
     machine.send('two');
@@ -89,7 +89,7 @@ describe('delivery policies', () => {
     expect(machine.log.slice(-3)).toEqual(['user_message steer 1', 'user_message steer 2', 'user_message rider']);
   });
 
-  it('turn: half-steps of the running turn pass it over, and it has the next turn to itself', () => {
+  it('turn: half-steps of the running turn skip it, and it gets the next turn alone', () => {
     const machine = executingSession({ a: 'bash' });
     machine.send('own turn', { deliver: 'turn' });
     machine.send('rider');
@@ -100,7 +100,7 @@ describe('delivery policies', () => {
     expect(machine.state.turn?.entries).toEqual([2]);
   });
 
-  it('turn: waiting steers go first, and it still waits for a separate turn', () => {
+  it('turn: waiting steers go first, and it still gets a separate turn', () => {
     const machine = startedSession({ sent: 'first' });
     machine.send('own turn', { deliver: 'turn' });
     machine.send('steer', { deliver: 'steer' });
@@ -133,7 +133,7 @@ describe('delivery policies', () => {
     expect(machine.state.turn).toMatchObject({ id: 2 });
   });
 
-  it('merge: all waiting ones become one message, with a blank line between, and one answer', () => {
+  it('merge: all waiting messages become one, separated by blank lines, and get one answer', () => {
     const machine = startedSession({ sent: 'first' });
     machine.send('one', { deliver: 'merge' });
     machine.send('rider');
@@ -146,7 +146,7 @@ describe('delivery policies', () => {
       expect(machine.state.receipts.get(id)).toEqual({ status: 'answered', turn: 2, text: 'both' });
   });
 
-  it('merge: the joined message keeps the bound of one message; the others form the next one, in order', () => {
+  it('merge: the joined message respects the bound of one message; the rest forms the next message, in order', () => {
     const machine = startedSession({ sent: 'first', limits: { messageBytes: 10 } });
     for (const text of ['one', 'two', 'three', 'four']) machine.send(text, { deliver: 'merge' });
     machine.answer('ok');

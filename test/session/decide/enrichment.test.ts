@@ -1,12 +1,13 @@
 /**
- * Goal: the preparation of a turn as the pure core decides it. One runs at a time and once a turn, stale ends are
- * dropped, and nothing is lost.
+ * Goal: the preparation of a turn as the pure core decides it. One preparation runs at a time and once per turn, stale
+ * completions are dropped, and nothing is lost.
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { ErrorShape } from '../../../src/base/errors.ts';
 import type { EnricherFacts } from '../../../src/session/state/inputs.ts';
-import { emptyState, restoreState, snapshotState } from '../../../src/session/state/state.ts';
+import { restoreState, snapshotState } from '../../../src/session/state/snapshot.ts';
+import { emptyState } from '../../../src/session/state/state.ts';
 import { call, Machine, startedSession, USAGE } from '../../support/session-kit.ts';
 
 const MELETE: EnricherFacts = { melete: { model: 'muse' } };
@@ -31,7 +32,7 @@ function started(machine: Machine): readonly string[] {
 }
 
 describe('a preparation', () => {
-  it('F122, R12: comes before the claim, and nothing is claimed before it is over', () => {
+  it('F122, R12: comes before the claim, and nothing is claimed before it has ended', () => {
     const machine = watched();
     machine.send('first');
     expect(started(machine)).toEqual(['melete 1']);
@@ -47,7 +48,7 @@ describe('a preparation', () => {
     expect(started(machine)).toEqual(['melete 1', 'melete 2']);
   });
 
-  it('R26: only turns out of idle are prepared: a message that rides a running turn is not', () => {
+  it('R26: only turns that start from idle are prepared: a message that rides a running turn is not', () => {
     const machine = watched();
     machine.send('go');
     enriched(machine);
@@ -58,7 +59,7 @@ describe('a preparation', () => {
     expect(started(machine)).toEqual(['melete 1']);
   });
 
-  it('R20: the end of an earlier run is stale', () => {
+  it('R20: a completion of an earlier run is stale', () => {
     const machine = watched();
     machine.send('go');
     machine.input({ type: 'recover' });
@@ -72,7 +73,7 @@ describe('a preparation', () => {
     expect(machine.effect('stale')).toBeDefined();
   });
 
-  it('F123: a goal that is made or worded anew leads to a recall, also when it was before a crash', () => {
+  it('F123: a new or reworded goal triggers a recall, also if it was set before a crash', () => {
     const machine = watched(BOTH);
     machine.send('go');
     machine.input({ type: 'goal', change: { action: 'create', description: 'bake' } });
@@ -86,7 +87,7 @@ describe('a preparation', () => {
     expect(machine.log.some((line) => line.startsWith('system_message'))).toBe(false);
   });
 
-  it('E2: refused credentials fail the turn, and a message that asked for it bounces', () => {
+  it('E2: refused credentials fail the turn, and a message sent with bounceBack bounces', () => {
     const machine = watched();
     const id = machine.send('go', { bounceBack: true });
     enriched(machine, REFUSED);
@@ -101,7 +102,7 @@ describe('a preparation', () => {
     expect(started(machine)).toEqual(['melete 1', 'melete 2']);
   });
 
-  it('E3: a prepared entry that waits is not prepared again, whatever goes before it', () => {
+  it('E3: a waiting entry that is prepared is not prepared again, whatever goes before it', () => {
     const machine = watched();
     machine.send('calm');
     machine.input({ type: 'pause' });
@@ -116,7 +117,7 @@ describe('a preparation', () => {
     expect(machine.state.prepared).toBeUndefined();
   });
 
-  it('a head without the members of preparation wakes as a session without one', () => {
+  it('a head without preparation fields restores a session without a preparation', () => {
     const {
       enrichment: _e,
       prepared: _p,
@@ -160,7 +161,7 @@ function act(machine: Machine, each: Step): void {
   else machine.input({ type: each.do });
 }
 
-it('S7, E1, A10: any schedule has at most one open run, folds to the state, and ends with all answered', () => {
+it('S7, E1, A10: any schedule has at most one run in flight, folds to the same state, and ends with all answered', () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 40 }), fc.constantFrom(MELETE, BOTH), (steps, enrichers) => {
       const machine = watched(enrichers);
@@ -168,7 +169,7 @@ it('S7, E1, A10: any schedule has at most one open run, folds to the state, and 
       for (const each of steps) {
         const ended = run(machine) - (each.do === 'enriched' && each.stale ? 1 : 0);
         act(machine, each);
-        // The runs in flight: a crash ends all of them, an outcome or a cancellation ends one.
+        // The runs in flight. A crash ends all of them; an outcome or a cancellation ends one.
         if (each.do === 'recover') out.clear();
         if (each.do === 'enriched') out.delete(ended);
         for (const effect of machine.last) {

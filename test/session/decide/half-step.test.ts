@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { call, executingSession, startedSession, text, transientError } from '../../support/session-kit.ts';
 
 describe('the half-step', () => {
-  it('F035: a claim ends with the call; the state changes only when the answer comes', () => {
+  it('F035: a claim ends with the model call; the state changes only when the answer arrives', () => {
     const machine = startedSession({ sent: 'hello' });
     expect(machine.turns.at(-1)?.records.map((record) => record.type)).toEqual(['accepted', 'epoch', 'claimed']);
     expect(machine.state.state).toBe('awaiting');
@@ -10,7 +10,7 @@ describe('the half-step', () => {
     expect(machine.turns.at(-1)?.records.map((record) => record.type)).toEqual(['responded']);
   });
 
-  it('F047: twenty kicks make one model call', () => {
+  it('F047: twenty wakes make one model call', () => {
     const machine = startedSession({ sent: 'hello' });
     for (let kick = 0; kick < 20; kick += 1) machine.input({ type: 'wake' });
     expect(machine.allOf('callModel')).toHaveLength(1);
@@ -38,7 +38,7 @@ describe('the half-step', () => {
     expect(machine.state).toMatchObject({ state: 'awaiting', current: { halfStep: 2 } });
   });
 
-  it('decision 6: a turn of many rounds takes one rider a half-step into the same turn', () => {
+  it('decision 6: each half-step of a turn with many rounds takes one rider into the same turn', () => {
     const machine = executingSession({ a: 'bash' });
     machine.send('one');
     machine.send('two');
@@ -51,7 +51,7 @@ describe('the half-step', () => {
       expect(machine.state.receipts.get(id)).toEqual({ status: 'answered', turn: 1, text: 'done' });
   });
 
-  it('Δ45: a turn at toolRounds fails with its results stored; waiting messages get their own turn', () => {
+  it('Δ45: a turn at toolRounds fails with its results stored; waiting messages get another turn', () => {
     const machine = executingSession({ a: 'bash' }, { toolRounds: 1 });
     machine.send('and this');
     machine.finish('a');
@@ -75,7 +75,7 @@ describe('the half-step', () => {
 });
 
 describe('the system prompt as a function', () => {
-  it('is evaluated once an epoch, before its first call', () => {
+  it('is evaluated once per epoch, before its first call', () => {
     const machine = startedSession({ sent: 'one', hasSystemFunction: true });
     expect(machine.effect('callModel')).toBeUndefined();
     expect(machine.effect('evaluateSystem')).toEqual({ type: 'evaluateSystem', epoch: 2 });
@@ -130,7 +130,7 @@ describe('pause and resume', () => {
     expect(machine.log.at(-1)).toBe('tool_response result');
   });
 
-  it('both are published, once', () => {
+  it('pause and resume are each published once', () => {
     const machine = startedSession();
     machine.input({ type: 'resume' });
     machine.input({ type: 'pause' });
@@ -142,7 +142,7 @@ describe('pause and resume', () => {
     ]);
   });
 
-  it('a retry that is due while paused is made: its half-step has already begun', () => {
+  it('a retry that is due while paused is still made, because its half-step has already begun', () => {
     const machine = startedSession({ sent: 'hello' });
     machine.fail(transientError());
     machine.input({ type: 'pause' });

@@ -4,14 +4,14 @@ import { executingSession, startedSession, text } from '../../support/session-ki
 import { Tree } from '../../support/session-tree.ts';
 
 describe('interrupt', () => {
-  it('F068: an idle session keeps no flag and acknowledges nothing', () => {
+  it('F068: an interrupt of an idle session sets no flag and acknowledges nothing', () => {
     const machine = startedSession();
     expect(machine.input({ type: 'interrupt' })).toEqual({ records: [], effects: [{ type: 'result', value: false }] });
     expect(machine.state.interruptRequested).toBe(false);
     expect(machine.events('interrupt.acknowledged')).toEqual([]);
   });
 
-  it('F069 Δ22: a model call is given up, acknowledged, and the turn ends as cancelled; the message stays', () => {
+  it('F069 Δ22: a model call is cancelled and acknowledged, and its turn ends as cancelled; the message stays', () => {
     const machine = startedSession({ sent: 'hello' });
     machine.input({ type: 'interrupt', reason: 'enough' });
     expect(machine.last).toEqual([
@@ -24,7 +24,7 @@ describe('interrupt', () => {
     expect(machine.state.receipts.get(1)).toEqual({ status: 'cancelled', turn: 1 });
   });
 
-  it('F069: the answer that was under way is dropped', () => {
+  it('F069: the answer that was in flight is dropped', () => {
     const machine = startedSession({ sent: 'hello' });
     machine.input({ type: 'interrupt' });
     machine.input({
@@ -57,7 +57,7 @@ describe('interrupt', () => {
     expect(machine.last).toEqual([{ type: 'stale', what: 'tool result' }]);
   });
 
-  it('F070 Δ22: the children are told, whether the parent is idle or not', () => {
+  it('F070 Δ22: the children are interrupted too, whether the parent is idle or not', () => {
     const tree = new Tree();
     tree.spawn('dig');
     tree.root.input({ type: 'interrupt', reason: 'stop' });
@@ -70,7 +70,7 @@ describe('interrupt', () => {
     expect(tree.root.lastOf('interruptChildren')).toHaveLength(1);
   });
 
-  it('F070: a working child ends as cancelled and its parent knows; an idle child does not mind', () => {
+  it('F070: a working child ends as cancelled and its parent is notified; an idle child is not affected', () => {
     const tree = new Tree();
     const child = tree.spawn('dig');
     tree.input(child, { type: 'interrupt' });
@@ -80,7 +80,7 @@ describe('interrupt', () => {
     expect(tree.root.events('child.exited')).toHaveLength(1);
   });
 
-  it('F073: the flag is down once the round is closed, and the next turn is not touched', () => {
+  it('F073: the flag is cleared once the round is closed, and the next turn is not affected', () => {
     const machine = executingSession({ a: 'bash' });
     machine.send('next');
     machine.input({ type: 'interrupt' });

@@ -10,7 +10,7 @@ import {
   UNAUTHORIZED,
 } from '../../support/session-kit.ts';
 
-/** The current attempt fails with a transient error: the wait passes and the call is made again. */
+/** The current attempt fails with a transient error; after the wait the call is made again. */
 function failAndWait(machine: Machine, error = transientError()): void {
   machine.fail(error);
   const retry = machine.effect('retryLater');
@@ -22,7 +22,7 @@ function failAndWait(machine: Machine, error = transientError()): void {
 const REPLY = { type: 'subagent', source: { type: 'subagent', name: 'sleuth' } } as const;
 
 describe('retries of a model call', () => {
-  it('F036: two failures, then an answer: three calls, one answer', () => {
+  it('F036: after two failures and an answer there were three calls and one answer', () => {
     const machine = startedSession({ sent: 'hello' });
     failAndWait(machine);
     failAndWait(machine);
@@ -32,7 +32,7 @@ describe('retries of a model call', () => {
     expect(machine.records.filter((record) => record.type === 'responded')).toHaveLength(1);
   });
 
-  it('F037: five failures make five calls, a system message and an idle session', () => {
+  it('F037: after five failures there were five calls, one system message, and the session is idle', () => {
     const machine = startedSession({ sent: 'hello' });
     for (let attempt = 0; attempt < 5; attempt += 1) failAndWait(machine);
     expect(machine.allOf('callModel')).toHaveLength(5);
@@ -55,7 +55,7 @@ describe('retries of a model call', () => {
     );
   });
 
-  it('Δ9: the wait is at least what the server asked for, and never shorter than the backoff', () => {
+  it('Δ9: the wait is at least the one the server asked for, and never shorter than the backoff', () => {
     const machine = startedSession({ sent: 'hello' });
     machine.fail(transientError({ status: 429, retryAfterMs: 5_000 }));
     expect(machine.effect('retryLater')?.delayMs).toBe(5_000);
@@ -64,8 +64,11 @@ describe('retries of a model call', () => {
     expect(machine.effect('retryLater')?.delayMs).toBe(16_000);
   });
 
-  it('F20, Δ9: a server that asks for weeks gets a day', () => {
+  it('F20, Δ9: a server that asks for weeks gets weeks, and at most a year', () => {
     const machine = startedSession({ sent: 'hello' });
+    machine.fail(transientError({ status: 429, retryAfterMs: 3e9 }));
+    expect(machine.effect('retryLater')?.delayMs).toBe(3e9);
+    machine.input({ type: 'retryDue', halfStep: 1, attempt: 2 });
     machine.fail(transientError({ status: 429, retryAfterMs: 1e12 }));
     expect(machine.effect('retryLater')?.delayMs).toBe(RETRY_AFTER_MS_MAX);
   });
@@ -97,7 +100,7 @@ describe('retries of a model call', () => {
 });
 
 describe('the failure path', () => {
-  it('F039: a message that asked for it bounces: removed, given back with the error, session idle', () => {
+  it('F039: a message with bounceBack bounces: removed, returned with the error, session idle', () => {
     const machine = startedSession();
     machine.send('hello', { bounceBack: true });
     machine.fail(FATAL);
@@ -109,7 +112,7 @@ describe('the failure path', () => {
     expect(machine.state.receipts.get(1)).toEqual({ status: 'failed', turn: 1, error: FATAL });
   });
 
-  it('F040: the bounce removes the message of that entry and no other of the same text', () => {
+  it('F040: the bounce removes the message of its entry and no other with the same text', () => {
     const machine = startedSession({ sent: 'same' });
     machine.answer('one');
     machine.send('same', { bounceBack: true });
@@ -128,7 +131,7 @@ describe('the failure path', () => {
     expect(machine.events('bounce_back')).toHaveLength(1);
   });
 
-  it('F039: each of several steers that asked for it bounces, and one that did not stays with the note', () => {
+  it('F039: of several steers each one with bounceBack bounces, and one without it stays with the note', () => {
     const machine = startedSession({ sent: 'first' });
     machine.send('one', { deliver: 'steer', bounceBack: true });
     machine.send('stays', { deliver: 'steer' });
@@ -144,7 +147,7 @@ describe('the failure path', () => {
     for (const id of [2, 3, 4, 5]) expect(machine.state.receipts.get(id)).toMatchObject({ status: 'failed' });
   });
 
-  it('F039: steers and the rider all bounce: nothing is left, and nothing is noted', () => {
+  it('F039: steers and the rider all bounce: nothing stays, and nothing is noted', () => {
     const machine = startedSession({ sent: 'first' });
     machine.send('one', { deliver: 'steer', bounceBack: true });
     machine.send('two', { deliver: 'steer', bounceBack: true });
@@ -155,7 +158,7 @@ describe('the failure path', () => {
     expect(machine.state).toMatchObject({ state: 'idle', failure: undefined });
   });
 
-  it('F042 Δ11: without bounce the promoted pair stays and the error is told', () => {
+  it('F042 Δ11: without bounceBack the promoted pair stays and the error is noted in the log', () => {
     const machine = startedSession();
     machine.send('found', REPLY);
     machine.fail(FATAL);
@@ -168,7 +171,7 @@ describe('the failure path', () => {
     expect(machine.state.state).toBe('idle');
   });
 
-  it('F042: a failing tool round has no rider: nothing bounces although an earlier message asked for it', () => {
+  it('F042: a failing tool round has no rider, so nothing bounces although an earlier message had bounceBack', () => {
     const machine = startedSession();
     machine.send('hello', { bounceBack: true });
     machine.answer([{ type: 'tool_use', id: 'a', name: 'bash', input: {} }]);
@@ -189,14 +192,14 @@ describe('the failure path', () => {
     ]);
   });
 
-  it('F043: the same without bounce keeps the message', () => {
+  it('F043: a refused key without bounceBack keeps the message', () => {
     const machine = startedSession({ sent: 'hello' });
     machine.fail(UNAUTHORIZED);
     expect(machine.log).toEqual(['user_message hello', 'system_message Authentication failed: bad key']);
     expect(machine.events('authentication_required')).toHaveLength(1);
   });
 
-  it('F044 Δ12: the queue stops until resume; what is sent meanwhile waits', () => {
+  it('F044 Δ12: the session is blocked until resume, and messages sent meanwhile wait', () => {
     const machine = startedSession({ sent: 'one' });
     machine.send('two');
     machine.fail(UNAUTHORIZED);
@@ -210,7 +213,7 @@ describe('the failure path', () => {
     expect(machine.log.at(-1)).toBe('user_message two');
   });
 
-  it('F045 Δ10: removed, then idle, then bounced, and only then the next entry is taken', () => {
+  it('F045 Δ10: the message is removed, the session idle, the bounce published, and only then the next entry claimed', () => {
     const machine = startedSession();
     machine.send('bounces', { bounceBack: true });
     machine.send('next');
@@ -226,7 +229,7 @@ describe('the failure path', () => {
     expect(machine.log).toEqual(['user_message next']);
   });
 
-  it('F046 Δ13: an entry that cannot be promoted is set aside, those behind it go on', () => {
+  it('F046 Δ13: an entry that cannot be promoted is set aside, and later entries continue', () => {
     const machine = startedSession();
     machine.send('bad memory', { type: 'from_mneme', source: { type: 'recall', name: 'not a number' } });
     machine.send('bad reply', { type: 'subagent', source: { type: 'user' } });
@@ -237,7 +240,7 @@ describe('the failure path', () => {
     expect(machine.events('pending.removed').map((event) => event.reason)).toEqual(['dropped', 'dropped', 'promoted']);
   });
 
-  it('F046: nothing is claimed for a mailbox that held only the poison', () => {
+  it('F046: nothing is claimed for a mailbox that held only such an entry', () => {
     const machine = startedSession();
     machine.send('bad reply', { type: 'subagent', source: { type: 'user' } });
     expect(KIND_OF.subagent).toBe('active');
@@ -245,7 +248,7 @@ describe('the failure path', () => {
     expect(machine.allOf('callModel')).toEqual([]);
   });
 
-  it('a bounced merge returns whole, and all its senders are notified', () => {
+  it('a bounced merge is returned whole, and all its senders are notified', () => {
     const machine = startedSession({ sent: 'first' });
     machine.send('one', { deliver: 'merge', bounceBack: true });
     machine.send('two', { deliver: 'merge', bounceBack: true });

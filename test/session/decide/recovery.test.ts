@@ -5,7 +5,7 @@ import { decodeTransition, encodeTransition, RECORD_FORMAT } from '../../../src/
 import { emptyState } from '../../../src/session/state/state.ts';
 import { executingSession, Machine, startedSession, transientError, UNAUTHORIZED } from '../../support/session-kit.ts';
 
-/** The same session after its process died: folded from the text of its log, then recovered. */
+/** The same session after its process died: the text of its log is folded, then the session recovers. */
 function reopened(machine: Machine): Machine {
   const turns = machine.turns.map((turn) => decodeTransition(encodeTransition(turn)));
   const again = Machine.replayed(machine.world, machine.state.id, turns);
@@ -13,8 +13,8 @@ function reopened(machine: Machine): Machine {
   return again;
 }
 
-describe('recovery is not a mode', () => {
-  it('F010 decision 3: a call in flight is issued again with the same half-step and attempt, nothing promoted', () => {
+describe('recovery uses the normal transitions', () => {
+  it('F010 decision 3: a call in flight is made again with the same half-step and attempt, and nothing is promoted', () => {
     const machine = startedSession({ sent: 'hello' });
     machine.send('waits');
     const again = reopened(machine);
@@ -26,7 +26,7 @@ describe('recovery is not a mode', () => {
     ]);
   });
 
-  it('F010: recovery.resumeAwaiting false fails the turn instead, and the queue goes on', () => {
+  it('F010: recovery.resumeAwaiting false fails the turn instead, and the mailbox continues', () => {
     const machine = startedSession({ sent: 'hello', settings: { recovery: { resumeAwaiting: false } } });
     machine.send('next');
     const again = reopened(machine);
@@ -44,7 +44,7 @@ describe('recovery is not a mode', () => {
     expect(reopened(machine).last).toEqual([{ type: 'callModel', halfStep: 1, attempt: 2 }]);
   });
 
-  it('F59: a wall clock set back while the process was gone makes no wait longer, however often it is opened', () => {
+  it('F59: a wall clock set back while the process was down makes no wait longer, however often the store is opened', () => {
     const machine = startedSession({ sent: 'hello' });
     machine.fail(transientError());
     machine.world.now -= 3_600_000;
@@ -60,7 +60,7 @@ describe('recovery is not a mode', () => {
     expect(reopened(machine).last).toEqual([{ type: 'callModel', halfStep: 1, attempt: 1 }]);
   });
 
-  it('F011 decision 3: pure and keyed calls run again with their key, probe asks, once is answered "outcome unknown"', () => {
+  it('F011 decision 3: pure and keyed calls run again with their key, probe calls ask, once calls get "outcome unknown"', () => {
     const machine = executingSession({ p: 'read_file', k: 'charge', q: 'deploy', o: 'bash' });
     const keys = machine.lastOf('runTool').map((effect) => [effect.callId, effect.key]);
     const again = reopened(machine);
@@ -76,7 +76,7 @@ describe('recovery is not a mode', () => {
     ]);
   });
 
-  it('F011: a round of once calls alone closes and goes on to the model', () => {
+  it('F011: a round with only once calls closes and continues with the model', () => {
     const again = reopened(executingSession({ a: 'bash', b: 'bash' }));
     expect(again.state.state).toBe('awaiting');
     expect(again.lastOf('callModel')).toHaveLength(1);
@@ -91,7 +91,7 @@ describe('recovery is not a mode', () => {
     expect(again.waiting).toEqual(['result']);
   });
 
-  it('A10: a model call whose answer is in the journal is not made again', () => {
+  it('A10: a model call whose answer is stored is not made again', () => {
     const machine = startedSession({ sent: 'hello' });
     machine.answer('hi');
     const again = reopened(machine);
@@ -110,7 +110,7 @@ describe('recovery is not a mode', () => {
     expect(again.log.at(-1)).toBe('user_message hello');
   });
 
-  it('A10: pausing and blocking survive', () => {
+  it('A10: a paused session stays paused, a blocked one stays blocked', () => {
     const paused = executingSession({ a: 'read_file' });
     paused.input({ type: 'pause' });
     paused.finish('a');
@@ -121,7 +121,7 @@ describe('recovery is not a mode', () => {
     expect(reopened(blocked)).toMatchObject({ effects: [], state: { state: 'idle', blocked: UNAUTHORIZED } });
   });
 
-  it('recovering twice equals recovering once: the same effects, no call answered twice', () => {
+  it('recovering twice equals recovering once: the same effects, and no call is answered twice', () => {
     const machine = executingSession({ a: 'bash', b: 'read_file' });
     const once = reopened(machine);
     const twice = reopened(once);
@@ -142,7 +142,7 @@ describe('the text of a transition', () => {
     expect(() => decodeTransition(text)).toThrow();
   });
 
-  it('a record that our writers cannot have made means a corrupt log and throws', () => {
+  it('a record that our code cannot have written means a corrupt log and throws', () => {
     const machine = startedSession({ sent: 'hello' });
     machine.answer('hi');
     const answer = machine.records.filter((record) => record.type === 'responded');

@@ -13,18 +13,18 @@ function waits(retry: object, count: number, random = 0, error = OVERLOADED): re
 }
 
 describe('settings.llm.retry', () => {
-  test('F038: by default the wait after attempt k is k to the fourth seconds, up to 15 % more, and there are five attempts', () => {
+  test('F038: the default wait after attempt k is k to the fourth seconds plus up to 15 %, and there are five attempts', () => {
     expect(parseSettings({}).llm.retry).toEqual({ attempts: 5, base: 1, maximum: 300 });
     expect(waits({}, 4)).toEqual([1_000, 16_000, 81_000, 256_000]);
     expect(waits({}, 4, 1)).toEqual([1_150, 18_400, 93_150, 294_400]);
   });
 
-  test('with a factor each wait is so many times the one before, up to the maximum', () => {
+  test('with a factor each wait is a multiple of the one before, up to the maximum', () => {
     expect(waits({ base: 0.5, factor: 2, maximum: 3 }, 5)).toEqual([500, 1_000, 2_000, 3_000, 3_000]);
     expect(waits({ base: 2 }, 3)).toEqual([2_000, 32_000, 162_000]);
   });
 
-  test('F20: retry-after may ask for more than the maximum, and never shortens a wait', () => {
+  test('F20: retry-after may exceed the maximum, and never shortens a wait', () => {
     expect(waits({ maximum: 3 }, 2, 0, asking(60_000))).toEqual([60_000, 60_000]);
     expect(waits({}, 2, 0, asking(0))).toEqual([1_000, 16_000]);
   });

@@ -13,7 +13,7 @@ function supervisedChild(): { readonly tree: Tree; readonly child: Machine } {
 }
 
 describe('a child', () => {
-  it('I7: finishes with its last words when its only waiting message is recalled', () => {
+  it('I7: finishes with its last text when its only waiting message is recalled', () => {
     const tree = new Tree();
     const child = tree.spawn('dig', { name: 'digger' });
     child.input({ type: 'pause' });
@@ -56,7 +56,7 @@ describe('a child', () => {
 });
 
 describe('a supervised child', () => {
-  it('asks its supervisor about its failure, and claims nothing before the decision', () => {
+  it('reports its failure to its supervisor, and claims nothing before the decision', () => {
     const { child } = supervisedChild();
     child.fail(FATAL);
     expect(child.last).toEqual([{ type: 'childFailed', error: FATAL }]);
@@ -64,7 +64,7 @@ describe('a supervised child', () => {
     expect(child.waiting).toEqual(['also look left']);
   });
 
-  it('restarted, it begins with its task alone; waiting entries come after it and are not lost', () => {
+  it('after a restart it begins with its task alone; waiting entries follow and are not lost', () => {
     const { child } = supervisedChild();
     child.fail(FATAL);
     child.input({ type: 'restart', reason: 'failed' });
@@ -75,7 +75,7 @@ describe('a supervised child', () => {
     expect(child.log).toEqual(['user_message dig', 'agent_message dug', 'user_message also look left']);
   });
 
-  it('R12: its task goes before a message that interrupts, after which it would start nothing', () => {
+  it('R12: its task goes before a message that interrupts, because after that message it would not start', () => {
     const { child } = supervisedChild();
     child.input({ type: 'pause' });
     child.fail(FATAL);
@@ -86,7 +86,7 @@ describe('a supervised child', () => {
     expect(child.waiting).toEqual(['also look left', 'stop']);
   });
 
-  it('R14: undone before it could begin, its task starts no empty turn, and its parent is notified', () => {
+  it('R14: if its task is undone before it begins, no empty turn starts, and its parent is notified', () => {
     const { tree, child } = supervisedChild();
     child.input({ type: 'pause' });
     child.fail(FATAL);
@@ -102,7 +102,7 @@ describe('a supervised child', () => {
     expect(child.log).toEqual(['user_message also look left']);
   });
 
-  it('folded with the whole history, it keeps its messages from before a restart', () => {
+  it('a fold of the whole history shows its messages from before a restart', () => {
     const { child } = supervisedChild();
     child.fail(FATAL);
     const before = child.log;
@@ -116,7 +116,7 @@ describe('a supervised child', () => {
     expect(whole.messages.slice(before.length).map(brief)).toEqual(child.log);
   });
 
-  it('R12, A8: restarted again before it could begin, its task is in the mailbox once, and starts one turn', () => {
+  it('R12, A8: if it is restarted again before it begins, its task is in the mailbox once and starts one turn', () => {
     // Found by the simulator, seed 602385: the first restart's task was claimed after the answer to the second's.
     const { child } = supervisedChild();
     child.input({ type: 'pause' });
@@ -133,7 +133,7 @@ describe('a supervised child', () => {
     expect(child.waiting).toEqual([]);
   });
 
-  it('restarted while it works, its calls are cancelled and answered first', () => {
+  it('if it is restarted while it works, its calls are cancelled and answered first', () => {
     const { child } = supervisedChild();
     child.answer([call('a', 'bash')]);
     child.input({ type: 'restart', reason: 'a sibling failed' });
@@ -142,7 +142,7 @@ describe('a supervised child', () => {
     expect(child.state.openCalls.size).toBe(0);
   });
 
-  it('ordered to fail, it ends, its parent is notified, and it continues with waiting entries', () => {
+  it('if it is ordered to fail, it ends, its parent is notified, and it continues with waiting entries', () => {
     const { tree, child } = supervisedChild();
     child.fail(FATAL);
     tree.input(child, { type: 'fail', error: FATAL, reports: true });
@@ -151,7 +151,7 @@ describe('a supervised child', () => {
     expect(child.log.at(-1)).toBe('user_message also look left');
   });
 
-  it('waits out a transient fault, also over a restart of the process', () => {
+  it('waits until a transient fault is over, also across a restart of the process', () => {
     const { child } = supervisedChild();
     child.fail({ ...transientError(), retryable: false });
     child.input({ type: 'restartLater', delayMs: 500, error: FATAL });
@@ -166,7 +166,7 @@ describe('a supervised child', () => {
     expect(child.state.restartAt).toBeUndefined();
   });
 
-  it('interrupted while it waits for its restart, it ends as cancelled and is not started again', () => {
+  it('if it is interrupted while it waits for its restart, it ends as cancelled and is not started again', () => {
     const { tree, child } = supervisedChild();
     child.fail(FATAL);
     child.input({ type: 'restartLater', delayMs: 500, error: FATAL });
@@ -177,7 +177,7 @@ describe('a supervised child', () => {
     expect(child.last).toEqual([{ type: 'stale', what: 'restart' }]);
   });
 
-  it('has no restart left once it ends before its restart is due', () => {
+  it('if it ends before its restart is due, no restart remains', () => {
     const { tree, child } = supervisedChild();
     child.fail(FATAL);
     child.input({ type: 'restartLater', delayMs: 500, error: FATAL });
@@ -186,7 +186,7 @@ describe('a supervised child', () => {
     expect(child.state).toMatchObject({ exit: { reason: 'completed' }, restartAt: undefined });
   });
 
-  it("an escalated failure fails the parent's running turn; the children's words wait", () => {
+  it('an escalated failure fails the running turn of the parent; the messages of its children wait', () => {
     const { tree } = supervisedChild();
     tree.root.send('go');
     tree.root.answer([call('a', 'bash')]);
@@ -197,7 +197,7 @@ describe('a supervised child', () => {
 });
 
 describe('admission', () => {
-  it('a session that is not admitted starts nothing; once it is, a wake claims waiting entries', () => {
+  it('a session that is not admitted starts nothing; after admission a wake claims waiting entries', () => {
     const tree = new Tree();
     tree.root.world.admits = false;
     const child = tree.spawn('dig');

@@ -4,7 +4,7 @@ import { unknownToolText } from '../../../src/session/rules/tool-texts.ts';
 import { call, environmentOf, executingSession, startedSession } from '../../support/session-kit.ts';
 
 describe('results of calls', () => {
-  it('F058: each call has one response, failures with their text', () => {
+  it('F058: each call has one response, and a failure has its text', () => {
     const machine = executingSession({ a: 'bash', b: 'bash' });
     machine.finish('a', '{"error":"RangeError: too far"}', false);
     machine.finish('a', 'again');
@@ -17,7 +17,7 @@ describe('results of calls', () => {
     expect(responses[0]?.content).toBe('{"error":"RangeError: too far"}');
   });
 
-  it('F059: success is told as it came, with the time the call took', () => {
+  it('F059: a successful result is unchanged, and has the duration of the call', () => {
     const machine = executingSession({ a: 'bash' });
     machine.input({ type: 'toolFinished', callId: 'a', content: '{"error":"no"}', success: false, ms: 12 });
     expect(machine.events('tool.finished')).toEqual([
@@ -25,7 +25,7 @@ describe('results of calls', () => {
     ]);
   });
 
-  it('F060 F28: an unknown tool is answered at once, naming it and the nearest', () => {
+  it('F060 F28: an unknown tool is answered at once, with its name and the most similar ones', () => {
     const machine = executingSession({ a: 'bsh' });
     expect(machine.allOf('runTool')).toEqual([]);
     const response = machine.state.messages.at(-1);
@@ -38,7 +38,7 @@ describe('results of calls', () => {
     expect(executingSession({ a: 'constructor' }).log.at(-1)).toContain('Unknown tool: constructor');
   });
 
-  it('F28: without any tool there is nothing nearest', () => {
+  it('F28: without any tool no similar name is suggested', () => {
     expect(unknownToolText('bash', [])).toBe('Unknown tool: bash');
     expect(unknownToolText('bash', ['bass', 'cash', 'stash', 'read_file'])).toBe(
       'Unknown tool: bash. Nearest tools: bass, cash, stash',
@@ -60,7 +60,7 @@ describe('results of calls', () => {
     expect(machine.finish('nobody', 'x').effects).toEqual([{ type: 'stale', what: 'tool result' }]);
   });
 
-  it('F063: a result after healing is dropped', () => {
+  it('F063: a result after a heal is dropped', () => {
     const machine = executingSession({ a: 'bash' });
     machine.input({ type: 'heal', callIds: ['a'] });
     machine.finish('a', 'late');
@@ -68,7 +68,7 @@ describe('results of calls', () => {
     expect(machine.log).not.toContain('tool_response late');
   });
 
-  it('S4: open calls are those of the running round; none outside executing', () => {
+  it('S4: open calls are those of the running round; outside executing there are none', () => {
     const machine = executingSession({ a: 'bash', b: 'bash' });
     expect([...machine.state.openCalls.keys()]).toEqual(['a', 'b']);
     machine.finish('a');
@@ -79,7 +79,7 @@ describe('results of calls', () => {
 });
 
 describe('healing', () => {
-  it('F065: a lost call is answered "timed out", as a failure, and what held a place for it gives it up', () => {
+  it('F065: a lost call is answered "timed out", as a failure, and its slot is released', () => {
     const machine = executingSession({ a: 'bash', b: 'bash' });
     machine.input({ type: 'heal', callIds: ['a'] });
     expect(machine.last).toEqual([
@@ -91,7 +91,7 @@ describe('healing', () => {
     expect([...machine.state.openCalls.keys()]).toEqual(['b']);
   });
 
-  it('F066: the timeout the model asked for counts', () => {
+  it('F066: the timeout set by the model counts', () => {
     const machine = startedSession({ sent: 'go' });
     machine.answer([call('a', 'slow', { timeout: 600 }), call('b', 'slow')]);
     expect(callsAtWork(machine.state, environmentOf(machine.world).agent)).toEqual([
@@ -102,7 +102,7 @@ describe('healing', () => {
     expect(machine.effect('cancelTool')?.reason).toContain('600 seconds');
   });
 
-  it('F067: a second pass adds nothing', () => {
+  it('F067: a second heal adds nothing', () => {
     const machine = executingSession({ a: 'bash', b: 'bash' });
     machine.input({ type: 'heal', callIds: ['a', 'b', 'a'] });
     const { length } = machine.log;
@@ -111,7 +111,7 @@ describe('healing', () => {
     expect(callsAtWork(machine.state, environmentOf(machine.world).agent)).toEqual([]);
   });
 
-  it('a round whose calls were all lost returns to the model, which learns of it', () => {
+  it('a round whose calls were all lost continues with the model, which learns of it', () => {
     const machine = executingSession({ a: 'bash' });
     machine.send('rider', { deliver: 'turn' });
     machine.input({ type: 'heal', callIds: ['a'] });
@@ -128,7 +128,7 @@ describe('healing', () => {
     expect(machine.state.state).toBe('awaiting');
   });
 
-  it('heals nothing when nothing is open', () => {
+  it('without open calls a heal changes nothing', () => {
     const machine = startedSession({ sent: 'go' });
     expect(machine.input({ type: 'heal', callIds: ['a'] })).toEqual({ records: [], effects: [] });
   });

@@ -1,5 +1,6 @@
 /**
- * Calls that wait for an approval: which calls wait, what a decision does, and what a restart and an interrupt leave.
+ * Calls that wait for an approval: which calls wait, what a decision does, and which calls still wait after a restart
+ * or an interrupt.
  */
 import { describe, expect, it } from 'vitest';
 import { isRunnable, isRunning } from '../../../actors/session-actor.ts';
@@ -43,7 +44,7 @@ function results(machine: Machine): readonly unknown[] {
 }
 
 describe('a call that needs an approval', () => {
-  it('waits and is published; calls without an approval run at once', () => {
+  it('waits and is published, while calls without an approval run at once', () => {
     const machine = asking({ a: 'bash', r: 'read_file', b: 'bash' });
     expect(machine.lastOf('runTool').map(({ callId }) => callId)).toEqual(['r']);
     expect(machine.events('approval.required')).toEqual([
@@ -67,7 +68,7 @@ describe('a call that needs an approval', () => {
     });
   });
 
-  it('where a predicate says so, it is asked with the calls that could run, before anything starts', () => {
+  it('an approval predicate is called with the calls that could run, before anything starts', () => {
     const machine = asking({ a: 'read_file', b: 'bash' }, ASKED);
     expect(machine.last).toEqual([
       { type: 'consult', on: 'boundary', at: 'answer', halfStep: 1, notifiesListeners: false, asksApproval: true },
@@ -84,7 +85,7 @@ describe('a call that needs an approval', () => {
     expect(machine.log.at(-1)).toContain('Unknown tool: nothing');
   });
 
-  it('allowed it runs, and the round closes', () => {
+  it('if allowed it runs, and the round closes', () => {
     const machine = asking({ a: 'bash' });
     expect(decide(machine, 'a', true)).toBe(true);
     expect(machine.effect('runTool')).toMatchObject({ callId: 'a', input: { command: 'a' }, key: 's#2' });
@@ -94,7 +95,7 @@ describe('a call that needs an approval', () => {
     expect(machine.state.state).toBe('awaiting');
   });
 
-  it('allowed with another input it runs with that, also after a crash', () => {
+  it('if allowed with another input it runs with that input, also after a crash', () => {
     const machine = asking({ k: 'charge' }, { agent: { holdsCalls: true, approval: new Set(['charge']) } });
     decide(machine, 'k', true, { input: { amount: 1 } });
     expect(machine.effect('runTool')?.input).toEqual({ amount: 1 });
@@ -103,7 +104,7 @@ describe('a call that needs an approval', () => {
     expect(machine.state.messages.at(-1)?.input).toEqual({ command: 'k' });
   });
 
-  it('H61: denied it is answered with the reason, and the others of the round that wait are denied with it', () => {
+  it('H61: if denied it is answered with the reason, and the other waiting calls of the round are denied with it', () => {
     const machine = asking({ a: 'bash', r: 'read_file', b: 'bash', c: 'bash' });
     expect(decide(machine, 'b', false, { reason: 'not today' })).toBe(true);
     expect(results(machine)).toEqual([
@@ -116,7 +117,7 @@ describe('a call that needs an approval', () => {
     expect(machine.effect('callModel')).toBeDefined();
   });
 
-  it('H61: without a reason too; a decision told again is answered as the first was, another is not', () => {
+  it('H61: a denial needs no reason; a repeated decision is answered like the first, another decision is not', () => {
     const machine = asking({ a: 'bash', b: 'bash' });
     expect(decide(machine, 'a', true)).toBe(true);
     const { eventSeq } = machine.state;
@@ -139,7 +140,7 @@ describe('a call that needs an approval', () => {
     expect(machine.allOf('runTool')).toEqual([]);
   });
 
-  it('it has no deadline: a call that was not started is not late', () => {
+  it('it has no deadline, because a call that was not started cannot be late', () => {
     const machine = asking({ a: 'bash' });
     expect(callsAtWork(machine.state, environmentOf(machine.world).agent)).toEqual([]);
     expect(machine.input({ type: 'heal', callIds: ['a'] })).toEqual({ records: [], effects: [] });
@@ -147,7 +148,7 @@ describe('a call that needs an approval', () => {
     expect(callsAtWork(machine.state, environmentOf(machine.world).agent)).toHaveLength(1);
   });
 
-  it('after a restart it waits without a new event; once allowed, a crash leaves its outcome unknown', () => {
+  it('after a restart it waits without a new event; if it is allowed and a crash follows, its outcome is unknown', () => {
     const machine = asking({ a: 'bash' });
     const again = reopened(machine);
     expect(again.last).toEqual([]);
@@ -172,7 +173,7 @@ describe('a call that needs an approval', () => {
     expect(machine.events('approval.required')).toMatchObject([{ toolUseId: 'a' }]);
   });
 
-  it('a predicate is asked about them too', () => {
+  it('a predicate is called for calls of a suspended run as well', () => {
     const machine = startedSession({ agent: { ...ASKED.agent, maxSteps: 1 }, sent: 'go' });
     machine.answer([call('a', 'bash')]);
     expect(machine.effect('consult')).toBeUndefined();
@@ -202,7 +203,7 @@ describe('an edit of the history while a call waits for an approval', () => {
   };
   const idOf = (machine: Machine): string => historyMessages(machine.state).at(-1)?.id ?? '';
 
-  it('removes the call: its approval is gone, and a round without calls closes', () => {
+  it('the edit removes the call: its approval is gone, and a round without calls closes', () => {
     const machine = asking({ a: 'bash' });
     edit(machine, { operation: 'remove', id: idOf(machine) });
     expect(machine.state).toMatchObject({ state: 'idle', approvals: { waiting: [] } });
@@ -211,7 +212,7 @@ describe('an edit of the history while a call waits for an approval', () => {
     expect(machine.events('turn.finished').at(-1)).toMatchObject({ reason: 'cancelled' });
   });
 
-  it('an id that is free again belongs to another call, which waits for no approval', () => {
+  it('an id that was freed belongs to another call, which waits for no approval', () => {
     const machine = asking({ a: 'bash', r: 'read_file' });
     const kept = [{ callId: 'r', name: 'read_file', arguments: '{"command":"r"}' }];
     edit(machine, { operation: 'update', id: idOf(machine), attributes: { toolCalls: kept } });
@@ -233,7 +234,7 @@ describe('an edit of the history while a call waits for an approval', () => {
     expect(refolded(machine).state).toEqual(machine.state);
   });
 
-  it('only the approved call runs: a changed call is gone', () => {
+  it('only the approved call runs; the changed call is gone', () => {
     const machine = asking({ a: 'bash', r: 'read_file' });
     const changed = ['a', 'r'].map((callId) => ({
       callId,
@@ -246,7 +247,7 @@ describe('an edit of the history while a call waits for an approval', () => {
     expect(throughSnapshot(machine)).toEqual(machine.state);
   });
 
-  it('changed while a predicate is asked, the call waits for an approval, and runs in its new form', () => {
+  it('a call that changes while a predicate is pending waits for an approval, and runs in its new form', () => {
     const machine = asking({ a: 'bash' }, ASKED);
     const changed = [{ callId: 'a', name: 'bash', arguments: '{"command":"other"}' }];
     edit(machine, { operation: 'update', id: idOf(machine), attributes: { toolCalls: changed } });
@@ -256,7 +257,7 @@ describe('an edit of the history while a call waits for an approval', () => {
     expect(machine.effect('runTool')?.input).toEqual({ command: 'other' });
   });
 
-  it('answered by hand while it is held, the model is called after its boundary', () => {
+  it('after a result by hand while the call is held, the model is called after its boundary', () => {
     const machine = asking({ a: 'bash' }, ASKED);
     const message = { role: 'tool', toolCallId: 'a', name: 'bash', content: 'by hand' } as const;
     edit(machine, { operation: 'add', message, silent: true });
@@ -284,7 +285,7 @@ describe('a call without a decision', () => {
     expect(machine.last).toEqual([]);
   });
 
-  it('waits for ever by default, and names the entries behind it', () => {
+  it('waits without limit by default, and names the entries waiting behind it', () => {
     const machine = asking({ a: 'bash' });
     machine.world.now += 1e12;
     machine.input({ type: 'approvalsExpired' });
@@ -297,7 +298,7 @@ describe('a call without a decision', () => {
   });
 
   it.each(['ride', 'steer', 'latest', 'merge', 'turn'] as const)(
-    'is denied by a %s message if onInput says so',
+    'is denied by a %s message if onInput is deny',
     (deliver) => {
       const machine = asking({ a: 'bash', b: 'bash' }, { ...NAMED, settings: { approvals: { onInput: 'deny' } } });
       machine.send('stop that', { deliver });
@@ -308,7 +309,7 @@ describe('a call without a decision', () => {
     },
   );
 
-  it('is not affected by other entries than messages of a user', () => {
+  it('is affected only by messages of a user', () => {
     const machine = asking({ a: 'bash' }, { ...NAMED, settings: { approvals: { onInput: 'deny' } } });
     machine.send('memory', { type: 'from_mneme', source: { type: 'recall', name: '7' } });
     expect(machine.state.approvals?.waiting).toEqual(['a']);

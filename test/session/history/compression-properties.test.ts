@@ -1,7 +1,7 @@
 /**
  * Goal: a compressed conversation stays legal, keeps its tool rounds whole, and is the fold of its log. This holds for
  * any boundary, with or without a summary, and over a crash. Method: random lives of one session whose bounds are so
- * low that it is compressed all the time; the seed of a failing one is printed.
+ * low that it is compressed all the time. A failing life prints its seed.
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -10,7 +10,8 @@ import { checkRequest, fatalOf } from '../../../src/context/legality.ts';
 import { type RenderedMessage, renderSession } from '../../../src/context/render.ts';
 import { RequestWindow } from '../../../src/context/request-window.ts';
 import { applyAll } from '../../../src/session/apply/apply.ts';
-import { emptyState, restoreState, type SessionState, snapshotState } from '../../../src/session/state/state.ts';
+import { restoreState, snapshotState } from '../../../src/session/state/snapshot.ts';
+import { emptyState, type SessionState } from '../../../src/session/state/state.ts';
 import { TOOLS } from '../../support/session-kit.ts';
 import { Life } from '../../support/session-life.ts';
 import { type LifeOptions, lifeOptions, steps } from '../../support/session-steps.ts';
@@ -47,7 +48,7 @@ function expectLegal(messages: readonly RenderedMessage[], life: LifeOptions): v
   expect(fatalOf(checkRequest(body))).toEqual([]);
 }
 
-/** No call is shown without its response in the log, and none is hidden while its response is shown. */
+/** Each call that is shown has its response in the log, and each call whose response is shown is shown as well. */
 function expectWhole({ messages, hidden }: SessionState): void {
   const calls = new Map(
     messages.flatMap(({ type, toolUseId, seq }) => (type === 'tool_call' ? [[toolUseId, seq] as const] : [])),
@@ -76,8 +77,8 @@ function expectSound(state: SessionState): void {
   expect(state.compression?.level ?? 0, 'C3').toBe(state.compactions.size);
 }
 
-describe('a life in which the conversation is compressed again and again', () => {
-  it('C1, S6: after every step it is sound and whole, and equals a second reading', () => {
+describe('a session whose conversation is compressed again and again', () => {
+  it('C1, S6: after every step it is sound and complete, and equals a second fold', () => {
     let compactions = 0;
     fc.assert(
       fc.property(compressed, steps(), (options, all) => {
@@ -100,7 +101,7 @@ describe('a life in which the conversation is compressed again and again', () =>
     expect(compactions).toBeGreaterThan(20);
   });
 
-  it('A8: every request, also for a summary, is legal and extends the answered one of its epoch', () => {
+  it('A8: every request, also for a summary, is legal and extends the answered request of its epoch', () => {
     let summaries = 0;
     fc.assert(
       fc.property(compressed, steps(), (options, all) => {
@@ -138,7 +139,7 @@ describe('a life in which the conversation is compressed again and again', () =>
     expect(summaries).toBeGreaterThan(60);
   });
 
-  it('W1, W2: a mirror rebuilds each request, for a summary or not, from its difference', () => {
+  it('W1, W2: a mirror rebuilds each request, for a summary or not, from the difference', () => {
     fc.assert(
       fc.property(compressed, steps(), (options, all) => {
         const rendering = renderOptions(options);
@@ -171,7 +172,7 @@ describe('a life in which the conversation is compressed again and again', () =>
     );
   });
 
-  it('I7, A10: read again after any of its transitions it continues, and comes to rest', () => {
+  it('I7, A10: reopened after any of its transitions it continues, and becomes idle', () => {
     fc.assert(
       fc.property(compressed, steps(), fc.nat(), (options, all, at) => {
         const life = new Life(options).live(all);

@@ -1,6 +1,6 @@
 /**
- * Compression in the pure core: when it begins, and what it does to a conversation. If it ends without a summary, the
- * conversation stays as it was. There is no model here: the test answers with a summary.
+ * Compression in the pure core: when it begins, and how it changes a conversation. If it ends without a summary, the
+ * conversation stays unchanged. There is no model here: the test answers with a summary.
  */
 import { describe, expect, it } from 'vitest';
 import { KEPT_RESULT_CHARACTERS_MAX } from '../../../src/base/bounds.ts';
@@ -8,7 +8,7 @@ import { isThought } from '../../../src/base/messages.ts';
 import { checkRequest } from '../../../src/context/legality.ts';
 import { renderMessages } from '../../../src/context/render.ts';
 import { historyMessages } from '../../../src/session/history/history-form.ts';
-import { restoreState, snapshotState } from '../../../src/session/state/state.ts';
+import { restoreState, snapshotState } from '../../../src/session/state/snapshot.ts';
 import {
   call,
   environmentOf,
@@ -60,7 +60,7 @@ function expectReplayed(machine: Machine): void {
 }
 
 describe('when a conversation is compressed', () => {
-  it('H53: at the bound of messages, at the next claim and not before', () => {
+  it('H53: at the bound of messages, at the next claim and not earlier', () => {
     const machine = talked(5);
     machine.send('ask 6');
     expect(isCompacting(machine)).toBe(false);
@@ -73,7 +73,7 @@ describe('when a conversation is compressed', () => {
     expect(machine.state.turn).toBeUndefined();
   });
 
-  it('H53: at the bound of tokens, as the API counted them; not where less than a tenth would be saved', () => {
+  it('H53: at the bound of tokens, as counted by the API, unless less than a tenth would be saved', () => {
     const usage = { input_tokens: 700, output_tokens: 100, cache_read_input_tokens: 250 };
     for (const [targetTokens, expected] of [
       [900, true],
@@ -87,7 +87,7 @@ describe('when a conversation is compressed', () => {
     }
   });
 
-  it('H53: never where it is off, and a child only when forced', () => {
+  it('H53: never if it is off, and in a child only when forced', () => {
     const off = startedSession({ settings: {} });
     for (let turn = 0; turn < 30; turn += 1) {
       off.send('ask');
@@ -104,7 +104,7 @@ describe('when a conversation is compressed', () => {
     expect(isCompacting(child)).toBe(true);
   });
 
-  it('H53: forced, only beyond the lower bounds of messages and of tokens', () => {
+  it('H53: if forced, only above the lower bounds of messages and of tokens', () => {
     const bounds = { messages: 1_000, idleMinMessages: 6, idleMinTokens: 30 };
     const few = talked(3, { compression: bounds });
     few.input({ type: 'compress', force: true });
@@ -119,7 +119,7 @@ describe('when a conversation is compressed', () => {
     expect(enough.effect('result')?.value).toEqual({ compressed: false, reason: 'busy' });
   });
 
-  it('a session with compression evicts nothing while that works; it does after a failed compression', () => {
+  it('a session with working compression evicts nothing; after a failed compression it evicts', () => {
     const machine = talked(6, { tokenBudget: 20 });
     expect(machine.events('eviction')).toEqual([]);
     machine.send('ask 7');
@@ -132,7 +132,7 @@ describe('when a conversation is compressed', () => {
 });
 
 describe('effects of a compression', () => {
-  it('H54: a summary in the place of what is old, the newest as they were, then the turn that waited', () => {
+  it('H54: a summary replaces old messages, the newest stay unchanged, and then the waiting turn starts', () => {
     const machine = talked(6);
     machine.send('ask 7');
     machine.answer('what was said', { usage: { input_tokens: 7, output_tokens: 3 } });
@@ -160,7 +160,7 @@ describe('effects of a compression', () => {
     expectReplayed(machine);
   });
 
-  it('H54: system messages stay one at the head, whatever the recents hold', () => {
+  it('H54: system messages stay one at the head, whatever the kept messages hold', () => {
     const machine = talked(5);
     const message = { id: 'sys', createdAt: 1, role: 'system', content: 'Be brief.' } as const;
     machine.turns.push({
@@ -179,7 +179,7 @@ describe('effects of a compression', () => {
     expectLegal(again);
   });
 
-  it('H54: tool rounds among the recents stay whole, and between two of them a compression takes the results along', () => {
+  it('H54: kept tool rounds stay whole, and a compression between two rounds takes the results along', () => {
     const machine = startedSession({ compression: { messages: 8, keepRecent: 3 }, sent: 'go' });
     for (let round = 1; round <= 4; round += 1) {
       const ids = [`a${round}`, `b${round}`];
@@ -219,7 +219,7 @@ describe('effects of a compression', () => {
     expectReplayed(machine);
   });
 
-  it('H54: a long result the model has answered is shortened on code points; one it has not read yet stays', () => {
+  it('H54: a long result that the model has answered is shortened on code points; an unread one stays whole', () => {
     const machine = startedSession({ compression: { messages: 6, keepRecent: 4 }, sent: 'go' });
     const long = '😀'.repeat(KEPT_RESULT_CHARACTERS_MAX + 500);
     machine.answer('one');
@@ -241,7 +241,7 @@ describe('effects of a compression', () => {
     expectReplayed(machine);
   });
 
-  it('H54: an earlier summary is superseded, and its chunk is named by the new one', () => {
+  it('H54: a new summary replaces an earlier one and names its chunk', () => {
     const machine = talked(6);
     machine.send('ask 7');
     machine.answer('first summary');
@@ -256,7 +256,7 @@ describe('effects of a compression', () => {
     expect(machine.state.compression).toMatchObject({ number: 2, level: 2, chunk: 2 });
   });
 
-  it('H56: right after a success none is needed, and the count of tokens is the estimate again', () => {
+  it('H56: right after a success no compression is needed, and the token count is the estimate again', () => {
     const machine = talked(6);
     machine.send('ask 7');
     machine.answer('summary');
@@ -267,7 +267,7 @@ describe('effects of a compression', () => {
     expect(isCompacting(machine)).toBe(false);
   });
 
-  it('H56: where what is kept is over the bound by itself, it is not made at every half-step', () => {
+  it('H56: if the kept messages alone exceed the bound, the compression is not repeated at every half-step', () => {
     const machine = startedSession({ compression: { messages: 1_000, tokens: 10, targetTokens: 1, keepRecent: 4 } });
     const made: number[] = [];
     for (let turn = 1; turn <= 12; turn += 1) {
@@ -321,7 +321,7 @@ describe('endings of a compression without a summary', () => {
     expectAsBefore(machine, before);
   });
 
-  it('H55: a transient error is tried again, as for any call', () => {
+  it('H55: a transient error is retried, as for any call', () => {
     const { machine } = underWay();
     const { halfStep } = machine;
     machine.fail(transientError());
@@ -332,7 +332,7 @@ describe('endings of a compression without a summary', () => {
     expect(machine.state.compression).toMatchObject({ level: 1 });
   });
 
-  it('H55: interrupted, history and level are as before, and the turn that was to begin is cancelled', () => {
+  it('H55: an interrupt leaves history and level unchanged, and cancels the turn that was to begin', () => {
     const { machine, before } = underWay();
     machine.input({ type: 'interrupt' });
     expect(machine.effect('cancelModel')).toBeDefined();
@@ -343,7 +343,7 @@ describe('endings of a compression without a summary', () => {
     expectReplayed(machine);
   });
 
-  it('H55: interrupted between two rounds, the turn ends as cancelled, its results kept', () => {
+  it('H55: an interrupt between two rounds ends the turn as cancelled, and its results stay', () => {
     const machine = startedSession({ compression: { messages: 6, keepRecent: 2 }, sent: 'go' });
     for (let round = 1; !isCompacting(machine); round += 1) {
       machine.answer([call(`a${round}`, 'bash')]);
@@ -379,7 +379,7 @@ describe('endings of a compression without a summary', () => {
     expect(machine.last).toEqual([{ type: 'stale', what: 'answer' }]);
   });
 
-  it('recovery issues the call again; nothing is promoted twice', () => {
+  it('recovery makes the call again, and nothing is promoted twice', () => {
     const { machine } = underWay();
     const again = Machine.replayed(machine.world, 's', machine.turns);
     again.input({ type: 'recover' });
@@ -410,7 +410,7 @@ describe('endings of a compression without a summary', () => {
 });
 
 describe('a prompt that is too long', () => {
-  it('H57: the end is taken back, the rest summed up, and the call made again with the tail whole', () => {
+  it('H57: the last messages are withheld, the rest is summarised, and the call is repeated with them in full', () => {
     const machine = talked(5, { compression: { messages: 1_000 } });
     machine.send('ask 6');
     const { halfStep } = machine;
@@ -428,7 +428,7 @@ describe('a prompt that is too long', () => {
     expectReplayed(machine);
   });
 
-  it('H57: once for each call: a second refusal fails the turn', () => {
+  it('H57: this happens once per call: a second refusal fails the turn', () => {
     const machine = talked(5, { compression: { messages: 1_000 } });
     machine.send('ask 6');
     machine.fail(OVERFLOW);
@@ -438,7 +438,7 @@ describe('a prompt that is too long', () => {
     expect(machine.state.state).toBe('idle');
   });
 
-  it('H57: where the first compression fails more is taken back; where both fail, the call fails with its own error', () => {
+  it('H57: if the first compression fails, more is withheld; if both fail, the call fails with its own error', () => {
     const machine = talked(5, { compression: { messages: 1_000, keepRecent: 2 } });
     const before = shown(machine);
     machine.send('ask 6', { bounceBack: true });
@@ -455,7 +455,7 @@ describe('a prompt that is too long', () => {
     expectReplayed(machine);
   });
 
-  it('H57: never between a call and its result', () => {
+  it('H57: the cut is never between a call and its result', () => {
     const machine = talked(5, { compression: { messages: 1_000 } });
     machine.send('ask 6');
     machine.answer([call('a', 'bash'), call('b', 'bash')]);
@@ -473,7 +473,7 @@ describe('a prompt that is too long', () => {
     expectLegal(machine);
   });
 
-  it('H57: without compression the turn fails at once, and any other refusal always does', () => {
+  it('H57: without compression the turn fails at once, and so does any other refusal', () => {
     const off = startedSession({ sent: 'hello' });
     off.fail(OVERFLOW);
     expect(off.events('turn.failed')).toHaveLength(1);
@@ -483,7 +483,7 @@ describe('a prompt that is too long', () => {
     expect(on.events('turn.failed')).toHaveLength(1);
   });
 
-  it('interrupted in the recovery of a call, the turn is cancelled', () => {
+  it('an interrupt during the recovery of a call cancels the turn', () => {
     const machine = talked(5, { compression: { messages: 1_000 } });
     machine.send('ask 6');
     machine.fail(OVERFLOW);
@@ -495,7 +495,7 @@ describe('a prompt that is too long', () => {
 });
 
 describe('chunks and their index card', () => {
-  it('H58: numbers rise by one; one card before a user turn, replaced only when the number changes', () => {
+  it('H58: numbers rise by one; one card precedes a user turn, and is replaced only when the number changes', () => {
     const machine = talked(6);
     const cards = (): readonly string[] =>
       historyMessages(machine.state).flatMap((message) =>
@@ -530,7 +530,7 @@ describe('chunks and their index card', () => {
     expectReplayed(machine);
   });
 
-  it('H58: what was injected, and earlier summaries, are archived into no chunk', () => {
+  it('H58: injected messages and earlier summaries are not archived into chunks', () => {
     const machine = startedSession({ compression: { messages: 4, keepRecent: 1 }, sent: 'go' });
     machine.fail(FATAL);
     machine.send('more');

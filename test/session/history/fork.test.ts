@@ -8,7 +8,8 @@ import { checkRequest, fatalOf } from '../../../src/context/legality.ts';
 import { renderMessages } from '../../../src/context/render.ts';
 import { forkSeed, plantSeed } from '../../../src/session/history/fork-seed.ts';
 import type { ForkSeed } from '../../../src/session/state/fork-seed.ts';
-import { emptyState, type SessionState, snapshotState } from '../../../src/session/state/state.ts';
+import { snapshotState } from '../../../src/session/state/snapshot.ts';
+import { emptyState, type SessionState } from '../../../src/session/state/state.ts';
 import { brief, call, executingSession, Machine, makeWorld, startedSession, text } from '../../support/session-kit.ts';
 
 function planted(seed: ForkSeed, id = 'f'): SessionState {
@@ -34,7 +35,7 @@ function kept(machine: Machine, at?: number): readonly number[] {
 }
 
 describe('the initial state of a fork', () => {
-  it('H52: the same messages, and none of what either session does to them later', () => {
+  it('H52: a fork has the same messages, and later changes in either session do not reach the other', () => {
     const machine = talk();
     const seed = forkSeed(machine.state);
     const before = planted(seed).messages.map(brief);
@@ -79,7 +80,7 @@ describe('the initial state of a fork', () => {
     expect(planted(forkSeed(machine.state, 11)).tasks).toMatchObject({ current: 3, active: 3 });
   });
 
-  it('a late system prompt does not move the cut: the messages determine the branch (seed 300804)', () => {
+  it('a late system prompt does not move the cut, because the messages determine the branch (seed 300804)', () => {
     const machine = talk();
     machine.input({ type: 'undo' });
     machine.send('beside');
@@ -107,7 +108,7 @@ describe('the initial state of a fork', () => {
     expect(fork.log).toEqual(before);
   });
 
-  it('a message filled in far above belongs to the task of its creation, which is on the branch', () => {
+  it('a message inserted far above belongs to the task of its creation, which is on the branch', () => {
     const machine = startedSession({ sent: 'go' });
     machine.answer([call('a', 'read_file')]);
     machine.finish('a', 'found a');
@@ -131,7 +132,7 @@ describe('the initial state of a fork', () => {
     expect(fork.log).toEqual([...before, 'user_message on', 'agent_message to on']);
   });
 
-  it('hidden branches are copied, and can be returned to', () => {
+  it('hidden branches are copied, and the fork can return to them', () => {
     const machine = talk();
     machine.input({ type: 'undo' });
     const fork = new Machine(makeWorld(), 'f');
@@ -155,7 +156,7 @@ describe('the initial state of a fork', () => {
     expect(fatalOf(checkRequest(JSON.parse(JSON.stringify(body))))).toEqual([]);
   });
 
-  it('numbers in messages continue, so that none is used twice', () => {
+  it('message numbers continue, so that none is used twice', () => {
     const machine = talk();
     const fork = planted(forkSeed(machine.state));
     const { nextMessageSeq, nextPendingId, epoch } = machine.state;
@@ -164,7 +165,7 @@ describe('the initial state of a fork', () => {
     expect(fork.tokens).toBe(machine.state.tokens);
   });
 
-  it('a copy from its JSON text is the same', () => {
+  it('a copy read from its JSON text is the same', () => {
     const machine = talk();
     machine.input({ type: 'undo' });
     const seed = forkSeed(machine.state, 5);
@@ -173,7 +174,7 @@ describe('the initial state of a fork', () => {
 });
 
 describe('the records of a fork', () => {
-  it('shares the log through a marker, by default under a free id of the same shard', () => {
+  it('a fork shares the log through a marker, by default under a free id of the same shard', () => {
     const machine = talk();
     machine.world.taken.add('s:fork-1');
     const told = machine.seen.events.length;
@@ -188,7 +189,7 @@ describe('the records of a fork', () => {
     expect(machine.seen.events).toHaveLength(told);
   });
 
-  it('beyond the bounds of sharing a log, and far down a chain of forks, the record has a copy', () => {
+  it('beyond the bounds of a shared log, and far down a chain of forks, the record holds a copy', () => {
     const machine = talk();
     machine.state.forks = Array.from({ length: FORKS_SHARED_MAX }, (_, index) => `f${index}`);
     machine.input({ type: 'fork' });
@@ -201,7 +202,7 @@ describe('the records of a fork', () => {
     expect(deep.effect('forkBorn')?.record.seed).toBeDefined();
   });
 
-  it('a taken id, one that grows too long, and a missing message are refused; nothing is written', () => {
+  it('a taken id, an id that becomes too long, and a missing message are refused; nothing is written', () => {
     const machine = talk();
     const before = machine.turns.length;
     machine.world.taken.add('other');

@@ -1,4 +1,4 @@
-/** Guardrails in the pure core: when they are asked, and what each of their verdicts does to the log. */
+/** Guardrails in the pure core: when they are asked, and how each verdict changes the log. */
 import { describe, expect, it } from 'vitest';
 import type { AssistantMessage, HistoryMessage } from '../../../src/base/history-message.ts';
 import { historyMessages } from '../../../src/session/history/history-form.ts';
@@ -35,7 +35,7 @@ function askedAfter(machine: Machine): Extract<Question, { on: 'answer' }> {
 const BLOCKED = { code: 'turn_failed', data: { reason: 'guardrail', detail: 'no' } };
 
 describe('guardrails before a call', () => {
-  it('are asked once the message is stored; if they pass, the call follows and nothing is written', () => {
+  it('run once the message is stored; if they pass, the call follows and nothing is written', () => {
     const machine = startedSession({ ...BEFORE, sent: 'go' });
     expect(machine.last).toContainEqual({ type: 'consult', on: 'request', halfStep: 1 });
     expect(machine.effect('callModel')).toBeUndefined();
@@ -45,7 +45,7 @@ describe('guardrails before a call', () => {
     expect(machine.turns.length).toBe(turns);
   });
 
-  it('a block prevents the call; the message stays, and waiting entries have a separate turn', () => {
+  it('a block prevents the call; the message stays, and waiting entries get a separate turn', () => {
     const machine = startedSession({ ...BEFORE, sent: 'go' });
     saidBefore(machine, { type: 'block', reason: 'no' });
     expect(machine.seen.settled[0]?.receipt).toMatchObject({ status: 'failed', error: BLOCKED });
@@ -93,7 +93,7 @@ describe('guardrails before a call', () => {
     expect(machine.allOf('callModel')).toEqual([]);
   });
 
-  it('run before each call of a turn, once each: a retry is the same call', () => {
+  it('run once before each call of a turn; a retry is the same call', () => {
     const machine = startedSession({ ...BEFORE, sent: 'go' });
     saidBefore(machine, { type: 'pass' });
     machine.fail(transientError());
@@ -107,7 +107,7 @@ describe('guardrails before a call', () => {
     expect(machine.allOf('consult')).toHaveLength(2);
   });
 
-  it('are asked again after a crash, because the call is made again; late verdicts are stale', () => {
+  it('run again after a crash, because the call is made again; late verdicts are stale', () => {
     const machine = startedSession({ ...BEFORE, sent: 'go' });
     expect(reopened(machine).last).toEqual([{ type: 'consult', on: 'request', halfStep: 1 }]);
     saidBefore(machine, { type: 'pass' });
@@ -116,7 +116,7 @@ describe('guardrails before a call', () => {
     expect(machine.last).toEqual([{ type: 'stale', what: 'verdict' }]);
   });
 
-  it('run before the text of a system function is evaluated', () => {
+  it('run before a system function is evaluated', () => {
     const machine = startedSession({ ...BEFORE, hasSystemFunction: true, sent: 'go' });
     expect(machine.effect('evaluateSystem')).toBeUndefined();
     saidBefore(machine, { type: 'pass' });
@@ -166,7 +166,7 @@ describe('guardrails after a call', () => {
     expect(machine.state.usage).toEqual(USAGE);
   });
 
-  it('a crash during the question repeats the call: nothing was published, the log counts no usage twice', () => {
+  it('after a crash during the verdict the call is repeated: nothing was published, and no usage counts twice', () => {
     const machine = startedSession({ ...AFTER, sent: 'go' });
     machine.answer('done');
     const again = reopened(machine);
@@ -177,7 +177,7 @@ describe('guardrails after a call', () => {
     expect(again.log).toEqual(['user_message go', 'agent_message done']);
   });
 
-  it('an interrupt during the question wins: their verdict is stale', () => {
+  it('an interrupt during the verdict wins: the verdict is stale', () => {
     const machine = startedSession({ ...AFTER, sent: 'go' });
     machine.answer('done');
     const { halfStep, answer } = askedAfter(machine);

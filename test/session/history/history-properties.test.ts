@@ -2,7 +2,7 @@
  * Goal: a history may be changed in any way at any moment of a session's life. Its state stays the fold of its log
  * (A10). Its calls are answered or being answered (S4, I4), and no accepted message is lost (A7). Its requests are
  * legal and byte-stable within their epoch (A8, I3). Method: random operations between random half-steps, tool rounds,
- * interrupts and crashes of one session. The seed of a failing one is printed.
+ * interrupts and crashes of one session. A failing run prints its seed.
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -14,7 +14,8 @@ import { historyMessages } from '../../../src/session/history/history-form.ts';
 import { toApi } from '../../../src/session/history/to-api.ts';
 import type { EditRequest } from '../../../src/session/state/edit-request.ts';
 import { decodeTransition, encodeTransition } from '../../../src/session/state/records.ts';
-import { restoreState, type SessionState, snapshotState } from '../../../src/session/state/state.ts';
+import { restoreState, snapshotState } from '../../../src/session/state/snapshot.ts';
+import type { SessionState } from '../../../src/session/state/state.ts';
 import { call, Machine, makeWorld, text } from '../../support/session-kit.ts';
 
 const OPTIONS = { timestamps: false, deliveriesAsText: false };
@@ -25,7 +26,7 @@ type Step =
   | { readonly do: 'send' | 'finish' | 'interrupt' | 'crash' | 'pause' | 'resume' | 'reopen' }
   | { readonly do: 'answer'; readonly calls: number; readonly says: boolean };
 
-/** A session, and the outside that answers it. */
+/** A session, and an outside world that answers its effects. */
 class Story {
   readonly world = makeWorld({ tokenBudget: 2_000 });
   machine: Machine;
@@ -109,7 +110,7 @@ class Story {
     for (const id of [...this.running]) if (!this.machine.state.openCalls.has(id)) this.running.delete(id);
   }
 
-  /** Checks the request of a call: it is legal and extends the answered one of its epoch. */
+  /** Checks that the request of a call is legal and extends the answered request of its epoch. */
   request(): readonly string[] {
     const { state } = this.machine;
     const messages = this.window.next(state).all();
@@ -150,7 +151,7 @@ class Story {
     expect(restoreState(snapshotState(state)), 'A10').toStrictEqual(state);
   }
 
-  /** Gives every open answer, until the session is at rest. */
+  /** Answers every open call, until the session is idle. */
   settle(): void {
     this.step({ do: 'resume' });
     for (let count = 0; this.machine.state.state !== 'idle'; count += 1) {
@@ -167,7 +168,7 @@ function pickId(state: SessionState, at: number): string {
   return messages[at % Math.max(1, messages.length)]?.id ?? 'nobody';
 }
 
-/** A call that some message made, or one that none made. */
+/** The id of a call in some message, or an id that no call has. */
 function pickCall(state: SessionState, at: number): string {
   const calls = historyMessages(state).flatMap((message) =>
     message.role === 'assistant' ? (message.toolCalls ?? []) : [],
@@ -306,8 +307,8 @@ function steps(): fc.Arbitrary<readonly Step[]> {
   );
 }
 
-describe('any life of a session whose history is edited', () => {
-  it('A7, A8, A10, I3, I4, S1-S6, H20, H43: after every step', () => {
+describe('any session whose history is edited', () => {
+  it('A7, A8, A10, I3, I4, S1-S6, H20, H43: all invariants hold after every step', () => {
     fc.assert(
       fc.property(steps(), (all) => {
         const story = new Story();
@@ -318,7 +319,7 @@ describe('any life of a session whose history is edited', () => {
     );
   });
 
-  it('H2: text added before the calls of an answer without any: each part has its number, the call its key', () => {
+  it('H2: text added before the calls of an answer without text: each part has its number, the call its key', () => {
     const story = new Story();
     const { machine } = story;
     machine.send('go');
@@ -353,7 +354,7 @@ describe('any life of a session whose history is edited', () => {
     expect([...machine.state.openCalls.values()]).toEqual(open);
   });
 
-  it('H41, H42, H43: what leaves of any history has one result right behind each call, and no other', () => {
+  it('H41, H42, H43: in the request form of any history each call has one result directly after it, and no other', () => {
     fc.assert(
       fc.property(steps(), (all) => {
         const story = new Story();

@@ -12,7 +12,7 @@ import { fillOrphans, INTERRUPTED_RESULT, pruneOrphans } from '../../../src/sess
 import { ask, brief, result, said, user } from '../../support/history-kit.ts';
 
 describe('repairing a history', () => {
-  it('H22: an unanswered call is answered right after its message, before the results of others', () => {
+  it('H22: an unanswered call is answered directly after its message, before the results of other calls', () => {
     const messages = [ask('a1', 'done', 'open'), result('done')];
     const [filled, ids] = fillOrphans(messages);
     expect(ids).toEqual(['open']);
@@ -28,25 +28,25 @@ describe('repairing a history', () => {
     expect(messages).toHaveLength(2);
   });
 
-  it('H22: one id that two messages leave open is filled twice', () => {
+  it('H22: an id that two messages leave open is filled twice', () => {
     const [filled, ids] = fillOrphans([ask('a1', 'x'), ask('a2', 'x')]);
     expect(ids).toEqual(['x', 'x']);
     expect(new Set(filled.map((message) => message.id)).size).toBe(4);
   });
 
-  it('H23: an exchange that was cut off leaves whole, with its answered siblings and results of no call', () => {
+  it('H23: an interrupted exchange is removed whole, with its answered siblings and results without a call', () => {
     const messages = [user('u1'), ask('a1', 'x', 'y'), result('x'), user('u2'), result('stray'), said('a2')];
     expect(brief(pruneOrphans(messages))).toEqual(['user u1', 'user u2', 'assistant a2']);
   });
 
-  it('H24: the last answer stays with its open calls while only results follow it', () => {
+  it('H24: the last answer keeps its open calls while only results follow it', () => {
     const messages = [user('u1'), ask('a1', 'x', 'y'), result('x')];
     expect(pruneOrphans(messages)).toBe(messages);
     expect(brief(pruneOrphans([...messages, result('stray')]))).toEqual(['user u1', 'assistant a1', 'tool x']);
     expect(brief(pruneOrphans([...messages, user('u2')]))).toEqual(['user u1', 'user u2']);
   });
 
-  it('H25: switched off, or with nothing to mend, both give back the very list', () => {
+  it('H25: if it is off, or nothing needs repair, both operations return the same list', () => {
     const broken = [ask('a1', 'x'), user('u1')];
     expect(fillOrphans(broken, { enabled: false })).toEqual([broken, []]);
     expect(fillOrphans(broken, { enabled: false })[0]).toBe(broken);
@@ -56,7 +56,7 @@ describe('repairing a history', () => {
     expect(pruneOrphans(whole)).toBe(whole);
   });
 
-  it('H22, H23: any history is whole when it was filled, and pruned once is pruned', () => {
+  it('H22, H23: any filled history is whole, and pruning twice equals pruning once', () => {
     fc.assert(
       fc.property(histories(), (messages) => {
         const before = JSON.stringify(messages);
@@ -82,7 +82,7 @@ describe('calls and results', () => {
     ]);
   });
 
-  it('H17: pending is what the last answer asked for and no result after it answers', () => {
+  it('H17: pending calls are those of the last answer that no later result answers', () => {
     expect(pendingToolCalls([user('u1')])).toEqual([null, []]);
     const last = ask('a2', 'x', 'y');
     expect(pendingToolCalls([ask('a1', 'o'), result('x'), last, result('y'), user('u1')])).toEqual([

@@ -1,4 +1,4 @@
-/** Deferred rollback: a failed turn is shown as failed, and removed when the next one starts. */
+/** Deferred rollback: a failed turn is shown as failed, and removed when the next turn starts. */
 import { describe, expect, it } from 'vitest';
 import { parseSettings } from '../../../src/base/settings.ts';
 import { applyAll } from '../../../src/session/apply/apply.ts';
@@ -25,7 +25,7 @@ function failedSession(error: Parameters<Machine['fail']>[0], options: WorldOpti
 const CONNECTION = { ...transientError(), retryable: false };
 
 describe('deferred rollback', () => {
-  it('H59: a refused request is shown, and gone with all behind it when the next turn starts; told once', () => {
+  it('H59: a refused request is shown, and removed with everything after it when the next turn starts; published once', () => {
     const machine = failedSession(FATAL);
     expect(machine.log.slice(0, 3)).toEqual(['user_message one', 'agent_message uno', 'user_message bad']);
     machine.send('good');
@@ -43,7 +43,7 @@ describe('deferred rollback', () => {
     expect(refolded(machine).state).toEqual(machine.state);
   });
 
-  it('H59: of a session that was opened again every failure counts', () => {
+  it('H59: in a session that was opened again every failure counts', () => {
     const machine = failedSession(CONNECTION);
     machine.world.openedAt = machine.world.now + 1;
     machine.world.now += 2;
@@ -52,7 +52,7 @@ describe('deferred rollback', () => {
     expect(machine.events('session.rollback')).toHaveLength(1);
   });
 
-  it('a message whose failure a retry may cure stays while the process lives', () => {
+  it('a message whose failure a retry may fix stays while the process lives', () => {
     const machine = failedSession(CONNECTION);
     machine.send('good');
     expect(machine.log).toContain('user_message bad');
@@ -72,7 +72,7 @@ describe('deferred rollback', () => {
     expect(machine.log.at(-1)).toBe('user_message good');
   });
 
-  it('a bounced message is already gone: earlier ones stay', () => {
+  it('a bounced message is already removed: earlier messages stay', () => {
     const machine = startedSession({ ...ON, sent: 'one' });
     machine.answer('uno');
     machine.send('bad', { bounceBack: true });
@@ -94,7 +94,7 @@ describe('deferred rollback', () => {
     expect(refolded(machine).state).toEqual(machine.state);
   });
 
-  it('nothing is removed by default', () => {
+  it('by default nothing is removed', () => {
     const machine = failedSession(FATAL, {});
     machine.send('good');
     expect(machine.log).toContain('user_message bad');

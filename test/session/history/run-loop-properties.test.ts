@@ -1,7 +1,7 @@
 /**
- * Goal: any verdicts on a run, at any time, leave it able to end. No call that may happen once starts twice, none runs
- * without its approval, and the state is the fold of the log. Method: random lives of one session with listeners,
- * limits, approvals and guardrails, crashes included. The seed of a failing one is printed.
+ * Goal: a run can end after any verdicts at any time. A `once` call starts at most once, a call runs only with its
+ * approval, and the state is the fold of the log. Method: random lives of one session with listeners, limits, approvals
+ * and guardrails, crashes included. A failing life prints its seed.
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -71,11 +71,11 @@ function factsOf({ maxSteps, approval, before, after }: Options): Partial<AgentF
   };
 }
 
-/** A session, and the outside that answers it. */
+/** A session, and an outside world that answers its effects. */
 class RunLife {
   machine: Machine;
   readonly #options: Options;
-  /** Calls started, by id; calls that an approval allowed. */
+  /** The started calls by id, and the calls that an approval allowed. */
   readonly started = new Map<string, number>();
   readonly allowed = new Set<string>();
   /** Calls that were published as waiting for an approval. */
@@ -128,7 +128,7 @@ class RunLife {
     this.#note();
   }
 
-  /** Gives every open answer, allows every call and resumes suspended runs, until nothing is left to do. */
+  /** Answers every open call, allows every call and resumes suspended runs, until nothing is left to do. */
   settle(): void {
     for (let count = 0; count < 500; count += 1) {
       const [effect] = this.owed;
@@ -273,7 +273,7 @@ function checkRunLoop(life: RunLife): void {
 }
 
 describe('any run with verdicts', () => {
-  it('S3, S4, A7, I7: holds its invariants after every step, and ends', { timeout: 120_000 }, () => {
+  it('S3, S4, A7, I7: any run keeps its invariants after every step, and ends', { timeout: 120_000 }, () => {
     fc.assert(
       fc.property(options, steps, (chosen, all) => {
         const life = new RunLife(chosen);

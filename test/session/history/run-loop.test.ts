@@ -1,6 +1,6 @@
 /**
  * The run loop at message boundaries: held answers, suspended runs, the step limit. Method: the pure core is driven
- * input by input. A crash is the log folded again, at each of its transitions.
+ * input by input. A crash is simulated by folding the log again up to each of its transitions.
  */
 import { describe, expect, it } from 'vitest';
 import { isRunnable, isRunning, isWaiting } from '../../../actors/session-actor.ts';
@@ -27,7 +27,7 @@ function gatedSession(options: WorldOptions = {}): Machine {
   return startedSession({ ...options, isGated: true, sent: 'go' });
 }
 
-/** Answers the last question of a machine; without `interrupt` it passes. */
+/** Answers the last question of a machine. Without `interrupt` the verdict is to pass. */
 function say(machine: Machine, interrupt?: { readonly reason: string | null }, approve: readonly string[] = []): void {
   const { held } = machine.state;
   if (held === undefined) throw new Error('nothing is held');
@@ -67,7 +67,7 @@ describe('a message boundary with a listener', () => {
     expect(machine.events('tool.started').map(({ toolUseId }) => toolUseId)).toEqual(['a', 'b']);
   });
 
-  it('results become messages first; after the listeners the model gets them and the waiting entries', () => {
+  it('results become messages first; once the listeners answered, the model gets them and the waiting entries', () => {
     const machine = gatedSession();
     machine.answer([call('a', 'bash'), call('b', 'bash')]);
     say(machine);
@@ -136,7 +136,7 @@ describe('a message boundary with a listener', () => {
     expect(machine.state.openCalls.size).toBe(0);
   });
 
-  it('an interrupt from outside ends what is held: each call is answered, and none ran', () => {
+  it('an interrupt from outside ends a held boundary: each call is answered, and none ran', () => {
     const machine = gatedSession();
     machine.answer([call('a', 'bash')]);
     machine.input({ type: 'interrupt' });
@@ -145,7 +145,7 @@ describe('a message boundary with a listener', () => {
     expect(machine.events('turn.finished')[0]).toMatchObject({ reason: 'cancelled', outcome: 'interrupted' });
   });
 
-  it('after a crash a held answer whose listeners are gone starts its calls, since they never ran', () => {
+  it('after a crash a held answer without listeners starts its calls, because they never ran', () => {
     const machine = gatedSession();
     machine.answer([call('a', 'bash'), call('b', 'read_file')]);
     machine.world.isGated = false;
@@ -157,7 +157,7 @@ describe('a message boundary with a listener', () => {
     expect(again.events('session.recovered')).toEqual([]);
   });
 
-  it('after a crash listeners that are registered are asked again', () => {
+  it('after a crash registered listeners are called again', () => {
     const machine = gatedSession();
     machine.answer([call('a', 'bash')]);
     expect(reopened(machine).last).toEqual(machine.last);
@@ -196,14 +196,14 @@ describe('a run that a listener stops', () => {
     expect(explain(machine.state, OUTSIDE)).toMatchObject({ reason: 'suspended' });
   });
 
-  it('a missing reason and a missing text are published as such', () => {
+  it('a missing reason and a missing text are published as missing', () => {
     const machine = gatedSession();
     machine.answer([call('a', 'bash')]);
     say(machine, { reason: null });
     expect(machine.seen.settled[0]?.receipt).toMatchObject({ detail: null, text: '' });
   });
 
-  it('at the results: all finished ones stay, and are not run again', () => {
+  it('at the results: all finished results stay, and their calls are not run again', () => {
     const machine = gatedSession();
     machine.answer([call('a', 'bash'), call('b', 'bash')]);
     say(machine);
@@ -220,7 +220,7 @@ describe('a run that a listener stops', () => {
     expect(machine.state.state).toBe('idle');
   });
 
-  it('H28: a message makes it go on: the missing call runs once, its result before the message', () => {
+  it('H28: a message continues the run: the missing call runs once, its result before the message', () => {
     const machine = gatedSession();
     machine.answer([call('a', 'bash'), call('b', 'bash')]);
     say(machine, { reason: 'stop' });
@@ -238,7 +238,7 @@ describe('a run that a listener stops', () => {
     expect(ran(machine)).toEqual(['a', 'b']);
   });
 
-  it('H28: resume goes on without a message, and its calls are not told to the listeners again', () => {
+  it('H28: resume continues without a message, and the listeners are not called again for its calls', () => {
     const machine = gatedSession();
     machine.answer([call('a', 'bash')]);
     say(machine, { reason: 'stop' });
@@ -258,7 +258,7 @@ describe('a run that a listener stops', () => {
     expect(machine.state.mailbox).toMatchObject([{ toolUseId: 'b', success: false }]);
   });
 
-  it('a message that was already waiting continues with it', () => {
+  it('a message that was already waiting continues the run', () => {
     const machine = gatedSession();
     machine.send('later');
     machine.answer([call('a', 'bash')]);
@@ -267,7 +267,7 @@ describe('a run that a listener stops', () => {
     expect(machine.state.state).toBe('executing');
   });
 
-  it("the words of a child wait: only a user's message resumes it", () => {
+  it('messages of a child wait, because only a message of the user resumes the run', () => {
     const machine = gatedSession();
     machine.spawn({ task: 'look', name: 'scout' });
     machine.answer([call('a', 'bash')]);
@@ -279,7 +279,7 @@ describe('a run that a listener stops', () => {
     expect(machine.state.suspended).toBeUndefined();
   });
 
-  it('without pending calls a message has a turn like any other', () => {
+  it('without pending calls a message starts a turn like any other', () => {
     const machine = gatedSession();
     machine.answer('a text');
     say(machine, { reason: 'stop' });
@@ -289,7 +289,7 @@ describe('a run that a listener stops', () => {
     expect(machine.log.at(-1)).toBe('user_message next');
   });
 
-  it('a paused session stays suspended until resume, which ends both', () => {
+  it('a paused session stays suspended until resume, which ends both states', () => {
     const machine = gatedSession();
     machine.answer([call('a', 'bash')]);
     say(machine, { reason: 'stop' });
@@ -311,7 +311,7 @@ describe('a run that a listener stops', () => {
     expect(machine.state.suspended).toBeDefined();
   });
 
-  it('results added by an edit end it: nothing is pending any more', () => {
+  it('results added by an edit end the suspension, because nothing is pending any more', () => {
     const machine = gatedSession();
     machine.answer([call('a', 'bash'), call('b', 'bash')]);
     say(machine, { reason: 'stop' });
@@ -356,7 +356,7 @@ describe('a run that a listener stops', () => {
 describe('the step limit', () => {
   const limited = (maxSteps: number): WorldOptions => ({ agent: { maxSteps, holdsCalls: true } });
 
-  it('H29: a limit of one with calls is max_steps, calls pending; a text on the limit completes', () => {
+  it('H29: a limit of one with calls is max_steps, with the calls pending; a text at the limit completes', () => {
     const machine = startedSession({ ...limited(1), sent: 'go' });
     machine.answer([text('I look.'), call('a', 'bash')]);
     expect(ran(machine)).toEqual([]);
@@ -375,7 +375,7 @@ describe('the step limit', () => {
     expect(other.events('turn.finished')[0]).not.toHaveProperty('outcome');
   });
 
-  it('below the limit calls start in the transition of their answer, with one record more', () => {
+  it('below the limit calls start in the transition of their answer, which has one record more', () => {
     const machine = startedSession({ ...limited(2), sent: 'go' });
     const outcome = machine.answer([call('a', 'bash')]);
     expect(outcome.records.map(({ type }) => type)).toEqual(['responded', 'proceeded']);
@@ -398,7 +398,7 @@ describe('the step limit', () => {
     expect(ran(machine)).toEqual(['a', 'b', 'c']);
   });
 
-  it('H30: a bare resume goes on with the old one: pending calls, one answer, and it stops again', () => {
+  it('H30: a resume without a message keeps the old limit: pending calls, one answer, and the run stops again', () => {
     const machine = startedSession({ ...limited(1), sent: 'go' });
     machine.answer([call('a', 'bash')]);
     machine.input({ type: 'resume' });
@@ -412,7 +412,7 @@ describe('the step limit', () => {
     expect(machine.state).toMatchObject({ state: 'idle', suspended: undefined });
   });
 
-  it('the published reason is that of a listener that stops the run at the limit', () => {
+  it('the published reason is that of the listener that stops the run at the limit', () => {
     const machine = startedSession({ ...limited(1), isGated: true, sent: 'go' });
     machine.answer([call('a', 'bash')]);
     say(machine, { reason: 'mine' });
@@ -471,7 +471,7 @@ function drive(machine: Machine): void {
 describe('a stopped run with placeholders for interrupted calls', () => {
   const FILL = { repair: { onInterrupt: 'fill' } } as const;
 
-  it('its calls are answered with placeholders, published with its outcome, and nothing is pending', () => {
+  it('its calls are answered with placeholders, published with the outcome, and nothing is pending', () => {
     const machine = startedSession({ isGated: true, settings: FILL, sent: 'go' });
     const { epoch } = machine.state;
     machine.answer([text('I look.'), call('a', 'bash'), call('b', 'read_file')]);
@@ -500,7 +500,7 @@ describe('a stopped run with placeholders for interrupted calls', () => {
     expect(ran(again)).toEqual([]);
   });
 
-  it('also at the step limit, and after its answer if something was added since', () => {
+  it('placeholders are also added at the step limit, and after its answer if something was added since', () => {
     const agent = { holdsCalls: true, maxSteps: 1, approval: 'function' } as const;
     const limited = startedSession({ settings: FILL, agent, sent: 'go' });
     limited.answer([call('a', 'bash')]);
@@ -538,7 +538,7 @@ describe('an edit of a suspended run', () => {
   };
   const answerId = (machine: Machine): string => historyMessages(machine.state).at(-1)?.id ?? '';
 
-  it('that removes its calls ends the suspension, and is published', () => {
+  it('that removes the calls ends the suspension, and is published', () => {
     const machine = suspended();
     machine.input({ type: 'edit', request: { operation: 'remove', id: answerId(machine) } });
     expect(machine.state).toMatchObject({ state: 'idle', suspended: undefined });
@@ -547,7 +547,7 @@ describe('an edit of a suspended run', () => {
     expect(calls(machine.last)).toBe(0);
   });
 
-  it('that changes a call: the call runs in its new form', () => {
+  it('that changes a call runs the call in its new form', () => {
     const machine = suspended();
     const toolCalls = [{ callId: 'a', name: 'bash', arguments: '{"command":"other"}' }];
     machine.input({ type: 'edit', request: { operation: 'update', id: answerId(machine), attributes: { toolCalls } } });
@@ -556,7 +556,7 @@ describe('an edit of a suspended run', () => {
     expect(again.effect('runTool')?.input).toEqual({ command: 'other' });
   });
 
-  it('an empty history ends the suspension; a switch to another branch leaves its calls behind', () => {
+  it('that empties the history ends the suspension; a switch to another branch leaves the calls behind', () => {
     const emptied = startedSession({ isGated: true, sent: 'go' });
     emptied.answer('words');
     say(emptied, { reason: null });

@@ -1,15 +1,16 @@
 /**
  * Goal: tasks may be begun, undone and returned to in any order, at rest or during a turn. The messages shown are those
- * of the active branch, the request is legal, and the state is the fold of its log. Method: random moves, against a
- * simple model. It keeps a list of the messages with their tasks and a map of parents, and looks up nothing else. The
- * seed of a failing run is printed.
+ * of the active branch, the request is legal, and the state is the fold of its log. Method: random moves, compared with
+ * a simple model. The model keeps only a list of the messages with their tasks and a map of parents. The seed of a
+ * failing run is printed.
  */
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { checkRequest, fatalOf } from '../../../src/context/legality.ts';
 import { renderMessages } from '../../../src/context/render.ts';
 import { applyAll } from '../../../src/session/apply/apply.ts';
-import { emptyState, type SessionState, snapshotState } from '../../../src/session/state/state.ts';
+import { snapshotState } from '../../../src/session/state/snapshot.ts';
+import { emptyState, type SessionState } from '../../../src/session/state/state.ts';
 import { foldedAcrossSnapshot } from '../../support/reopen.ts';
 import { brief, call, type Machine, startedSession } from '../../support/session-kit.ts';
 
@@ -105,7 +106,7 @@ function move(machine: Machine, model: Model, step: Move, number: number): void 
       return model.end();
     case 'call':
       if (state.state !== 'awaiting') return;
-      // The same id each time: it must be unique within a branch, and may come again in another.
+      // The id is the same each time: it must be unique within a branch, but another branch may have it as well.
       machine.answer([call('again', 'read_file')]);
       model.say('tool_call Calling read_file');
       machine.finish([...state.openCalls.keys()][0] ?? '', `result ${number}`);
@@ -148,7 +149,7 @@ function checkState(state: SessionState): void {
   expect(fatalOf(checkRequest(JSON.parse(JSON.stringify(body)))), 'A8').toEqual([]);
 }
 
-it('H49: the branch shown is the one an independent model says, after every move; each request is legal', () => {
+it('H49: the shown branch matches an independent model after every move, and each request is legal', () => {
   let moved = 0;
   fc.assert(
     fc.property(moves, (all) => {
@@ -167,7 +168,7 @@ it('H49: the branch shown is the one an independent model says, after every move
   expect(moved, 'moves with something hidden').toBeGreaterThan(300);
 });
 
-it('A10: with tasks the state is the fold of its records, through their text and any snapshot', () => {
+it('A10: with tasks the state is the fold of its records, through their text and from any snapshot', () => {
   fc.assert(
     fc.property(moves, fc.nat(), (all, place) => {
       const machine = startedSession();

@@ -10,7 +10,7 @@ import { historyMessages } from '../../../src/session/history/history-form.ts';
 import { taskHistory } from '../../../src/session/history/task-view.ts';
 import { chainOf, childrenOf, shortTitle } from '../../../src/session/history/tasks.ts';
 import type { SessionRecord } from '../../../src/session/state/records.ts';
-import { restoreState, snapshotState } from '../../../src/session/state/state.ts';
+import { restoreState, snapshotState } from '../../../src/session/state/snapshot.ts';
 import { noTasks } from '../../../src/session/state/tasks.ts';
 import { refolded } from '../../support/reopen.ts';
 import { call, executingSession, FATAL, type Machine, startedSession } from '../../support/session-kit.ts';
@@ -41,7 +41,7 @@ function sent(machine: Machine): string {
 }
 
 describe('tasks', () => {
-  it('H49: turns of a sibling branch are absent from the request, what has no task is kept, and 0 is a task', () => {
+  it('H49: a request leaves out turns of a sibling branch and keeps messages without a task; 0 is a valid task', () => {
     const machine = startedSession();
     const edit: SessionRecord = {
       type: 'edited',
@@ -70,7 +70,7 @@ describe('tasks', () => {
     expect(machine.log).toEqual(['user_message untagged', 'user_message of the root']);
   });
 
-  it('H50: an undo from 1 reaches 0, and one at 0 and a switch to what is no task fail and write nothing', () => {
+  it('H50: an undo from 1 reaches 0; an undo at 0 and a switch to an unknown task fail and write nothing', () => {
     const machine = startedSession();
     expect(undo(machine)).toEqual({ success: false, message: 'Already at root task' });
     expect(start(machine)).toBe(1);
@@ -87,7 +87,7 @@ describe('tasks', () => {
     expect(machine.turns).toHaveLength(moved);
   });
 
-  it('H51: a status is current, past or undone by the chain, not by the number', () => {
+  it('H51: the statuses current, past and undone depend on the chain, not on the number', () => {
     const machine = startedSession();
     expect(taskHistory(machine.state, 10)).toEqual([]);
     expect([start(machine, '  one \n two '), start(machine)]).toEqual([1, 2]);
@@ -120,7 +120,7 @@ describe('tasks', () => {
     expect(taskHistory(machine.state, 3).map(({ status }) => status)).toEqual(['past', 'current', 'undone']);
   });
 
-  it('a turn begins a separate task, unless one was just begun for it', () => {
+  it('a turn begins a separate task, unless a task was just begun for it', () => {
     const machine = startedSession();
     turn(machine, 'one');
     expect(start(machine, 'Two')).toBe(2);
@@ -137,7 +137,7 @@ describe('tasks', () => {
     ]);
   });
 
-  it('everything of a turn, its calls and results included, belongs to the task it began', () => {
+  it('all messages of a turn, calls and results included, belong to the task it began', () => {
     const machine = startedSession();
     turn(machine, 'one');
     machine.send('two');
@@ -191,7 +191,7 @@ describe('tasks', () => {
     expect(machine.log).not.toContain('user_message two');
   });
 
-  it('a task started during a turn is the next turn’s', () => {
+  it('a task started during a turn belongs to the next turn', () => {
     const machine = startedSession();
     machine.send('one');
     expect(start(machine, 'Later')).toBe(2);
@@ -213,7 +213,7 @@ describe('tasks', () => {
     expect(machine.state.tokens).toBe(0);
   });
 
-  it('a seeded history with tasks becomes one line, and the next turn follows its last', () => {
+  it('a seeded history with tasks becomes one line of tasks, and the next turn follows its last task', () => {
     const machine = startedSession();
     machine.replay({
       type: 'edited',
@@ -237,7 +237,7 @@ describe('tasks', () => {
     expect(shortTitle('a\n\t b')).toBe('a b');
   });
 
-  it('a cycle of parents ends the walk to the root', () => {
+  it('a cycle of parents ends the search for the root', () => {
     const tasks = noTasks();
     tasks.current = 3;
     tasks.parents.set(2, 3);
@@ -247,7 +247,7 @@ describe('tasks', () => {
     expect(chainOf(tasks, tasks.current).has(tasks.current - 1)).toBe(true);
   });
 
-  it('turns that leave no message leave no growing trace either', () => {
+  it('turns without a message leave no growing data either', () => {
     const machine = startedSession();
     const turns = 3 * TASK_STARTS_SPARE;
     for (let number = 0; number < turns; number += 1) {
@@ -259,7 +259,7 @@ describe('tasks', () => {
     expect(taskHistory(machine.state, 1)[0]).toMatchObject({ taskId: turns, status: 'current' });
   });
 
-  it('an id of a call on a hidden branch is not used for a call that an embedder adds', () => {
+  it('a call that an embedder adds gets no id of a call on a hidden branch', () => {
     const machine = executingSession({ a: 'read_file' });
     machine.finish('a');
     machine.answer('done');
@@ -282,7 +282,7 @@ describe('tasks', () => {
     expect([...machine.state.callIds]).toEqual(['a', 'a_2']);
   });
 
-  it('nor for one of a model that repeats it: when its branch returns, no id is there twice', () => {
+  it('a call that a model repeats gets a new id, so that no id is there twice when its branch returns', () => {
     const machine = executingSession({ a: 'read_file' });
     machine.finish('a', 'first');
     machine.answer('done');
@@ -296,7 +296,7 @@ describe('tasks', () => {
     expect(machine.log).toContain('tool_response second');
     switchTo(machine, 1);
     expect(machine.log).toContain('tool_response first');
-    // The same after a crash, and from a snapshot written before hidden ids were kept.
+    // The result is the same after a crash, and from a snapshot that was written before hidden ids were kept.
     const again = refolded(machine).state;
     expect(again).toEqual(machine.state);
     const old = JSON.parse(snapshotState(again)) as { callIds: string[] };

@@ -8,7 +8,7 @@ import { ask, result, said, user } from '../../support/history-kit.ts';
 const MISSING = '{"error":"Tool result missing (interrupted)"}';
 
 describe('the request form of a history', () => {
-  it('H40: no field leaves that is internal or unknown', () => {
+  it('H40: internal and unknown fields are not sent', () => {
     const flags = {
       taskId: 3,
       systemInjected: true,
@@ -33,7 +33,7 @@ describe('the request form of a history', () => {
     ]);
   });
 
-  it('H40: an image without its data is left out, and named where it was all there was', () => {
+  it('H40: an image without its data is left out, and named if it was the only content', () => {
     const hole = { type: 'image', source: { type: 'base64', media_type: 'image/png' } } as const;
     const sent = toApi([
       { ...user('u'), content: [{ type: 'text', text: 'see' }, hole] },
@@ -45,13 +45,13 @@ describe('the request form of a history', () => {
     ]);
   });
 
-  it('H41: a missing result is filled after those that are there', () => {
+  it('H41: a missing result is added after the existing ones', () => {
     const sent = toApi([ask('a', 'x', 'y'), result('y'), user('u')]);
     expect(sent.map(({ role, toolCallId }) => toolCallId ?? role)).toEqual(['assistant', 'y', 'x', 'user']);
     expect(sent[2]?.content).toBe(MISSING);
   });
 
-  it('H41: a result found later is brought into place; strays and second results are left out', () => {
+  it('H41: a result found later is moved into position; stray and second results are left out', () => {
     const sent = toApi([result('x'), ask('a', 'x'), user('u'), result('x', 'late'), result('x', 'again')]);
     expect(sent.map(({ role, content }) => `${role} ${String(content)}`)).toEqual([
       'assistant ',
@@ -67,7 +67,7 @@ describe('the request form of a history', () => {
     expect(JSON.stringify(messages)).toBe(before);
   });
 
-  it('H49: messages of other tasks are left out with their results; task 0 is a task, none is all', () => {
+  it('H49: messages of other tasks are left out with their results; task 0 is a task, null means all', () => {
     const messages = [
       user('untagged'),
       { ...user('root'), taskId: 0 },
@@ -82,7 +82,7 @@ describe('the request form of a history', () => {
     expect(toApi(messages, { taskChain: [2] }).at(-1)?.content).toBe(MISSING);
   });
 
-  it('H44: the empty text is evidence of reasoning, null is not; only assistants are padded', () => {
+  it('H44: the empty text is evidence of reasoning, null is not; only assistant messages are padded', () => {
     const plain = [user('u'), said('a'), { ...said('b'), reasoningContent: null }];
     expect(padReasoning(plain)).toBe(plain);
     const messages = [...plain, { ...said('c'), reasoningContent: '' }, result('x')];
@@ -92,12 +92,15 @@ describe('the request form of a history', () => {
     expect(padReasoning(plain, true)[1]).toEqual({ ...said('a'), reasoningContent: '' });
   });
 
-  it('H45: a refusal for want of reasoning is tried once more with padding, a second one is the answer', async () => {
+  it('H45: a refusal because reasoning is missing is retried once with padding, and a second refusal is final', async () => {
     const refusal = Object.assign(new Error('The reasoning_content in the thinking mode must be passed back'), {
       status: 400,
     });
     const sent: (readonly (string | null | undefined)[])[] = [];
-    /** A provider that accepts a request only with reasoning in every answer; `strict`: not even then. */
+    /**
+     * A provider that accepts a request only with reasoning in every answer; with `strict` it also refuses such a
+     * request.
+     */
     const call = (strict: boolean) => async (forceReasoningPad: boolean) => {
       const messages = toApi([user('u'), said('a')], { forceReasoningPad });
       sent.push(messages.map((message) => message.reasoningContent));
@@ -117,7 +120,7 @@ describe('the request form of a history', () => {
 });
 
 describe('readings of a history', () => {
-  it('H38: injected messages and carriers of results are not the user speaking', () => {
+  it('H38: injected messages and messages that carry results are not user messages', () => {
     const carrier = { ...user('c'), content: [{ type: 'tool_result' as const, tool_use_id: 'x' }] };
     const messages = [user('u'), { ...user('i'), systemInjected: true }, said('a'), carrier];
     expect(realUserMessages(messages)).toEqual([user('u')]);
@@ -136,7 +139,7 @@ describe('readings of a history', () => {
     expect(estimateHistoryTokens([{ ...said('a', ''), toolCalls: [call] }])).toBe(10);
   });
 
-  it('H39: results inside a message and inputs of calls are counted', () => {
+  it('H39: results inside a message and inputs of calls count', () => {
     const carried = { type: 'tool_result' as const, tool_use_id: 'x', content: 'a'.repeat(40) };
     expect(estimateHistoryTokens([{ ...user('u'), content: [carried] }])).toBe(14);
     const use = { type: 'tool_use' as const, id: 'x', name: 'n', input: { a: 'b' } };
@@ -145,7 +148,7 @@ describe('readings of a history', () => {
 });
 
 describe('cleaning', () => {
-  it('H48: what is clean is returned as it is', () => {
+  it('H48: a clean value is returned as it is', () => {
     const clean = {
       text: 'a😀\u0000\uFEFF\uFFFD',
       list: [1, null, true, { at: new Date(0) }],
@@ -155,7 +158,7 @@ describe('cleaning', () => {
     expect(sanitise('x')).toBe('x');
   });
 
-  it('H46, H48: what is not is copied along the way to it, and never changed', () => {
+  it('H46, H48: an unclean value is copied along the path to it, and never changed', () => {
     const kept = { ok: 'fine' };
     const dirty = { 'k\uD83D': 1, deep: [{ text: 'a\uDE00b' }], kept };
     const cleaned = sanitise(dirty);
@@ -165,7 +168,7 @@ describe('cleaning', () => {
     expect(sanitise({ 'a\uD83D': 1, 'a\uD83E': 2 })).toEqual({ 'a\uFFFD': 2 });
   });
 
-  it('H48: a value that holds itself is refused, and a member named as a prototype stays data', () => {
+  it('H48: a circular value is refused, and a member named like one of a prototype stays data', () => {
     const loop: { self?: unknown } = {};
     loop.self = loop;
     expect(() => sanitise(loop)).toThrow(NotPlainError);

@@ -23,7 +23,7 @@ describe('an answer', () => {
     expect(machine.state.receipts.get(1)).toEqual({ status: 'answered', turn: 1, text: 'one two' });
   });
 
-  it('F050: calls are logged with their label and run, one execution a call, in order', () => {
+  it('F050: calls are logged with their label and run, once per call, in order', () => {
     const machine = answered([call('a', 'bash', { command: 'ls' }), call('b', 'read_file')]);
     expect(machine.log.slice(1)).toEqual(['tool_call Calling bash', 'tool_call Calling read_file']);
     expect(machine.state.state).toBe('executing');
@@ -42,7 +42,7 @@ describe('an answer', () => {
     expect(machine.events('tool.started').map((event) => event.toolName)).toEqual(['bash', 'read_file']);
   });
 
-  it('F051: text beside calls stands before them', () => {
+  it('F051: text in an answer with calls comes before the calls', () => {
     const machine = answered([call('a', 'bash'), text('looking')]);
     expect(machine.log.slice(1)).toEqual(['agent_message looking', 'tool_call Calling bash']);
     expect(machine.state.state).toBe('executing');
@@ -53,7 +53,7 @@ describe('an answer', () => {
     expect(machine.state.messages.slice(1).map((message) => message.usage)).toEqual([USAGE, undefined]);
   });
 
-  it('F052: a call without an id is given one, the same in the log and for its execution', () => {
+  it('F052: a call without an id is given one, the same in the log and for its run', () => {
     const machine = answered([{ type: 'tool_use', name: 'bash', input: {} }]);
     const logged = machine.state.messages.at(-1)?.toolUseId;
     expect(logged).toMatch(/^[a-zA-Z0-9_-]+$/);
@@ -80,14 +80,14 @@ describe('an answer', () => {
     expect(machine.state.receipts.get(1)).toEqual({ status: 'answered', turn: 1, text: '' });
   });
 
-  it('F054: calls of reserved names alone end the turn', () => {
+  it('F054: an answer with calls of reserved names only ends the turn', () => {
     const machine = answered([call('a', 'from_sleuth'), call('b', 'from_')]);
     expect(machine.log).toEqual(['user_message hello']);
     expect(machine.allOf('runTool')).toEqual([]);
     expect(machine.state.state).toBe('idle');
   });
 
-  it('F055: beside a real call a reserved one is left out', () => {
+  it('F055: a reserved call beside a real one is left out', () => {
     const machine = answered([call('a', 'from_sleuth'), call('b', 'bash')]);
     expect(machine.allOf('runTool').map((effect) => effect.callId)).toEqual(['b']);
     expect(machine.state.messages.at(-1)?.blocks).toEqual([call('b', 'bash')]);
@@ -109,12 +109,12 @@ describe('an answer', () => {
     expect(machine.state.state).toBe('awaiting');
   });
 
-  it('F057: a whole call before cut-off text is run', () => {
+  it('F057: a complete call before cut-off text is run', () => {
     const machine = answered([call('a', 'bash'), text('and th')], 'max_tokens');
     expect(machine.allOf('runTool').map((effect) => effect.callId)).toEqual(['a']);
   });
 
-  it('Δ16: the calls of a refused answer are neither kept nor run', () => {
+  it('Δ16: the calls of a refused answer are neither stored nor run', () => {
     const machine = answered([text('I cannot.'), call('a', 'bash')], 'refusal');
     expect(machine.state.state).toBe('idle');
     expect(machine.state.openCalls.size).toBe(0);
@@ -124,7 +124,7 @@ describe('an answer', () => {
 });
 
 describe('a paused answer', () => {
-  it('Δ16 F31: is continued without promotion, and its parts are one answer', () => {
+  it('Δ16 F31: is continued without promotion, and its parts form one answer', () => {
     const machine = answered([text('part one, ')], 'pause_turn');
     machine.send('waits');
     expect(machine.state).toMatchObject({ state: 'awaiting', current: { halfStep: 2, attempt: 1 } });
@@ -133,7 +133,7 @@ describe('a paused answer', () => {
     expect(machine.state.messages.at(-1)?.content).toBe('waits');
   });
 
-  it('F31: is continued six times at most', () => {
+  it('F31: is continued at most six times', () => {
     const machine = startedSession({ sent: 'hello' });
     for (let part = 0; part < PAUSE_CONTINUATIONS_MAX; part += 1) machine.answer([text('x')], { stop: 'pause_turn' });
     expect(machine.state.state).toBe('awaiting');
@@ -151,7 +151,7 @@ describe('a paused answer', () => {
     expect(machine.state.receipts.get(1)).toMatchObject({ text: 'the answer' });
   });
 
-  it('calls in its last part are run', () => {
+  it('calls in its last part run', () => {
     const machine = answered([text('thinking about it')], 'pause_turn');
     machine.answer([call('a', 'bash')]);
     expect(machine.state.state).toBe('executing');
@@ -162,7 +162,7 @@ describe('a paused answer', () => {
 describe('the stored form of an answer', () => {
   const OPTIONS = { stop: 'tool_use', halfStep: 3, taken: new Set<string>(), timeoutMsOf: () => undefined };
 
-  it('F29 R05: ids repeated in one answer or taken earlier are rewritten, and stay legal', () => {
+  it('F29 R05: ids repeated in one answer or already used are rewritten, and stay legal', () => {
     const content = [
       call('a', 'bash'),
       call('a', 'bash'),
@@ -187,7 +187,7 @@ describe('the stored form of an answer', () => {
     expect(machine.state.messages.at(-1)?.toolUseId).toBe('a_2');
   });
 
-  it('F27: an input that is no object is not run', () => {
+  it('F27: an input that is not an object is not run', () => {
     const machine = answered([call('a', 'bash', 'ls'), call('b', 'bash', ['ls'])]);
     expect(machine.allOf('runTool')).toEqual([]);
     expect(machine.state.state).toBe('awaiting');
@@ -195,7 +195,7 @@ describe('the stored form of an answer', () => {
     expect(machine.state.messages.at(1)?.input).toEqual({});
   });
 
-  it('A9: calls beyond the number that an answer may ask for are refused, each with a result', () => {
+  it('A9: calls beyond the bound of one answer are refused, each with a result', () => {
     const calls = Array.from({ length: CALLS_PER_ANSWER_MAX + 2 }, (_, index) => call(`c${index}`, 'bash'));
     const machine = answered(calls);
     expect(machine.allOf('runTool')).toHaveLength(CALLS_PER_ANSWER_MAX);
@@ -210,7 +210,7 @@ describe('the stored form of an answer', () => {
     expect(machine.state.messages[2]).toMatchObject({ type: 'tool_call', inAnswer: true });
   });
 
-  it('blocks without text or call still make a message', () => {
+  it('blocks without text or call still become a message', () => {
     const machine = answered([SIGNED]);
     expect(machine.state.messages.at(-1)).toMatchObject({ type: 'agent_message', content: [SIGNED], blocks: [SIGNED] });
   });
@@ -226,23 +226,25 @@ describe('the stored form of an answer', () => {
       text: 'so far \n',
       citations: [{ type: 'web_search_result_location', url: 'https://a.example' }],
     };
-    const called = { ...call('a', 'bash'), caller: { type: 'direct' } };
+    const called = { ...call('a', 'bash'), caller: { type: 'direct' }, toolset_name: 'computer' };
     expect(storableAnswer([cited], { ...OPTIONS, stop: 'pause_turn' }).content).toEqual([cited]);
+    const marked = { ...called, cache_control: { type: 'ephemeral' }, later: null };
+    expect(storableAnswer([marked], OPTIONS).content).toEqual([called]);
     expect(storableAnswer([called, { ...text('x'), citations: null }], OPTIONS).content).toEqual([called, text('x')]);
   });
 
-  it('R04 R21: blocks only a user may send, and thinking cut off before its signature, are dropped', () => {
+  it('R04 R21: blocks that only a user may send, and thinking cut off before its signature, are dropped', () => {
     const result = { type: 'tool_result', tool_use_id: 'x', content: 'y' };
     const unsigned = { type: 'thinking', thinking: 'hm' };
     const { content } = storableAnswer([result, unsigned, { ...unsigned, signature: '' }, SIGNED, text('ok')], OPTIONS);
     expect(content).toEqual([SIGNED, text('ok')]);
   });
 
-  it('the text of an answer is all its text, without a separator', () => {
+  it('the text of an answer is all its text joined without a separator', () => {
     expect(answerText([text('a'), SIGNED, text('b')])).toBe('ab');
   });
 
-  it('Δ1: the timeout a model asks for is kept with the call, if the tool allows it, within the bound', () => {
+  it('Δ1: the timeout set by a model is kept with the call, if the tool allows it, within the bound', () => {
     const machine = answered([
       ...[call('a', 'slow', { timeout: 600 }), call('b', 'bash', { timeout: 600 })],
       ...[

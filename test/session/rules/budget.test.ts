@@ -1,12 +1,13 @@
 /**
- * Goal: a budget of tokens stops a session before the call that would begin beyond it. Each use is counted once, by the
- * budget it belongs to.
+ * Goal: a budget of tokens stops a session before a call that would begin beyond the budget. Each use of tokens is
+ * counted once, by the budget it belongs to.
  */
 import { describe, expect, it } from 'vitest';
 import type { Usage } from '../../../src/base/messages.ts';
 import { tokensOf } from '../../../src/base/messages.ts';
 import { budgetError, usedOf } from '../../../src/session/rules/budget.ts';
-import { emptyState, restoreState, type SessionState, snapshotState } from '../../../src/session/state/state.ts';
+import { restoreState, snapshotState } from '../../../src/session/state/snapshot.ts';
+import { emptyState, type SessionState } from '../../../src/session/state/state.ts';
 import { environmentOf, Machine, makeWorld } from '../../support/session-kit.ts';
 import { Tree } from '../../support/session-tree.ts';
 
@@ -19,7 +20,7 @@ function child(budget: number): { readonly tree: Tree; readonly machine: Machine
 }
 
 describe('a budget', () => {
-  it('is in the records of the spawn and of the birth, and is absent if none was given', () => {
+  it('is in the records of the spawn and of the birth, and absent if not given', () => {
     const { tree, machine } = child(150);
     expect(tree.root.records.find(({ type }) => type === 'spawned')).toMatchObject({ budget: 150 });
     expect(machine.records[0]).toMatchObject({ type: 'created', budget: { tokens: 150 } });
@@ -28,7 +29,7 @@ describe('a budget', () => {
     expect(free.state.budget).toBeUndefined();
   });
 
-  it('closes the round before a call would begin beyond it: noted, failed with a limit, reported to the parent', () => {
+  it('closes the round before a call that exceeds it: noted, failed with a limit, reported to the parent', () => {
     const { tree, machine } = child(150);
     machine.answer(calls('a'), { stop: 'tool_use', usage: USAGE });
     machine.finish('a', 'one');
@@ -49,7 +50,7 @@ describe('a budget', () => {
     expect(tree.root.log.join()).toContain('200 of the 150 tokens of its budget are used');
   });
 
-  it('once used up, lets no further turn begin: the message is in the log, and its turn has failed', () => {
+  it('once used up, lets no further turn begin: the message is in the log, and its turn fails', () => {
     const { machine } = child(100);
     machine.answer('done', { usage: USAGE });
     expect(machine.events('turn.failed')).toEqual([]);
@@ -69,7 +70,7 @@ describe('a budget', () => {
     expect(machine.state.children.size).toBe(0);
   });
 
-  it('is passed on to descendants: shared, and narrower if a part of it is named', () => {
+  it('is passed on to descendants: shared, or narrower if a part of it is given', () => {
     const { tree, machine } = child(150);
     tree.input(machine, { type: 'spawn', request: { replies: 'mailbox', task: 'deeper' } });
     tree.input(machine, { type: 'spawn', request: { replies: 'mailbox', task: 'deeper', budget: 50 } });
@@ -77,7 +78,7 @@ describe('a budget', () => {
     expect(tree.at('s:1:2').state.budget).toEqual({ tokens: 50, isShared: true, below: 0 });
   });
 
-  it('is in a snapshot of the state with its use', () => {
+  it('is in a snapshot of the state, with the tokens used', () => {
     const { machine } = child(150);
     machine.input({ type: 'childSpent', tokens: 30 });
     expect(usedOf(machine.state)).toBe(30);

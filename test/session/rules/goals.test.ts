@@ -10,7 +10,7 @@ import { prefixOf, type RenderedMessage, renderMessages } from '../../../src/con
 import { RequestWindow } from '../../../src/context/request-window.ts';
 import { systemPrompt } from '../../../src/context/system-prompt.ts';
 import { bookOf, goalsOf } from '../../../src/session/rules/goals.ts';
-import { restoreState, snapshotState } from '../../../src/session/state/state.ts';
+import { restoreState, snapshotState } from '../../../src/session/state/snapshot.ts';
 import { call, type Machine, Machine as SessionMachine, startedSession } from '../../support/session-kit.ts';
 import { Tree } from '../../support/session-tree.ts';
 
@@ -39,14 +39,14 @@ function request(machine: Machine): readonly RenderedMessage[] {
   return renderMessages(state.messages, PLAIN, true, state.thoughtFloor, prefixOf(state));
 }
 
-/** The parts of the request that the Messages API would refuse, with a user message added at the end. */
+/** The violations that the Messages API would find in the request with a user message added at the end. */
 function illegal(machine: Machine): readonly unknown[] {
   const rendered = request(machine);
   const messages = rendered.at(-1)?.role === 'user' ? rendered : [...rendered, { role: 'user', content: 'next' }];
   return fatalOf(checkRequest({ model: 'claude-opus-4-6', max_tokens: 10, messages, tools: TOOL }));
 }
 
-/** The text of the context prefix in the request, if it is there. */
+/** The text of the context prefix in the request, if the request has one. */
 function prefixText(machine: Machine): string | undefined {
   const [opening, call, answer] = request(machine);
   const [use] = Array.isArray(call?.content) ? call.content : [];
@@ -61,7 +61,7 @@ function prefixText(machine: Machine): string | undefined {
   return result?.type === 'tool_result' && result.tool_use_id === use.id ? String(result.content) : undefined;
 }
 
-/** One turn: a message with this content and a short answer. */
+/** Runs one turn: a message with this content and a short answer. */
 function turn(machine: Machine, content: string): void {
   machine.send(content);
   machine.answer('ok');
@@ -79,7 +79,7 @@ function evict(machine: Machine): void {
 const SMALL = { tokenBudget: 1_000 } as const;
 
 describe('goals', () => {
-  it('F129: a part of a part is refused, and a parent of another session is none', () => {
+  it('F129: a part of a part is refused, and so is a parent goal of another session', () => {
     const machine = startedSession();
     const root = create(machine, 'ship it');
     const part = create(machine, 'test it', root);
@@ -99,7 +99,7 @@ describe('goals', () => {
     ]);
   });
 
-  it('F130: completing a goal completes its parts, and those completed before keep their time', () => {
+  it('F130: completing a goal completes its parts; parts completed earlier keep their time', () => {
     const machine = startedSession();
     const root = create(machine, 'ship it');
     const early = create(machine, 'write', root);
@@ -128,7 +128,7 @@ describe('goals', () => {
     expect(refusal(machine, { action: 'update', id: late, description: 'no' })).toBe(`Goal already completed: ${late}`);
   });
 
-  it('F131: a pin lives as long as one of its goals is open', () => {
+  it('F131: a pin is kept as long as one of its goals is open', () => {
     const machine = startedSession({ sent: 'remember this' });
     machine.answer('I will');
     const a = create(machine, 'a');
@@ -144,7 +144,7 @@ describe('goals', () => {
     expect(bookOf(machine.state).pins).toEqual([]);
   });
 
-  it('an attachment is all or nothing, and names everything that is wrong', () => {
+  it('an attachment succeeds or fails as a whole, and the error names everything that is wrong', () => {
     const machine = startedSession({ sent: 'one' });
     const open = create(machine, 'open');
     const done = create(machine, 'done');
@@ -195,7 +195,7 @@ describe('goals', () => {
     expect(known.at(-1)?.description).toBe('short 269');
   });
 
-  it('F133: goals leave the system prompt as it is', () => {
+  it('F133: goals do not change the system prompt', () => {
     const machine = startedSession({ sent: 'go' });
     const before = systemPrompt(machine.state, 'Be brief.');
     const { epoch } = machine.state;
@@ -208,21 +208,21 @@ describe('goals', () => {
 const TOOL = [{ name: 'bash', description: 'b', input_schema: { type: 'object' as const } }];
 
 describe('the context prefix', () => {
-  it('F088: there is none as long as everything is in the window', () => {
+  it('F088: there is no prefix while everything is in the window', () => {
     const machine = startedSession(SMALL);
     create(machine, 'ship it');
     turn(machine, 'hello');
     expect(prefixText(machine)).toBeUndefined();
   });
 
-  it('F088: there is none where no goal is open', () => {
+  it('F088: there is no prefix if no goal is open', () => {
     const machine = startedSession(SMALL);
     change(machine, { action: 'complete', id: create(machine, 'ship it') });
     evict(machine);
     expect(prefixText(machine)).toBeUndefined();
   });
 
-  it('F089: once something has left, the open goals stand before the window', () => {
+  it('F089: once a message has left the window, the open goals stand before the window', () => {
     const machine = startedSession(SMALL);
     const root = create(machine, 'ship it');
     change(machine, { action: 'complete', id: create(machine, 'write', root) });
@@ -233,7 +233,7 @@ describe('the context prefix', () => {
     expect(illegal(machine)).toEqual([]);
   });
 
-  it('F089: a first goal made after something has left is shown as well, and the last one that ends takes it away', () => {
+  it('F089: a first goal added after an eviction is shown as well, and completing the last goal removes the prefix', () => {
     const machine = startedSession(SMALL);
     evict(machine);
     expect(prefixText(machine)).toBeUndefined();
@@ -243,7 +243,7 @@ describe('the context prefix', () => {
     expect(prefixText(machine)).toBeUndefined();
   });
 
-  it('F090: a pin under a second goal is its number only', () => {
+  it('F090: a pin under a second goal is shown as its number only', () => {
     const machine = startedSession(SMALL);
     turn(machine, 'the key is under the mat');
     const a = create(machine, 'a');
@@ -255,7 +255,7 @@ describe('the context prefix', () => {
     );
   });
 
-  it('Δ26: pins of a part are shown under its goal; over budget the newest stay', () => {
+  it('Δ26: pins of a part are shown under its goal; above the budget the newest stay', () => {
     const machine = startedSession(SMALL);
     turn(machine, `old ${'a'.repeat(190)}`);
     turn(machine, `new ${'b'.repeat(190)}`);
@@ -263,12 +263,12 @@ describe('the context prefix', () => {
     const part = create(machine, 'part', root);
     change(machine, { action: 'attach', messages: [1, 3], goals: [part] });
     evict(machine);
-    // 5 % of 1,000 tokens: one pin of 49.
+    // 5 % of 1,000 tokens have room for one pin of 49.
     expect(prefixText(machine)).toContain('message 3: new');
     expect(prefixText(machine)).not.toContain('message 1');
   });
 
-  it('F091: a child is shown its task again once that has left its window', () => {
+  it('F091: a child is shown its task again once the task has left the window', () => {
     const tree = new Tree();
     const child = tree.spawn('dig here');
     child.world.tokenBudget = 1_000;
@@ -294,7 +294,7 @@ describe('the context prefix', () => {
     expect(prefixText(child)).toBe('Current Goals\n=============\n\n### dig here');
   });
 
-  it('A8: within an epoch an earlier request stays a prefix of the next, whatever happens to goals', () => {
+  it('A8: within an epoch an earlier request stays a prefix of the next, however goals change', () => {
     const machine = startedSession(SMALL);
     create(machine, 'ship it');
     evict(machine);
@@ -313,7 +313,7 @@ describe('the context prefix', () => {
 });
 
 describe('the log', () => {
-  it('A10: any history of goals folds to the same state, from log and snapshot, and renders legal (property)', () => {
+  it('A10: any sequence of goal changes folds to the same state, from log and snapshot, and renders legally (property)', () => {
     const step = fc.oneof(
       fc.record({
         do: fc.constant('create' as const),

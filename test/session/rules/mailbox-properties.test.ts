@@ -1,5 +1,5 @@
 /**
- * Goal: the mailbox does what a plain array would (contract §3, §4.2, the delivery policies). Method: the same random
+ * Goal: the mailbox behaves like a plain array (contract §3, §4.2, the delivery policies). Method: the same random
  * steps for a session and for a model of twenty lines that knows an array and the order of promotion. After each step
  * both hold the same entries in the same order. The seed of a failing run is printed.
  */
@@ -23,10 +23,10 @@ interface Waiting {
   readonly content: string;
 }
 
-/** The array, and the fate of every entry that was in it. */
+/** The array, and the outcome of every entry that was in it. */
 class PlainMailbox {
   waiting: Waiting[] = [];
-  /** Contents in the order in which they entered the log; merged ones are one. */
+  /** Contents in the order in which they entered the log; merged messages are one content. */
   readonly promoted: string[] = [];
   readonly gone: string[] = [];
   state: 'idle' | 'awaiting' | 'executing' = 'idle';
@@ -66,7 +66,7 @@ class PlainMailbox {
     return id;
   }
 
-  /** Running calls are answered, the round is promoted, and waiting entries have a separate turn. */
+  /** Answers the running calls, promotes the round, and gives waiting entries a separate turn. */
   interrupt(): void {
     if (this.state === 'idle') return;
     for (const id of this.open.splice(0)) {
@@ -152,7 +152,7 @@ function send(machine: Machine, kind: Kind, content: string): void {
   else machine.send(content, { deliver: kind });
 }
 
-it('A7, T5: a session holds, drops and promotes what a plain array would, in its order', () => {
+it('A7, T5: a session holds, drops and promotes the same entries as a plain array, in the same order', () => {
   let promotions = 0;
   fc.assert(
     fc.property(fc.array(step, { maxLength: 50, size: 'max' }), (steps) => {

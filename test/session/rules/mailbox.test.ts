@@ -30,7 +30,7 @@ describe('mailbox: kinds and validation', () => {
     expect(KIND_OF[type]).toBe(kind);
   });
 
-  it('F013: an unknown type is refused, names of Object.prototype included', () => {
+  it('F013: an unknown type is refused, also one named like a member of Object.prototype', () => {
     for (const type of ['from_nowhere', 'constructor', '']) {
       expect(() => checkEntry({ type: type as PendingType, content: 'x' })).toThrow(ContentError);
     }
@@ -74,12 +74,12 @@ describe('mailbox: kinds and validation', () => {
     expect(machine.turns).toHaveLength(1);
   });
 
-  it('A9: a message over limits.messageBytes is refused with the limit named', () => {
+  it('A9: a message over limits.messageBytes is refused, and the error names the limit', () => {
     const machine = startedSession({ limits: { messageBytes: 7 } });
     expect(machine.send('too long')).toMatchObject({ code: 'limit', data: { limit: 'messageBytes', value: 8 } });
   });
 
-  it('A9: a full mailbox refuses, retryable, and accepts again once there is room', () => {
+  it('A9: a full mailbox refuses as retryable, and accepts again once there is room', () => {
     const machine = startedSession({ sent: 'first', limits: { mailbox: 2 } });
     expect(machine.send('second')).toBe(2);
     expect(machine.send('third')).toBe(3);
@@ -88,7 +88,7 @@ describe('mailbox: kinds and validation', () => {
     expect(machine.send('fifth')).toBe(4);
   });
 
-  it('a key repeated with the same content gives the same receipt, with the seq of its first event', () => {
+  it('a key repeated with the same content returns the same receipt, with the seq of its first event', () => {
     const machine = startedSession();
     machine.send('hello', { key: 'k', fingerprint: 'f' });
     const first = machine.effect('accepted');
@@ -112,7 +112,7 @@ describe('mailbox: kinds and validation', () => {
 });
 
 describe('mailbox: routing', () => {
-  /** The session's agent has a model for preparation. */
+  /** Melete has a model for this session. */
   const PREPARED = { agent: { enrichers: { melete: { model: 'muse' } } } };
 
   it('F015: a user message to an idle session is routed through preparation', () => {
@@ -131,7 +131,7 @@ describe('mailbox: routing', () => {
     expect(machine.log).toEqual(['tool_call [sub-agent sleuth]: found', 'tool_response found']);
   });
 
-  it('F017: a background entry is routed nowhere and wakes nothing', () => {
+  it('F017: a background entry is not routed and wakes no session', () => {
     const machine = startedSession(PREPARED);
     machine.send('memory', RECALL);
     expect(machine.last.map((effect) => effect.type)).toEqual(['accepted']);
@@ -157,7 +157,7 @@ describe('mailbox: routing', () => {
     expect(machine.waiting).toEqual(['second']);
   });
 
-  it('F019: of the responses of a round the last one claims the next half-step', () => {
+  it('F019: the last response of a round claims the next half-step', () => {
     const machine = executingSession({ a: 'bash', b: 'bash' });
     machine.finish('b');
     expect(machine.last).toEqual([]);
@@ -165,7 +165,7 @@ describe('mailbox: routing', () => {
     expect(machine.last).toEqual([{ type: 'callModel', halfStep: 2, attempt: 1 }]);
   });
 
-  it('F020: what was sent while awaiting is taken when the turn ends', () => {
+  it('F020: a message sent while awaiting is claimed when the turn ends', () => {
     const machine = startedSession({ sent: 'first' });
     machine.send('second');
     machine.answer('one');
@@ -173,7 +173,7 @@ describe('mailbox: routing', () => {
     expect(machine.log).toEqual(['user_message first', 'agent_message one', 'user_message second']);
   });
 
-  it('F022: an entry leaves with one event, promoted, recalled or dropped', () => {
+  it('F022: an entry leaves with one event: promoted, recalled or dropped', () => {
     const machine = startedSession({ sent: 'first' });
     machine.send('second');
     machine.send('third', { deliver: 'latest' });
@@ -186,7 +186,7 @@ describe('mailbox: routing', () => {
     ]);
   });
 
-  it('F021: pending.created tells of the entry in its public form, before it is routed', () => {
+  it('F021: pending.created has the public form of the entry, and is published before the entry is routed', () => {
     const machine = startedSession();
     machine.send('hello', { bounceBack: true });
     expect(machine.seen.events[0]?.body).toEqual({
@@ -274,18 +274,18 @@ describe('mailbox: promotion', () => {
     [{ type: 'goal', name: '7' }, 'one\ntwo', 'from_melete_goal', { goal_id: 7 }, '[goal 7]'],
   ];
   it.each(named)(
-    'F027 F028: a delivery from %o is named, given its input and shown by its first line',
+    'F027 F028: the delivery from %o has its name and input, and its call shows the first line',
     (source, content, name, input, display) => {
       expect(phantomCallOf({ id: 9, source, content })).toEqual({ id: `${name}_9`, name, input, display });
     },
   );
 
-  it('F027: what a user or a tool sent is no delivery', () => {
+  it('F027: entries sent by a user or a tool are not deliveries', () => {
     expect(phantomCallOf({ id: 9, source: { type: 'user' }, content: 'x' })).toBeUndefined();
     expect(phantomCallOf({ id: 9, source: { type: 'tool', name: 'bash' }, content: 'x' })).toBeUndefined();
   });
 
-  it('F028: the call shows the first line, the result holds the raw content', () => {
+  it('F028: the call shows the first line, the result has the raw content', () => {
     const machine = startedSession();
     machine.send('# Git\nuse it', { type: 'from_melete_skill', source: { type: 'skill', name: 'git' } });
     machine.send('hello');
@@ -296,7 +296,7 @@ describe('mailbox: promotion', () => {
     ]);
   });
 
-  it('F029 A3: claim and promotions are records of one turn', () => {
+  it('F029 A3: claim and promotions are records of one transition', () => {
     const machine = startedSession();
     machine.send('memory', RECALL);
     const turns = machine.turns.length;
@@ -305,7 +305,7 @@ describe('mailbox: promotion', () => {
     expect(machine.turns.at(-1)?.records.map((record) => record.type)).toEqual(['accepted', 'epoch', 'claimed']);
   });
 
-  it('F029: a claim of an entry that is not waiting is a broken log and throws', () => {
+  it('F029: a claim of an entry that is not waiting means a broken log and throws', () => {
     const machine = startedSession();
     const claim = { type: 'claimed', halfStep: 1, entries: [1], turn: 1 } as const;
     expect(() => apply(machine.state, claim, machine.world.now)).toThrow('S2: entry 1 is not waiting');
@@ -313,7 +313,7 @@ describe('mailbox: promotion', () => {
 });
 
 describe('mailbox: orders', () => {
-  it('Δ6: the order is that of the ids, whatever the clock says', () => {
+  it('Δ6: the order follows the ids, whatever the clock says', () => {
     const machine = pausedSession();
     machine.send('one');
     machine.world.now -= 60_000;
@@ -323,7 +323,7 @@ describe('mailbox: orders', () => {
     expect(machine.log).toEqual(['user_message one']);
   });
 
-  it('F020: tool responses wake first, then the oldest; background never', () => {
+  it('F020: tool responses wake first, then the oldest entry; background entries never wake', () => {
     const machine = executingSession({ a: 'bash' });
     machine.input({ type: 'pause' });
     machine.send('memory', RECALL);
@@ -351,7 +351,7 @@ describe('mailbox: orders', () => {
     ]);
   });
 
-  it('F033: of three waiting messages one rides a half-step', () => {
+  it('F033: of three waiting messages one rides per half-step', () => {
     const machine = executingSession({ a: 'bash' });
     for (const content of ['one', 'two', 'three']) machine.send(content);
     machine.finish('a');
@@ -359,7 +359,7 @@ describe('mailbox: orders', () => {
     expect(machine.waiting).toEqual(['two', 'three']);
   });
 
-  it('Δ33: all waiting replies of sub-agents ride together; an earlier user message does not wait for them', () => {
+  it('Δ33: all waiting replies of sub-agents ride together, even with an earlier user message waiting', () => {
     const machine = startedSession({ sent: 'go' });
     machine.send('user first');
     machine.send('reply 1', REPLY);
@@ -375,7 +375,7 @@ describe('mailbox: orders', () => {
     expect(machine.waiting).toEqual(['user second']);
   });
 
-  it('F034: background entries alone make no half-step', () => {
+  it('F034: background entries alone start no half-step', () => {
     const machine = startedSession();
     machine.send('memory', RECALL);
     machine.input({ type: 'wake' });
@@ -384,7 +384,7 @@ describe('mailbox: orders', () => {
     expect(machine.waiting).toEqual(['memory']);
   });
 
-  it('F031: a wake with nothing active leaves the session idle and the background waiting', () => {
+  it('F031: a wake without active entries leaves the session idle and background entries waiting', () => {
     const machine = startedSession({ sent: 'one' });
     machine.send('memory', RECALL);
     machine.answer('done');

@@ -1,5 +1,6 @@
 /**
- * Goal: the messages that leave for a summary are the oldest, whole, and bounded. The rest begins with a said message.
+ * Goal: the messages that leave for a summary are the oldest, whole, and bounded. The rest begins with a user or agent
+ * message.
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -17,7 +18,7 @@ function tool(seq: number, type: 'tool_call' | 'tool_response', id: string, tool
 }
 
 describe('the boundary', () => {
-  it('F092: the first message said sets it; tools alone set none', () => {
+  it('F092: the first user or agent message sets the boundary; tools alone set none', () => {
     expect(firstBoundary([tool(1, 'tool_call', 'a'), tool(2, 'tool_response', 'a')])).toBeUndefined();
     expect(firstBoundary([tool(1, 'tool_call', 'a'), tool(2, 'tool_response', 'a'), said(3)])).toBe(3);
     expect(firstBoundary([tool(1, 'tool_call', 'a', 'think'), said(2)])).toBe(1);
@@ -25,13 +26,13 @@ describe('the boundary', () => {
 });
 
 describe('the zone', () => {
-  it('F094: the oldest leave, as many as fit a third of the budget; the newest remain', () => {
+  it('F094: the oldest messages leave, up to a third of the budget; the newest stay', () => {
     const messages = Array.from({ length: 12 }, (_, index) => said(index + 1));
     expect(memoryZone(messages, 1, Math.floor(9_000 * 0.33))).toEqual({ from: 1, to: 2, boundary: 3 });
     expect(memoryZone(messages, 4, 3_000)).toEqual({ from: 4, to: 6, boundary: 7 });
   });
 
-  it('F095: the window begins with the next message said, and what stands before it is in the zone', () => {
+  it('F095: the window begins with the next user or agent message, and everything before it is in the zone', () => {
     const messages = [
       said(1),
       said(2, 1_000, 'agent_message'),
@@ -43,7 +44,7 @@ describe('the zone', () => {
     expect(memoryZone(messages, 2, 1_000)).toEqual({ from: 2, to: 4, boundary: 5 });
   });
 
-  it('Δ24: an open round stays, with everything that belongs to it', () => {
+  it('Δ24: an open round stays, with all its messages', () => {
     const open = [said(1), tool(2, 'tool_call', 'a'), tool(3, 'tool_call', 'b'), tool(4, 'tool_response', 'a')];
     expect(memoryZone(open, 1, 10_000)).toBeUndefined();
     expect(memoryZone([...open, tool(5, 'tool_response', 'b'), said(6)], 1, 4_000)).toEqual({
@@ -53,19 +54,19 @@ describe('the zone', () => {
     });
   });
 
-  it('all leave if a new message is about to follow', () => {
+  it('all messages leave if a new message is about to follow', () => {
     const all = [said(1), said(2)];
     expect(memoryZone(all, 1, 9_000, 7)).toEqual({ from: 1, to: 2, boundary: 7 });
     expect(memoryZone([said(1)], 1, 10, 2)).toEqual({ from: 1, to: 1, boundary: 2 });
     expect(memoryZone([said(1), tool(2, 'tool_call', 'a')], 1, 9_000, 3)).toBeUndefined();
   });
 
-  it('a message larger than the budget leaves alone; the newest never does', () => {
+  it('a message larger than the budget leaves alone; the newest message never leaves', () => {
     expect(memoryZone([said(1, 99_000), said(2)], 1, 10)).toEqual({ from: 1, to: 1, boundary: 2 });
     expect(memoryZone([said(1, 99_000)], 1, 10)).toBeUndefined();
   });
 
-  it('separates no call from its response, and the rest begins with a said message (property)', () => {
+  it('the zone separates no call from its response, and the rest begins with a user or agent message (property)', () => {
     const piece = fc.oneof(
       fc.record({ do: fc.constant('said' as const), tokens: fc.nat(500) }),
       fc.record({ do: fc.constant('round' as const), calls: fc.integer({ min: 1, max: 3 }) }),

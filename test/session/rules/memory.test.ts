@@ -1,6 +1,6 @@
 /**
- * Goal: messages that leave the window of a remembering session were summarised before. Every request is within the
- * budget, and one run happens at a time. After a failed run the window is only cut as it is without a summary.
+ * Goal: messages that leave the window of a session with Mneme were summarised before. Every request is within the
+ * budget, and one run happens at a time. After a failed run the window is cut as in a session without Mneme.
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -10,7 +10,8 @@ import { applyAll } from '../../../src/session/apply/apply.ts';
 import { memoryText, uncovered } from '../../../src/session/rules/memory.ts';
 import { firstBoundary, memoryZone } from '../../../src/session/rules/memory-zone.ts';
 import type { Snapshot } from '../../../src/session/state/memory.ts';
-import { emptyState, restoreState, type SessionState, snapshotState } from '../../../src/session/state/state.ts';
+import { restoreState, snapshotState } from '../../../src/session/state/snapshot.ts';
+import { emptyState, type SessionState } from '../../../src/session/state/state.ts';
 import {
   call,
   FATAL,
@@ -24,7 +25,7 @@ import { Life } from '../../support/session-life.ts';
 import { lifeOptions, steps } from '../../support/session-steps.ts';
 
 const BUDGET = 900;
-/** A text of this many tokens, all of it one letter. */
+/** A text of this many tokens that repeats one letter. */
 const words = (tokens: number, letter = 'x'): string => letter.repeat(tokens * 4);
 
 const SETTINGS: SettingsInput = { mneme: { pinnedBudgetFraction: 0, l2SnapshotThreshold: 2 } };
@@ -59,14 +60,14 @@ function failRun(machine: Machine, error: ErrorShape = FATAL): void {
 const texts = (machine: Machine): readonly string[] => (machine.state.memory?.snapshots ?? []).map((each) => each.text);
 
 describe('when a summary is due', () => {
-  it('F092: the first message begins none; nor do tools alone', () => {
+  it('F092: the first message triggers no summary, and neither do tools alone', () => {
     const machine = remembering();
     machine.send(words(10));
     expect(machine.state.memory).toBeUndefined();
     expect(machine.allOf('startEnricher')).toEqual([]);
   });
 
-  it('F093: above the window budget there is one, at it there is none, and a child has none ever', () => {
+  it('F093: a summary is due above the window budget, not at the budget, and never in a child', () => {
     const machine = remembering();
     talk(machine, 4);
     machine.send(words(50));
@@ -80,7 +81,7 @@ describe('when a summary is due', () => {
     expect(child.state.memory).toBeUndefined();
   });
 
-  it('Δ23: the part kept for pins counts as taken', () => {
+  it('Δ23: the part reserved for pins counts as used', () => {
     const machine = remembering({ settings: { mneme: { pinnedBudgetFraction: 0.5 } } });
     talk(machine, 3);
     expect(machine.allOf('startEnricher')).toHaveLength(1);
@@ -104,7 +105,7 @@ describe('when a summary is due', () => {
     expect(other.allOf('startEnricher')).toHaveLength(1);
   });
 
-  it('F096: of many messages beyond the threshold one run comes', () => {
+  it('F096: many messages above the threshold start one run', () => {
     const machine = remembering();
     talk(machine, 4);
     machine.send('go');
@@ -128,7 +129,7 @@ describe('when a summary is due', () => {
 });
 
 describe('a summary of messages', () => {
-  it('is awaited by the half-step that would exceed the budget, an event says so, and then it fits', () => {
+  it('is awaited by the half-step that would exceed the budget, an event says so, and afterwards the request fits', () => {
     const machine = remembering();
     talk(machine, 4);
     machine.send(words(200));
@@ -150,7 +151,7 @@ describe('a summary of messages', () => {
     expect(machine.state.memory?.shown).toBe('## Recent Memory\n\nwhat was said');
   });
 
-  it('runs beside a turn, and is applied at its message boundary only', () => {
+  it('runs beside a turn, and is applied only at its message boundary', () => {
     const machine = remembering();
     talk(machine, 4);
     machine.send(words(50));
@@ -171,7 +172,7 @@ describe('a summary of messages', () => {
     expect(texts(machine)).toEqual(['what was said', 'and then']);
   });
 
-  it('ending during a model call changes nothing of the conversation until the answer is there', () => {
+  it('that ends during a model call changes the conversation only after the answer', () => {
     const machine = remembering();
     talk(machine, 4);
     machine.send(words(60));
@@ -194,7 +195,7 @@ describe('a summary of messages', () => {
     expect(texts(machine)).toEqual(['what was said']);
   });
 
-  it('with nothing to remember the window still moves', () => {
+  it('with nothing to remember still moves the window', () => {
     const machine = remembering();
     talk(machine, 4);
     machine.send(words(200));
@@ -204,7 +205,7 @@ describe('a summary of messages', () => {
     expect(texts(machine)).toEqual([]);
   });
 
-  it('another follows at once while the request would still not fit', () => {
+  it('is followed by another at once while the request would still not fit', () => {
     const machine = remembering();
     talk(machine, 4);
     machine.send(words(500));
@@ -217,7 +218,7 @@ describe('a summary of messages', () => {
     expect(texts(machine)).toEqual(['one', 'two']);
   });
 
-  it('everything leaves before a message that needs the whole budget', () => {
+  it('removes all messages before a message that needs the whole budget', () => {
     const machine = remembering();
     talk(machine, 4);
     machine.send(words(BUDGET));
@@ -229,7 +230,7 @@ describe('a summary of messages', () => {
     expect(gone.at(-1)).toBe(8);
   });
 
-  it('a summary of messages that changed meanwhile is dropped, and begins again', () => {
+  it('of messages that changed meanwhile is dropped, and begins again', () => {
     const machine = remembering();
     talk(machine, 4);
     machine.send(words(200));
@@ -238,12 +239,12 @@ describe('a summary of messages', () => {
     summarise(machine, 'of what is not there any more');
     expect(machine.records.some((record) => record.type === 'summaryDropped')).toBe(true);
     expect(texts(machine)).toEqual([]);
-    // The rest fits: the turn begins.
+    // The remaining messages fit, so the turn begins.
     expect(machine.state.tokens).toBeLessThanOrEqual(BUDGET);
     expect(machine.state.state).toBe('awaiting');
   });
 
-  it('nothing is remembered of a replaced conversation, and its running summary is dropped', () => {
+  it('of a replaced conversation is dropped, also while it runs', () => {
     const machine = remembering();
     for (const part of ['one', 'two']) {
       while (runOf(machine) === 0) talk(machine, 1);
@@ -260,7 +261,7 @@ describe('a summary of messages', () => {
     expect(machine.state.memory?.shown).toBeUndefined();
   });
 
-  it('its usage counts for the session', () => {
+  it('counts its usage for the session', () => {
     const machine = remembering();
     talk(machine, 4);
     const before = machine.state.usage.input_tokens;
@@ -271,7 +272,7 @@ describe('a summary of messages', () => {
 });
 
 describe('a run', () => {
-  it('that is obsolete ends nothing', () => {
+  it('that is obsolete changes nothing when it ends', () => {
     const machine = remembering();
     talk(machine, 4);
     machine.send(words(200));
@@ -283,7 +284,7 @@ describe('a run', () => {
     expect(texts(machine)).toEqual(['what was said']);
   });
 
-  it('Δ24: is tried three times; then the log says so, all messages stay, and the window is cut as without one', () => {
+  it('Δ24: is tried three times; then a note is in the log, all messages stay, and the window is cut without a summary', () => {
     const machine = remembering();
     talk(machine, 4);
     machine.send(words(200));
@@ -316,7 +317,7 @@ describe('a run', () => {
     },
   );
 
-  it('interrupted while a turn waits for it: the turn ends as cancelled, and the run continues', () => {
+  it('interrupted while a turn waits for it ends the turn as cancelled, and continues', () => {
     const machine = remembering();
     talk(machine, 4);
     const id = machine.send(words(200));
@@ -340,7 +341,7 @@ describe('a run', () => {
     expect(machine.events('session.state').at(-1)).toEqual({ type: 'session.state', state: 'idle' });
   });
 
-  it('interrupted by a crash begins again under the next number, and the end of the old one is ignored', () => {
+  it('interrupted by a crash begins again under the next number, and its old completion is ignored', () => {
     const machine = remembering();
     talk(machine, 4);
     machine.send(words(200));
@@ -377,7 +378,7 @@ describe('a summary of snapshots', () => {
     }
   };
 
-  it('F099: below the threshold there is none; at it there is, of the range of all of them', () => {
+  it('F099: below the threshold there is none; at the threshold there is one, of the range of all of them', () => {
     const machine = remembering();
     while (runOf(machine) === 0) talk(machine, 1);
     summarise(machine, 'one');
@@ -396,7 +397,7 @@ describe('a summary of snapshots', () => {
     expect(machine.state.memory?.shown).toBe('## Long-term Memory\n\nboth');
   });
 
-  it('a failed one leaves them unchanged, and is tried again when there are more', () => {
+  it('a failed one leaves the snapshots unchanged, and is tried again when there are more', () => {
     const machine = remembering();
     twice(machine);
     for (let attempt = 0; attempt < 3; attempt += 1) failRun(machine);
@@ -421,7 +422,7 @@ describe('shown memory', () => {
     tokens: 10,
   });
 
-  it('F098: a snapshot is hidden when it is covered whole, and only then', () => {
+  it('F098: a snapshot is hidden only when a higher one covers it completely', () => {
     const l1 = [snapshot(1, 1, 5), snapshot(1, 6, 9), snapshot(1, 10, 12)];
     expect(uncovered([...l1, snapshot(2, 1, 9)])).toEqual([l1[2]]);
     expect(uncovered([...l1, snapshot(2, 1, 8)])).toEqual([l1[1], l1[2]]);
@@ -443,13 +444,13 @@ describe('shown memory', () => {
   });
 });
 
-describe('any life', () => {
+describe('any session', () => {
   const options = lifeOptions.map((each) => ({ ...each, remembers: true, isChild: false, tokenBudget: 60 }));
   const lives = steps().map((all) =>
     all.map((step) => (step.do === 'summary' ? { ...step, how: 'text' as const } : step)),
   );
 
-  it('Z1: only summarised messages leave, or those that no summary could take whole (property)', () => {
+  it('Z1: only summarised messages leave, or messages too large for any summary (property)', () => {
     let summed = 0;
     fc.assert(
       fc.property(options, lives, (given, all) => {

@@ -2,13 +2,14 @@
 import { describe, expect, it } from 'vitest';
 import type { ErrorShape } from '../../../src/base/errors.ts';
 import { contentOf, isStored, storeContents } from '../../../src/session/rules/waiting-content.ts';
-import { emptyState, restoreState, snapshotState } from '../../../src/session/state/state.ts';
+import { restoreState, snapshotState } from '../../../src/session/state/snapshot.ts';
+import { emptyState } from '../../../src/session/state/state.ts';
 import { contentBytes } from '../../../src/session/state/tokens.ts';
 import { Machine, makeWorld, type WorldOptions } from '../../support/session-kit.ts';
 
 const LONG = 'long '.repeat(100);
 
-/** A paused idle session: sent messages wait. */
+/** A paused idle session, in which sent messages wait. */
 function paused(options: WorldOptions = {}): Machine {
   const machine = new Machine(makeWorld(options));
   machine.input({ type: 'create', agent: 'main' });
@@ -21,7 +22,7 @@ function refusalOf(result: number | ErrorShape): ErrorShape {
   return result;
 }
 
-describe('contents left to the log', () => {
+describe('contents kept only in the log', () => {
   it('a large content leaves the state when its record has a position, and a small one stays', () => {
     const machine = paused({ storedContentBytes: 100 });
     machine.send('short');
@@ -31,7 +32,7 @@ describe('contents left to the log', () => {
     expect(JSON.stringify(machine.state)).not.toContain(LONG);
   });
 
-  it('it is read back when the entry is claimed: the message has it', () => {
+  it('the content is read back when the entry is claimed, and the message has it', () => {
     const machine = paused({ storedContentBytes: 0 });
     const blocks = [{ type: 'text', text: LONG }] as const;
     machine.send(LONG);
@@ -42,7 +43,7 @@ describe('contents left to the log', () => {
     expect(machine.state.mailboxBytes).toBe(0);
   });
 
-  it('merged entries are joined whole, a bounced one returns whole', () => {
+  it('merged entries are joined whole, and a bounced entry returns whole', () => {
     const machine = paused({ storedContentBytes: 0 });
     machine.send('a', { deliver: 'merge' });
     machine.send('b', { deliver: 'merge' });
@@ -56,7 +57,7 @@ describe('contents left to the log', () => {
     expect(other.events('bounce_back')).toMatchObject([{ content: LONG }]);
   });
 
-  it('a snapshot has the reference alone, and is read as it was written', () => {
+  it('a snapshot holds only the reference, and is read as it was written', () => {
     const machine = paused({ storedContentBytes: 0 });
     machine.send(LONG);
     const text = snapshotState(machine.state);
@@ -76,13 +77,13 @@ describe('contents left to the log', () => {
     expect(restoreState(JSON.stringify(old))).toEqual(machine.state);
   });
 
-  it('an entry claimed in the transition that accepted it is not looked up', () => {
+  it('the content of an entry that is claimed by the accepting transition is not looked up', () => {
     const state = emptyState('s');
     storeContents(state, [{ type: 'accepted', id: 1, entry: { type: 'user_message', content: 'x' } }], 1, 0);
     expect(state.mailbox).toEqual([]);
   });
 
-  it('without a log a missing content is a fault, not a blank message', () => {
+  it('without a log a missing content is a fault, and not a blank message', () => {
     const machine = paused({ storedContentBytes: 0 });
     machine.send(LONG);
     const [entry] = machine.state.mailbox;
@@ -92,7 +93,7 @@ describe('contents left to the log', () => {
 });
 
 describe('bounds in bytes', () => {
-  it('limits.mailboxBytes: a message too large beside waiting ones is refused, and one that leaves makes room', () => {
+  it('limits.mailboxBytes: a message that does not fit beside waiting ones is refused, and a leaving one makes room', () => {
     const machine = paused({ limits: { mailboxBytes: 1_000 } });
     const first = machine.send(LONG);
     machine.send(LONG);
@@ -112,14 +113,14 @@ describe('bounds in bytes', () => {
     expect(machine.send('12345')).toBeTypeOf('number');
   });
 
-  it('an empty mailbox accepts any message: waiting contents of other sessions do not close it', () => {
+  it('an empty mailbox accepts any message, whatever other sessions hold', () => {
     const machine = paused({ limits: { mailboxBytes: 10, waitingBytes: 10 } });
     machine.world.waitingBytes = 10_000;
     expect(machine.send(LONG)).toBeTypeOf('number');
     expect(refusalOf(machine.send('x'))).toMatchObject({ code: 'mailbox_full' });
   });
 
-  it('results of calls are always accepted, and count', () => {
+  it('results of calls are always accepted, and count toward the bounds', () => {
     const machine = new Machine(makeWorld({ limits: { mailboxBytes: 10 } }));
     machine.input({ type: 'create', agent: 'main' });
     machine.send('go');

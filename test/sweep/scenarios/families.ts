@@ -31,7 +31,7 @@ function delegates({ session, said }: Ask): ReturnType<Scenario['model']> {
   };
 }
 
-/** In every child the first call fails for good; later calls answer. */
+/** In every child the first model call fails for good; later calls are answered. */
 function failsFirst(ask: Ask): ReturnType<Scenario['model']> {
   if (ask.session !== 'main' && ask.before === 0) return { error: { status: 400, message: 'not today' } };
   return answer(ask);

@@ -1,4 +1,4 @@
-/** Model calls that do more than answer: they fail, pause, are cut, and outgrow their window. */
+/** Model calls that do more than answer: they fail, pause, are cut off, or exceed their window. */
 import { agent } from '../../../src/runtime/protocol/agent.ts';
 import type { Scenario } from '../scenario.ts';
 import { answer, plain } from './turns.ts';
@@ -68,7 +68,7 @@ export const MODELS: readonly Scenario[] = [
     parts: [
       {
         act: async (stage) => {
-          // A refusal that a failing store forgot is not repeated: the call waits for the key.
+          // If a failing store lost a refusal, the refusal is not repeated: the call waits for the key.
           await stage.blocked(await stage.say('main', 'm1', { bounceBack: true }));
           await stage.say('main', 'm2');
           stage.outside.add('key');

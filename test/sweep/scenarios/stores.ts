@@ -1,4 +1,7 @@
-/** Work of the store besides turns: passivation, snapshots, checkpoints, outages, closing, several disks, threads. */
+/**
+ * Work of the store other than that of turns: passivation, snapshots, checkpoints, outages, closing, several disks,
+ * threads.
+ */
 
 import { agent } from '../../../src/runtime/protocol/agent.ts';
 import { TOOL_MODULE } from '../../../src/testing/simulation/simulated-tools.ts';

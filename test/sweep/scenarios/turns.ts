@@ -167,7 +167,7 @@ const MEETINGS: readonly Scenario[] = [
   },
 ];
 
-/** A paused session, so that the waiting entries are known. */
+/** The session is paused, so that the test knows the waiting entries. */
 const PAUSES: readonly Scenario[] = [
   {
     name: 'deliver-merge',

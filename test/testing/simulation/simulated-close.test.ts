@@ -1,15 +1,16 @@
 // Goal: a close ends even if a message between threads comes late. Method: each message of a close in turn is held
-// until all else is at rest, with all messages behind it on its line. A step of the close that must be ended by force
-// counts as a violation, and so does any fault that the next life finds.
+// until all other work is at rest. All later messages of the same connection wait behind it. A step of the close that
+// must be ended by force counts as a violation, and so does any fault that the next life finds.
 import { expect, test } from 'vitest';
 import { simulate } from '../../../src/testing/simulation/simulate.ts';
 
 /**
- * Two session threads each, with model threads, tools and readers; some with enrichers. Found among the swarm's draws.
+ * Two session threads each, with model threads, tools and readers; some with enrichers. These seeds were found among
+ * random ones.
  */
 const SEEDS = [12, 23, 27, 33, 41] as const;
 
-test.each(SEEDS)('L4: a close ends, whichever of its messages is held, seed %i', async (seed) => {
+test.each(SEEDS)('L4: a close completes, whichever of its messages is delayed, seed %i', async (seed) => {
   let messages = 1;
   for (let heldAtClose = 1; heldAtClose <= messages; heldAtClose += 1) {
     const result = await simulate({ seed, faults: ['process.close'], heldAtClose });

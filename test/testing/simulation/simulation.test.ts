@@ -10,8 +10,8 @@ import { SimulatedProcess, World } from '../../../src/testing/simulation/world.t
 
 const SEEDS = 200;
 /**
- * A digest of the runs of seeds 1 to 200. Moved code keeps it. A change of behaviour, or of the draws from a seed,
- * records it again, and its commit says why.
+ * A digest of the runs of seeds 1 to 200. Moving code does not change the digest. A change of behaviour, or of the
+ * draws from a seed, needs a new digest, and its commit says why.
  */
 const RECORDED = '6d37f7f2d0ee081e';
 
@@ -46,7 +46,7 @@ test('T1: only the requested faults are drawn', async () => {
   for (const kind of Object.keys(result.faults)) expect(['crash.after', 'process.kill']).toContain(kind);
 });
 
-test('I17: a call whose outcome is lost while both sides live is answered in time, seeds 1 to 40', async () => {
+test('I17: a call whose outcome is lost while both threads live is answered in time, seeds 1 to 40', async () => {
   let lost = 0;
   for (let seed = 1; seed <= 40; seed += 1) {
     const result = await simulate({ seed, faults: ['tool.lost'] });

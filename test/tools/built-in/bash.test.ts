@@ -1,5 +1,5 @@
-// Goal: bash follows the contract (§5.6, §11.2, Δ15) with real shells. The tests first run it in place, below the tool
-// boundary, where the partial output of an interrupted command is still reported. Then they run it by value in a
+// Goal: bash follows the contract (§5.6, §11.2, Δ15) with real shells. The tests first run bash directly, below the
+// tool boundary, where the partial output of an interrupted command is still reported. Then they run it by value in a
 // runtime with session threads.
 import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -74,7 +74,10 @@ class Caller {
   }
 }
 
-/** Resolves when the process is gone: the shell answers after sending the signal, without waiting for the death. */
+/**
+ * Resolves when the process is gone, because the shell answers after sending the signal and does not wait for the
+ * death.
+ */
 const isGone = (pid: number): Promise<void> => expect.poll(() => isAlive(pid)).toBe(false);
 const isAlive = (pid: number): boolean => {
   try {
@@ -83,20 +86,20 @@ const isAlive = (pid: number): boolean => {
     return false;
   }
 };
-/** Sleeps in the foreground under a process id that it prints first. */
+/** A command that prints its process id and then sleeps in the foreground. */
 const SLEEP = `sh -c 'echo pid=$$; exec sleep 60'`;
 
 describe.each([undefined, 'sh'])('F146: bash with shell %s', (shell) => {
   const options: BashOptions = shell === undefined ? {} : { shell };
 
-  test('F146: directory, variables and functions stay between calls', async () => {
+  test('F146: directory, variables and functions persist between calls', async () => {
     const { sh } = bind(new Caller(make(options)));
     expect(await sh('pwd')).toBe(base);
     expect(await sh('cd other; NAME=value; greet() { echo "hello $1"; }')).toBe('OK');
     expect(await sh('pwd; echo $NAME; greet you')).toBe(`${other}\nvalue\nhello you`);
   });
 
-  test('F146: standard and error output are one stream, in order; no output is OK', async () => {
+  test('F146: standard output and error output are one stream, in order; without output the result is OK', async () => {
     const { sh } = bind(new Caller(make(options)));
     expect(await sh('echo 1; echo 2 >&2; echo 3; echo 4 >&2')).toBe('1\n2\n3\n4');
     expect(await sh('printf "no newline"')).toBe('no newline');
@@ -105,7 +108,7 @@ describe.each([undefined, 'sh'])('F146: bash with shell %s', (shell) => {
     expect(await sh('printf "a\\n\\n\\n"')).toBe('a');
   });
 
-  test('F146: an exit code other than 0 is told after the output; the shell and the next command have none of it', async () => {
+  test('F146: an exit code other than 0 follows the output; neither the shell nor the next command is affected', async () => {
     const { sh } = bind(new Caller(make(options)));
     expect(await sh('false')).toBe('[exit code 1]');
     expect(await sh('echo seen; (exit 42)')).toBe('seen\n\n[exit code 42]');
@@ -128,7 +131,7 @@ describe.each([undefined, 'sh'])('F146: bash with shell %s', (shell) => {
     expect(await sh('echo "a\nb"')).toBe('a\nb');
   });
 
-  test('F146: an interrupt abandons the command line and leaves the shell with its variables', async () => {
+  test('F146: an interrupt stops the command line, and the shell keeps its variables', async () => {
     const caller = new Caller(make(options));
     await caller.sh('KEPT=yes; cd other');
     const interrupted = caller.sh(`${SLEEP}; echo never`);
@@ -157,7 +160,7 @@ function bind(caller: Caller): { readonly sh: (command: string) => Promise<strin
 }
 
 describe('F146: calls', () => {
-  test('F146: parallel calls of one session run in call order, those of others beside them', async () => {
+  test('F146: parallel calls of one session run in call order, beside those of other sessions', async () => {
     const tool = make();
     const [one, two] = [new Caller(tool, 'one'), new Caller(tool, 'two')];
     const blocked = one.sh('mkfifo gate; echo ready; read line <gate; N=1; echo first');
@@ -168,7 +171,7 @@ describe('F146: calls', () => {
     expect(await Promise.all([blocked, ...behind])).toEqual(['ready\nfirst', '1', '2']);
   });
 
-  test('F146: a batch has headers, goes on after errors, and skips blanks', async () => {
+  test('F146: a batch has headers, continues after errors, and skips blank commands', async () => {
     const caller = new Caller(make());
     const result = await caller.call({ commands: ['cd other', 'false', 'no-such-command', '  ', 'exit 4', 'pwd'] });
     expect(String(result).split('\n\n')).toEqual([
@@ -195,7 +198,7 @@ describe('F146: calls', () => {
     expect(await new Caller(make()).call(input)).toEqual({ error: expect.stringContaining(text) });
   });
 
-  test('F146: a timeout begins with its notice, tells the partial output, and leaves the shell usable', async () => {
+  test('F146: a timeout result starts with the notice, has the partial output, and the shell stays usable', async () => {
     const caller = new Caller(make());
     await caller.sh('KEPT=yes');
     caller.timeoutMs = 2_400;
@@ -205,7 +208,7 @@ describe('F146: calls', () => {
     expect(await caller.sh('echo $KEPT')).toBe('yes');
   });
 
-  test('F146: at the tool boundary a timeout is told by the tool, in time, and rules all commands of a batch', async () => {
+  test('F146: at the tool boundary the tool itself reports the timeout, in time, for all commands of a batch', async () => {
     const tool = make();
     const run = (input: object, timeoutMs: number) =>
       executeTool(tool, { input, context: { session: 's', callId: 'c', key: 'k' }, timeoutMs, mode: 'run' });
@@ -221,7 +224,7 @@ describe('F146: calls', () => {
     );
   });
 
-  test('F146: a call that waited all its time behind another was not run', async () => {
+  test('F146: a call that spent its whole time waiting for another call is not run', async () => {
     const tool = make();
     const [front, back] = [new Caller(tool), new Caller(tool)];
     back.timeoutMs = 400;
@@ -233,7 +236,7 @@ describe('F146: calls', () => {
     expect(await new Caller(tool).sh('ls never')).toMatch(/No such file/);
   });
 
-  test('F146: output beyond the bound keeps both ends, within the bound and its notice', async () => {
+  test('F146: output beyond the bound keeps both ends, and fits the bound with its notice', async () => {
     const caller = new Caller(make());
     const text = await caller.sh('echo first; head -c 30000000 /dev/zero | tr "\\0" "é"; echo; echo last');
     expect(Buffer.byteLength(text)).toBeLessThanOrEqual(SHELL_OUTPUT_BYTES_MAX);
@@ -243,7 +246,7 @@ describe('F146: calls', () => {
     expect(batch).toMatch(/\n100000\n\n\[2\/3\] \$ echo small\nsmall\n\n\[3\/3\][\s\S]*\n100000$/);
   });
 
-  test('F146: what a terminal would not show is not told: escapes, and what a carriage return wrote over', async () => {
+  test('F146: terminal escapes, and text that a carriage return overwrote, are not in the result', async () => {
     const { sh } = bind(new Caller(make()));
     expect(await sh(`printf '\\033[31mred\\033[0m\\r\\n10%%\\r100%%\\nlonger\\rab\\nlonger\\r\\033[Kab\\n'`)).toBe(
       'red\n100%\nabnger\nab',
@@ -251,7 +254,7 @@ describe('F146: calls', () => {
     expect(await sh(`printf 'a\\377b'`)).toBe('a\uFFFDb');
   });
 
-  test('F146: a background job stays, and what it prints later is told with a later command', async () => {
+  test('F146: a background job stays, and its later output is in the result of a later command', async () => {
     const { sh } = bind(new Caller(make()));
     await sh('mkfifo door');
     expect(await sh('{ read line <door; echo job: $line; touch done; } & echo $! >job')).toMatch(/^\[1\] \d+$/);
@@ -261,7 +264,7 @@ describe('F146: calls', () => {
     expect(await sh('jobs -r')).toBe('OK');
   });
 
-  test('F146: nobody is asked and nothing is paged; the provider\u2019s credentials are not handed on', async () => {
+  test('F146: no program prompts or starts a pager; the credentials of the provider are not passed on', async () => {
     const before = process.env['ANTHROPIC_API_KEY'];
     process.env['ANTHROPIC_API_KEY'] = 'sk-secret';
     try {
@@ -276,7 +279,7 @@ describe('F146: calls', () => {
     }
   });
 
-  test('F70: a variable that looks like a secret is handed on only where it is named', async () => {
+  test('F70: a variable that looks like a secret is passed on only if it is named', async () => {
     for (const name of ['TROUPE_TOKEN', 'X_API_KEY', 'x_password', 'X_PLAIN']) vi.stubEnv(name, 'here');
     try {
       const show = 'echo "[$TROUPE_TOKEN] [$X_API_KEY] [$x_password] [$X_PLAIN]"; env | grep -c =here';
@@ -316,7 +319,7 @@ describe('interrupts', () => {
     await isGone(Number(pid));
   });
 
-  test('F071: without output the notice stands alone; a call not begun is not run', async () => {
+  test('F071: without output the notice is the whole result; a call that has not begun is not run', async () => {
     const tool = make();
     const [first, second] = [new Caller(tool), new Caller(tool)];
     const running = first.sh('mkfifo silent; echo go >silent; sleep 60');
@@ -329,7 +332,7 @@ describe('interrupts', () => {
     expect(await new Caller(tool).sh('ls second')).toMatch(/No such file/);
   });
 
-  test('F071: a loop, a pipeline, and a command in a process group of its own are interrupted, the shell stays', async () => {
+  test('F071: a loop, a pipeline, and a command in another process group are interrupted, and the shell stays', async () => {
     const tool = make();
     await new Caller(tool).sh('KEPT=yes');
     for (const line of [
@@ -348,7 +351,7 @@ describe('interrupts', () => {
     }
   });
 
-  test('F071: a command that ignores Ctrl-C loses its shell, and both results say so', async () => {
+  test('F071: a command that ignores Ctrl-C costs its shell, and both results say so', async () => {
     const caller = new Caller(make());
     await caller.sh('cd other');
     const result = caller.sh('trap "" INT; echo pid=$$; while :; do :; done');
@@ -387,7 +390,7 @@ describe('interrupts', () => {
 });
 
 describe('F121: a child session', () => {
-  test('F121: its shell starts in the current directory of its parent\u2019s', async () => {
+  test('F121: its shell starts in the current directory of its parent’s shell', async () => {
     const tool = make();
     expect(await new Caller(tool, 'p:1').sh('pwd')).toBe(base);
     await new Caller(tool, 'p').sh('cd other');
@@ -398,17 +401,20 @@ describe('F121: a child session', () => {
     expect(await new Caller(tool, 'p:1').sh('pwd')).toBe(base);
   });
 
-  test.skipIf(process.platform !== 'linux')('F121: live, also while the parent\u2019s command runs', async () => {
-    const tool = make();
-    const parent = new Caller(tool, 'p');
-    const running = parent.sh(`cd other; ${SLEEP}`);
-    await parent.printed(/pid=/);
-    expect(await new Caller(tool, 'p:1').sh('pwd')).toBe(other);
-    parent.controller.abort();
-    await running;
-  });
+  test.skipIf(process.platform !== 'linux')(
+    'F121: it starts there also while a command of the parent runs',
+    async () => {
+      const tool = make();
+      const parent = new Caller(tool, 'p');
+      const running = parent.sh(`cd other; ${SLEEP}`);
+      await parent.printed(/pid=/);
+      expect(await new Caller(tool, 'p:1').sh('pwd')).toBe(other);
+      parent.controller.abort();
+      await running;
+    },
+  );
 
-  test('F121: a directory that is gone is replaced by the configured one', async () => {
+  test('F121: if that directory is gone, the configured one is used', async () => {
     const tool = make();
     await new Caller(tool, 'p').sh('mkdir gone; cd gone; rmdir ../gone');
     expect(await new Caller(tool, 'p:1').sh('pwd')).toBe(base);
@@ -430,7 +436,7 @@ describe('in a runtime with session threads', () => {
   });
   const call = (command: string) => ({ toolUse: { name: 'bash', input: { command } } });
 
-  test('F146: the model\u2019s calls of different turns meet one shell', async () => {
+  test('F146: calls of the model in different turns use one shell', async () => {
     const runtime = await runtimeOf([call('cd /tmp && pwd'), 'first', call('pwd'), 'second']);
     const session = runtime.session('turns');
     expect(await session.ask('go')).toBe('first');
@@ -442,10 +448,10 @@ describe('in a runtime with session threads', () => {
     ]);
   });
 
-  test('F071: an interrupt answers the call with the notice, and the command is gone', async () => {
+  test('F071: an interrupt answers the call with the notice, and ends the command', async () => {
     const runtime = await runtimeOf([call(SLEEP), call('echo back'), 'done']);
     const session = runtime.session('interrupted');
-    // The reader starts before the message: progress is published once, and a later reader does not receive it.
+    // The reader starts before the message, because progress is published once, and a later reader does not receive it.
     const events = session.events();
     const receipt = await session.send('go');
     let pid = 0;
@@ -468,7 +474,7 @@ describe('in a runtime with session threads', () => {
     await isGone(pid);
   });
 
-  test('F146: a timeout of the model\u2019s choice is told with the partial output', async () => {
+  test('F146: a timeout chosen by the model is reported with the partial output', async () => {
     const late = { toolUse: { name: 'bash', input: { command: 'echo before; sleep 60', timeout: 3 } } };
     const runtime = await runtimeOf([call('true'), late, 'done']);
     const session = runtime.session('late');

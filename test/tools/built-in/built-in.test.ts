@@ -38,12 +38,12 @@ const ten = put(
 );
 
 describe('read_file', () => {
-  test('F147: gives the whole text, CRLF as LF', async () => {
+  test('F147: returns the whole text, with CRLF as LF', async () => {
     expect((await read({ path: put('crlf.txt', 'a\r\nb\r\n') })).content).toBe('a\nb');
     expect((await read({ path: ten })).content.split('\n')).toHaveLength(10);
   });
 
-  test('F147: gives a window, clamped, and how to go on', async () => {
+  test('F147: returns a window, clamped, with a hint how to continue', async () => {
     const { content } = await read({ path: ten, offset: 3, limit: 2 });
     expect(content).toBe('line 3\nline 4\n\n[Showing lines 3-4 of 10. Use offset=5 to continue.]');
     expect((await read({ path: ten, offset: -5, limit: 0 })).content).toContain('[Showing lines 1-1 of 10.');
@@ -54,7 +54,7 @@ describe('read_file', () => {
     expect(beyond.success).toBe(true);
   });
 
-  test('F147: stops at the byte bound between lines; a longer line is an error', async () => {
+  test('F147: stops between lines at the byte bound; a longer line is an error', async () => {
     expect((await read({ path: ten }, { maxReadBytes: 20 })).content).toBe(
       'line 1\nline 2\nline 3\n\n[Showing lines 1-3 of 10. Use offset=4 to continue.]',
     );
@@ -80,7 +80,7 @@ describe('read_file', () => {
     expect((JSON.parse(outcome.content) as { error: string }).error).toContain(text);
   });
 
-  test('F147: a file beyond the size is refused before it is read', async () => {
+  test('F147: a file beyond the size bound is refused before it is read', async () => {
     const path = put('big.bin', '');
     truncateSync(join(root, path), 11 * 1024 * 1024);
     expect((await read({ path })).content).toMatch(/Max readable size.*head or tail/);
@@ -145,7 +145,7 @@ describe('F72: containment', () => {
 });
 
 describe('think', () => {
-  test('think answers OK, and refuses blanks and thoughts beyond the budget', async () => {
+  test('think answers OK, and refuses blank thoughts and thoughts beyond the budget', async () => {
     expect((await run(think, { thoughts: 'hm' })).content).toBe('OK');
     expect((await run(think, { thoughts: ' ', visibility: 'aloud' })).success).toBe(false);
     expect((await run(think, { thoughts: 'x', visibility: 'loud' })).success).toBe(false);

@@ -1,6 +1,6 @@
-// Goal: a process killed while it writes and edits leaves each file either old or new, never half written. It leaves
-// nothing behind that keeps the next process from writing. Method: SIGKILL at random moments, until some have struck in
-// the middle of a write.
+// Goal: a process killed while it writes and edits leaves each file either old or new, never half written. It also
+// leaves nothing that would keep the next process from writing. Method: SIGKILL at random moments, until some have
+// struck in the middle of a write.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
@@ -46,14 +46,14 @@ const textOf = (name: string): string => readFileSync(join(directory, name), 'ut
 const roundOf = (text: string): number => Number(/^round (\d+)$/m.exec(text)?.[1]);
 const litter = (): readonly string[] => readdirSync(directory).filter((name) => name.startsWith('.troupe-'));
 
-test('F147, F148: killed in the middle, a file is old or new, never half; what was told as done is there', async () => {
+test('F147, F148: after a kill in the middle a file is old or new, never half; an acknowledged write is there', async () => {
   let kills = 0;
   for (; kills < KILLS || (litter().length === 0 && kills < KILLS_MAX); kills += 1) {
     const told = await killed();
     const [written, edited] = [textOf('written.txt'), textOf('edited.txt')];
     expect(written === writtenText(roundOf(written))).toBe(true);
     expect(edited === editedText(roundOf(edited))).toBe(true);
-    // The last reported round, or the one after it, which the writer had no time to report.
+    // The last reported round, or the next round, which the writer had no time to report.
     expect(roundOf(written) - told.written).toBeOneOf([0, 1]);
     expect(roundOf(edited) - told.edited).toBeOneOf([0, 1]);
     expect(

@@ -69,7 +69,7 @@ function link(target: string, name: string): string {
 const isRoot = process.getuid?.() === 0;
 
 describe('F147: write_file', () => {
-  test('F147: makes parents, writes verbatim, tells bytes and the absolute path', async () => {
+  test('F147: creates parent directories, writes the exact content, reports bytes and the absolute path', async () => {
     const content = '\uFEFFone\r\ntwo\n\tdrei ä 🚋 \u0000 end';
     const outcome = await write('new/deep/er/a.txt', content);
     const bytes = Buffer.byteLength(content);
@@ -91,7 +91,7 @@ describe('F147: write_file', () => {
   });
 
   test.skipIf(process.platform === 'win32')(
-    'F147: the mode of an existing file stays; a new one has the usual',
+    'F147: an existing file keeps its mode; a new one has the usual mode',
     async () => {
       const path = put('script.sh', 'old');
       chmodSync(join(root, path), 0o751);
@@ -103,7 +103,7 @@ describe('F147: write_file', () => {
     },
   );
 
-  test.skipIf(!isRoot)('F147: the owner of an existing file stays (only root can give files away)', async () => {
+  test.skipIf(!isRoot)('F147: an existing file keeps its owner (only root can change owners)', async () => {
     const path = put('owned.txt', 'old');
     execFileSync('chown', ['12345:23456', join(root, path)]);
     await write(path, 'new');
@@ -125,14 +125,14 @@ describe('F147: write_file', () => {
     expect(litter()).toEqual([]);
   });
 
-  test('F147: a pipe and a device are no files to write', async () => {
+  test('F147: a pipe and a device are refused', async () => {
     execFileSync('mkfifo', [join(root, 'pipe')]);
     onTestFinished(() => rmSync(join(root, 'pipe')));
     expect(errorOf(await write('pipe', 'x'))).toContain('Not a regular file');
     expect(errorOf(await run(writeFile(), { path: '/dev/null', content: 'x' }))).toContain('Not permitted');
   });
 
-  test('F147: content beyond the bound is refused, and the file is what it was', async () => {
+  test('F147: content beyond the bound is refused, and the file is unchanged', async () => {
     const path = put('bounded.txt', 'old');
     expect(errorOf(await write(path, 'ää', { maxFileSize: 3 }))).toMatch(/Content too large.*4 bytes, at most 3/);
     expect((await write(path, 'äa', { maxFileSize: 3 })).success).toBe(true);
@@ -152,7 +152,9 @@ describe('F147: write_file', () => {
     },
   );
 
-  test('F147: a full device and a read-only one are told as such; the old content is kept whole', async ({ skip }) => {
+  test('F147: a full device and a read-only one are named in the error; the old content stays complete', async ({
+    skip,
+  }) => {
     const place = join(base, 'device');
     mkdirSync(place);
     try {
@@ -176,7 +178,7 @@ describe('F147: write_file', () => {
 });
 
 describe('F148: edit_file', () => {
-  test('F148: replaces the one match, and tells a unified diff with three lines of context', async () => {
+  test('F148: replaces the one match, and returns a unified diff with three lines of context', async () => {
     const path = put('lines.txt', '1\n2\n3\n4\n5\n6\n7\n8\n9\n');
     expect((await edit(path, '5\n', 'five\nfünf\n')).content).toBe(
       '--- lines.txt\n+++ lines.txt\n@@ -2,7 +2,8 @@\n 2\n 3\n 4\n-5\n+five\n+fünf\n 6\n 7\n 8\n',
@@ -187,13 +189,13 @@ describe('F148: edit_file', () => {
     expect(litter()).toEqual([]);
   });
 
-  test('F148: what patterns of a replacement would mean is text', async () => {
+  test('F148: text that looks like a replacement pattern is inserted literally', async () => {
     const path = put('dollar.txt', 'a [x] b');
     await edit(path, '[x]', "$& $1 $' $$");
     expect(textOf(path)).toBe("a $& $1 $' $$ b");
   });
 
-  test('F148: CRLF and the mark of byte order are preserved, whatever line ends the model sends', async () => {
+  test('F148: CRLF and the byte order mark are preserved, whatever line ends the model sends', async () => {
     const path = put('windows.txt', '\uFEFFone\r\ntwo\r\nthree\r\n');
     const { content } = await edit(path, 'one\ntwo', 'eins\nzwei\nzwo');
     expect(content).not.toMatch(/\r|\uFEFF/);
@@ -204,7 +206,7 @@ describe('F148: edit_file', () => {
     expect(textOf(path)).toBe('\uFEFFone\r\ntwo\r\nzwo\r\nthree\r\nfour\r\n');
   });
 
-  test('F148: in a file of mixed line ends everything outside the match stays as it is', async () => {
+  test('F148: in a file with mixed line ends everything outside the match stays unchanged', async () => {
     const path = put('mixed.txt', 'a\r\nb\nc\r\nd\ne\rf\n');
     await edit(path, 'c\nd', 'C\nD');
     expect(textOf(path)).toBe('a\r\nb\nC\r\nD\ne\rf\n');
@@ -212,7 +214,7 @@ describe('F148: edit_file', () => {
     expect(textOf(path)).toBe('a\r\nB\nC\r\nD\ne\rf\n');
   });
 
-  test('F148: else lines are matched without their white space, and the answer says so', async () => {
+  test('F148: without an exact match lines are matched ignoring white space, and the answer says so', async () => {
     const path = put('code.ts', 'if (a) {\n\tcall( x,  y );\n}\nend\n');
     const outcome = await edit(path, 'if (a) {\n    call(x, y);\n}\n', 'other();\n');
     expect(outcome.content).toMatch(/^\[fuzzy match: .*\]\n\n--- code.ts\n\+\+\+ code.ts\n@@ -1,4 \+1,2 @@\n/);
@@ -223,7 +225,7 @@ describe('F148: edit_file', () => {
     expect(errorOf(await edit(path, 'oth er', 'x'))).toContain('Could not find old_text');
   });
 
-  test('F148: several matches are refused with their number and lines, also fuzzy ones and such that overlap', async () => {
+  test('F148: several matches are refused with their number and lines, fuzzy and overlapping ones included', async () => {
     const path = put('twice.txt', 'x = 1\ny\nx = 1\n');
     expect(errorOf(await edit(path, 'x = 1', 'z'))).toMatch(/2 matches.*lines: 1, 3\)/);
     expect(errorOf(await edit(path, ' x=1 ', 'z'))).toMatch(/2 fuzzy matches.*lines: 1, 3\)/);
@@ -251,14 +253,14 @@ describe('F148: edit_file', () => {
     expect(litter()).toEqual([]);
   });
 
-  test('F148: a file beyond the size, before or after, is refused', async () => {
+  test('F148: a file that exceeds the size bound before or after the edit is refused', async () => {
     const path = put('size.txt', '12345');
     expect(errorOf(await edit(path, '1', '2', { maxFileSize: 4 }))).toContain('Max readable size is 4 bytes');
     expect(errorOf(await edit(path, '1', '22', { maxFileSize: 5 }))).toContain('6 bytes, at most 5');
     expect(textOf(path)).toBe('12345');
   });
 
-  test.skipIf(process.platform === 'win32')('F148: the mode stays', async () => {
+  test.skipIf(process.platform === 'win32')('F148: the edited file keeps its mode', async () => {
     const path = put('mode.sh', 'old');
     chmodSync(join(root, path), 0o755);
     await edit(path, 'old', 'new');
@@ -270,7 +272,7 @@ describe('F147, F148, F72: links and containment', () => {
   writeFileSync(join(base, 'secret.txt'), 'secret');
   mkdirSync(join(base, 'root-beside'));
 
-  test('F147, F148: a link is followed: it stays, and what it leads to is replaced', async () => {
+  test('F147, F148: a link is followed: the link stays, and its target is replaced', async () => {
     put('target.txt', 'one');
     link('target.txt', 'first');
     link('first', 'second');
@@ -281,7 +283,7 @@ describe('F147, F148, F72: links and containment', () => {
     expect(lstatSync(join(root, 'target.txt')).isSymbolicLink()).toBe(false);
   });
 
-  test('F147: a link that leads nowhere yet leads to the new file, through directories that are made', async () => {
+  test('F147: a link to a missing file creates that file, with its directories', async () => {
     link('later/on/file.txt', 'ahead');
     link('later', 'door');
     expect((await write('ahead', 'here')).content).toContain(join(root, 'ahead'));
@@ -291,7 +293,7 @@ describe('F147, F148, F72: links and containment', () => {
     expect(lstatSync(join(root, 'ahead')).isSymbolicLink()).toBe(true);
   });
 
-  test('F147: links in a circle end', async () => {
+  test('F147: a cycle of links is an error', async () => {
     link('ring-b', 'ring-a');
     link('ring-a', 'ring-b');
     expect(errorOf(await write('ring-a', 'x'))).toContain('Too many links');
@@ -313,25 +315,28 @@ describe('F147, F148, F72: links and containment', () => {
     'to-new-directory/x.txt',
     'round-about',
   ];
-  test.each(outside)('F147, F148, F72: %s is outside, for new files too, and nothing is made there', async (path) => {
-    link('../secret.txt', 'to-secret');
-    link('../new.txt', 'to-nothing');
-    link('..', 'up');
-    link('../made', 'to-new-directory');
-    link('missing/../../new.txt', 'round-about');
-    const before = readdirSync(base, { recursive: true }).toSorted();
-    expect(errorOf(await write(path, 'x'))).toContain('Outside the permitted directory');
-    expect(errorOf(await edit(path, 'secret', 'x'))).toContain('Outside the permitted directory');
-    expect(readFileSync(join(base, 'secret.txt'), 'utf8')).toBe('secret');
-    expect(readdirSync(base, { recursive: true }).toSorted()).toEqual(before);
-  });
+  test.each(outside)(
+    'F147, F148, F72: %s is outside, for new files too, and nothing is created there',
+    async (path) => {
+      link('../secret.txt', 'to-secret');
+      link('../new.txt', 'to-nothing');
+      link('..', 'up');
+      link('../made', 'to-new-directory');
+      link('missing/../../new.txt', 'round-about');
+      const before = readdirSync(base, { recursive: true }).toSorted();
+      expect(errorOf(await write(path, 'x'))).toContain('Outside the permitted directory');
+      expect(errorOf(await edit(path, 'secret', 'x'))).toContain('Outside the permitted directory');
+      expect(readFileSync(join(base, 'secret.txt'), 'utf8')).toBe('secret');
+      expect(readdirSync(base, { recursive: true }).toSorted()).toEqual(before);
+    },
+  );
 });
 
 describe('F147, F148: concurrent calls', () => {
   const lines = (count: number): string => Array.from({ length: count }, (_unused, at) => `line-${at};\n`).join('');
   const done = (count: number): string => lines(count).replaceAll('line', 'done');
 
-  test('F148: of many edits of one file none is lost, by whatever name', async () => {
+  test('F148: of many edits of one file none is lost, whatever name the edit uses', async () => {
     put('many-edits.txt', lines(120));
     link('many-edits.txt', 'same-file');
     const outcomes = await Promise.all(
@@ -344,7 +349,7 @@ describe('F147, F148: concurrent calls', () => {
     expect(litter()).toEqual([]);
   });
 
-  test('F148: nor in tool threads, which know nothing of one another', async () => {
+  test('F148: no edit is lost in tool threads either, although they do not know each other', async () => {
     const path = join(root, put('threads.txt', lines(24)));
     const under = new PoolUnderTest({ threads: 3 });
     const [editor] = await under.pool.describe(editFileTool.href);
@@ -362,7 +367,7 @@ describe('F147, F148: concurrent calls', () => {
     await under.pool.close();
   });
 
-  test('F147: a reader finds the old content or the new, whole', async () => {
+  test('F147: a reader finds the old content or the new, always complete', async () => {
     const contents = ['a', 'b', 'c'].map((letter) => letter.repeat(300_000));
     const path = put('read.txt', contents[0] ?? '');
     let isOver = false;
@@ -384,7 +389,7 @@ describe('F147, F148: concurrent calls', () => {
   const waitsForLock = (name: string): Promise<void> =>
     expect.poll(() => readdirSync(join(root, name)).some((file) => file.endsWith('.part'))).toBe(true);
 
-  test('F148: what others change while an edit waits is kept, and the edit is made of it', async () => {
+  test('F148: an edit that waited keeps changes others made meanwhile, and applies to the changed file', async () => {
     const path = put('changed/a.txt', 'one\ntwo\n');
     const lock = lockOf(join(root, path));
     writeFileSync(lock, '');
@@ -404,7 +409,7 @@ describe('F147, F148: concurrent calls', () => {
     expect(litter()).toEqual([]);
   });
 
-  test('F148: edits of one file wait for their turn before they read it; those of others pass', async () => {
+  test('F148: edits of one file wait for their turn before they read it; edits of other files do not wait', async () => {
     const path = put('turns/a.txt', 'one two');
     const lock = lockOf(join(root, path));
     writeFileSync(lock, '');
@@ -418,7 +423,7 @@ describe('F147, F148: concurrent calls', () => {
     expect(textOf(path)).toBe('eins zwei');
   });
 
-  test('F147: a call that was given up while it waited changes nothing', async () => {
+  test('F147: a call that was cancelled while it waited changes nothing', async () => {
     const path = put('given-up/a.txt', 'old');
     const lock = lockOf(join(root, path));
     writeFileSync(lock, '');
@@ -433,7 +438,7 @@ describe('F147, F148: concurrent calls', () => {
     expect(litter()).toEqual([]);
   });
 
-  test('F148: a lock that its dead owner left is taken away', async () => {
+  test('F148: a lock left behind by a dead owner is removed', async () => {
     const path = put('dead/a.txt', 'one');
     writeFileSync(lockOf(join(root, path)), '');
     expect((await edit(path, 'one', 'two')).success).toBe(true);
@@ -445,12 +450,12 @@ describe('F147, F148: concurrent calls', () => {
 describe('F147, F148: a crash before the result', () => {
   const probe = (tool: AnyTool, input: object): Promise<ToolOutcome> => run(tool, input, 'probe');
 
-  test('F147, F148: both are asked what happened, not run again blindly', () => {
+  test('F147, F148: both tools are probed, not run again blindly', () => {
     expect(describeTool(writeFile())).toMatchObject({ name: 'write_file', effect: 'probe' });
     expect(describeTool(editFile())).toMatchObject({ name: 'edit_file', effect: 'probe' });
   });
 
-  test('F147: a file that holds the content is answered for and not touched; else it is written', async () => {
+  test('F147: a file that holds the content counts as written and is not touched; otherwise it is written', async () => {
     const call = { path: 'again.txt', content: 'content\n' };
     const first = await probe(writeFile({ root }), call);
     expect(textOf('again.txt')).toBe('content\n');
@@ -474,7 +479,7 @@ describe('F147, F148: a crash before the result', () => {
   test.each([
     ['one\r\ntwo\r\nthree\r\n', 'one\r\nzwei\r\nthree\r\n'],
     ['\uFEFFtwo\n', '\uFEFFzwei\n'],
-  ])('F148: an edit that was made is answered for, diff and all: %j', async (before, after) => {
+  ])('F148: an edit that was made is answered with its diff and not repeated: %j', async (before, after) => {
     put('probed.txt', before);
     const { content } = await run(editFile({ root }), call);
     expect(textOf('probed.txt')).toBe(after);
@@ -485,14 +490,14 @@ describe('F147, F148: a crash before the result', () => {
     expect(textOf('probed.txt')).toBe(after);
   });
 
-  test('F148: what was deleted is gone; a text that never was there is told so', async () => {
+  test('F148: a deleted text counts as deleted; a text that was never there is reported as missing', async () => {
     put('probed.txt', 'one\nthree\n');
     expect((await probe(editFile({ root }), { ...call, new_text: '' })).content).toMatch(/^\[The call was cut off/);
     expect(errorOf(await probe(editFile({ root }), call))).toContain('Could not find old_text');
     expect(errorOf(await probe(editFile({ root }), { ...call, new_text: 'two\n' }))).toContain('identical');
   });
 
-  test('F148: where it cannot be told it is told as unknown, and nothing is put in twice', async () => {
+  test('F148: if the outcome cannot be determined it is reported as unknown, and nothing is inserted twice', async () => {
     put('probed.txt', 'one\ntwo\n');
     const behind = { path: 'probed.txt', old_text: 'two\n', new_text: 'two\nthree\n' };
     await run(editFile({ root }), behind);

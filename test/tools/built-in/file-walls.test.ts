@@ -1,5 +1,5 @@
-// Goal: the file tools never open a path they may not open, however it is named. This holds even while another thread
-// exchanges directories for links (F72). Method: a real directory, a swapper thread in a bounded loop, a real store.
+// Goal: the file tools never open a forbidden path, however it is named. This holds even while another thread exchanges
+// directories for links (F72). Method: a real directory, a swapper thread in a bounded loop, a real store.
 import { mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -51,8 +51,8 @@ async function whileSwapped(
   return { swaps: Atomics.load(words, 1), outside: readdirSync(outside) };
 }
 
-describe('F72: a directory exchanged for a link', () => {
-  test('F72: no read of thousands gets what lies outside', async () => {
+describe('F72: a directory replaced by a link', () => {
+  test('F72: none of thousands of reads returns a file outside', async () => {
     const told = new Map<string, number>();
     const { swaps } = await whileSwapped(async (root) => {
       const reader = readFile({ root });
@@ -66,7 +66,7 @@ describe('F72: a directory exchanged for a link', () => {
     expect(told.get('inside')).toBeGreaterThan(0);
   });
 
-  test('F72: no write leaves anything outside', async () => {
+  test('F72: no write changes anything outside', async () => {
     const { swaps, outside } = await whileSwapped(async (root, target) => {
       const writer = writeFile({ root });
       for (let count = 0; count < 500; count += 1) {
@@ -79,7 +79,7 @@ describe('F72: a directory exchanged for a link', () => {
   });
 });
 
-describe.runIf(process.platform === 'linux')('F72: files of the kernel', () => {
+describe.runIf(process.platform === 'linux')('F72: kernel files', () => {
   symlinkSync('/proc/self/environ', join(base, 'environment'));
   symlinkSync('/proc', join(base, 'processes'));
   writeFileSync(join(base, 'plain.txt'), 'a');
@@ -87,7 +87,7 @@ describe.runIf(process.platform === 'linux')('F72: files of the kernel', () => {
     ...[
       '/proc/self/environ',
       '/proc/self/fd/0',
-      // The path is never a file of the machine: a failing wall would let the tool write it.
+      // The path is never a real file of the machine, because a missing check would let the tool write to that file.
       `/proc/self/root${base}/plain.txt`,
       '/sys/kernel/uevent_seqnum',
       '/dev/null',
@@ -95,7 +95,7 @@ describe.runIf(process.platform === 'linux')('F72: files of the kernel', () => {
     ...['/dev/../proc/self/environ', join(base, 'environment'), join(base, 'processes', 'self', 'environ')],
   ];
 
-  test('F72: a file is looked at again once it is open: a link that was put there meanwhile leads to nothing of the system', async () => {
+  test('F72: an opened file is checked again, so a link put there meanwhile reaches no system file', async () => {
     const held = await open('/proc/self/status');
     try {
       const asked = join(base, 'plain.txt');
@@ -128,7 +128,7 @@ describe.runIf(process.platform === 'linux')('F72: files of the kernel', () => {
 });
 
 test.each(['value', 'URL'])(
-  'F72: read_file as a %s refuses the store of its runtime, but for shortened results',
+  'F72: read_file as a %s refuses the store of its runtime, except for stored results',
   async (kind) => {
     const directory = await kit.directory();
     const alias = join(mkdtempSync(join(base, 'alias-')), 'store');

@@ -44,13 +44,13 @@ describe('elements of a page', () => {
     expect(await markdown('<a href=/a>a<a href=/b>b')).toBe('[a](https://example.org/a)[b](https://example.org/b)');
   });
 
-  test('a picture with a description is shown by it', async () => {
+  test('a picture with a description is replaced by the description', async () => {
     expect(await markdown('<img src=a.png alt="A  cat"><img src=b.png><img src="data:image/png;base64,x" alt=c>')).toBe(
       '![A cat](https://example.org/folder/a.png)c',
     );
   });
 
-  test('a table of data stays a table; a layout table does not', async () => {
+  test('a data table stays a table; a layout table does not', async () => {
     expect(await markdown('<table><caption>T</caption><tr><th>a<th>b<tr><td>1|2<td><p>3<p>4</table>')).toBe(
       'T\n\n| a | b |\n| --- | --- |\n| 1\\|2 | 3 4 |',
     );
@@ -61,7 +61,7 @@ describe('elements of a page', () => {
 describe('parts of a page that are shown', () => {
   const around = '<header>H</header><nav>N</nav><aside>A</aside><form>F</form><menu>M</menu>';
 
-  test('main is preferred to article, article to the role', async () => {
+  test('the element main is preferred to article, and article to the role', async () => {
     const role = '<div role=main>role</div>';
     const article = `<article><header>head</header>one</article><article>two</article>`;
     expect(await markdown(`${around}${role}${article}<main><nav>n</nav>main</main>`)).toBe('n\n\nmain');
@@ -69,7 +69,7 @@ describe('parts of a page that are shown', () => {
     expect(await markdown(`${around}x${role}`)).toBe('role');
   });
 
-  test('a page without a main part loses its surroundings', async () => {
+  test('a page without a main part loses navigation and the like', async () => {
     expect(await markdown(`${around}<p>text</p><footer>f</footer>`)).toBe('text');
   });
 

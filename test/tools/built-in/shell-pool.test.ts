@@ -1,6 +1,6 @@
 // Goal: the pool starts, keeps and ends shells by its rules (O1 to O5), and no shell outlives its process (B4, B5),
-// however the process ends. A fifo shows which processes live: its reader meets the end when the last process that
-// holds it open is gone.
+// however the process ends. A fifo shows which processes live: its reader reaches the end when the last process that
+// holds the fifo open is gone.
 import { type ChildProcess, type ChildProcessByStdio, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { constants, mkdtempSync, realpathSync, rmSync } from 'node:fs';
@@ -50,7 +50,7 @@ async function fifo(): Promise<{ readonly path: string; readonly gone: Promise<u
 }
 
 describe('shells', () => {
-  test('O2: beyond the bound the least recently used shell makes room, and its session is notified when it returns', async () => {
+  test('O2: beyond the bound the least recently used shell ends, and its session is notified at its next command', async () => {
     const pool = make({ shellsMax: 2 });
     await run(pool, 'a', 'cd /; LOST=yes');
     await run(pool, 'b', 'KEPT=yes');
@@ -80,7 +80,7 @@ describe('shells', () => {
     expect(Math.max(...sizes)).toBeLessThanOrEqual(2);
   });
 
-  test('O3, O4: an unused shell is ended with the processes it runs; the next one starts in its directory', async () => {
+  test('O3, O4: an unused shell ends with the processes it runs; the next shell starts in its directory', async () => {
     const pool = make({ idleMs: 50 });
     const { path, gone } = await fifo();
     await run(pool, 'a', `cd /; { sleep 600 & } 3>${path}`);
@@ -219,7 +219,7 @@ describe('the end of the process', () => {
   });
 });
 
-test('W1: slots are given in the order of asking; a caller that gave up gets none', async () => {
+test('W1: slots are granted in the order of the requests; a cancelled request gets none', async () => {
   const turns = new Turns(1);
   const order: string[] = [];
   const impatient = new AbortController();

@@ -14,7 +14,7 @@ const textOf = (units: readonly string[], maxLength = 60): fc.Arbitrary<string> 
   fc.array(fc.constantFrom(...units), { maxLength }).map((parts) => parts.join(''));
 const lfText = textOf(['a', 'b', '\n', '\n', ' ', 'a\n', '$&']);
 const anyText = textOf(['a', 'b', '\n', '\r\n', '\ra', ' ', '\t', '\uFEFF', 'ä', '🚋']);
-/** A text as it is written: carriage returns only in line ends, a byte order mark only at the beginning. */
+/** A text as files have it: carriage returns only in line ends, a byte order mark only at the beginning. */
 const plainText = textOf(['a', 'b', '\n', '\r\n', ' ', 'ä', '🚋']);
 
 /** A text, a part of it, and its replacement. */
@@ -62,7 +62,7 @@ function changed({ text, start, end, replacement }: Region): string {
 }
 
 describe('F148: the edit of a text', () => {
-  test('F148: of one match it is what String.replace makes; of several none is made', () => {
+  test('F148: one match gives the same as String.replace; several matches change nothing', () => {
     fc.assert(
       fc.property(edits(lfText), ([text, oldText, newText]) => {
         const planned = planEdit(text, { oldText, newText });
@@ -74,7 +74,7 @@ describe('F148: the edit of a text', () => {
     );
   });
 
-  test('F148: whatever the line ends and marks, all outside the match stays, and the match is replaced', () => {
+  test('F148: with any line ends and marks the match is replaced, and everything outside it stays', () => {
     fc.assert(
       fc.property(edits(anyText), ([text, oldText, newText]) => {
         const planned = planEdit(text, { oldText, newText });
@@ -98,7 +98,7 @@ describe('F148: the edit of a text', () => {
     );
   });
 
-  test('F148: lines that differ in their white space alone are found where their like is once', () => {
+  test('F148: lines that differ only in white space are found if there is one such place', () => {
     const lines = fc.array(fc.constantFrom('a', 'b', 'ab', 'ba', ''), { minLength: 1, maxLength: 12 });
     fc.assert(
       fc.property(lines, fc.nat(), fc.integer({ min: 1, max: 4 }), (whole, at, height) => {
@@ -122,7 +122,7 @@ describe('F148: the edit of a text', () => {
     );
   });
 
-  test('F148: an edit that was made is found again, or it cannot be told; it is never taken for one that was not', () => {
+  test('F148: an edit that was made is recognised or reported as unknown, and never taken for one not made', () => {
     fc.assert(
       fc.property(edits(plainText), fc.constantFrom('', '\uFEFF'), ([text, oldText, newText], mark) => {
         const wanted = { oldText, newText };
@@ -155,7 +155,7 @@ const regions: fc.Arbitrary<Region> = fc
   });
 
 describe('F148: the diff of a region', () => {
-  test('F148: applied to the old text it makes the new one; without a change it is empty', () => {
+  test('F148: applying it to the old text gives the new text; without a change it is empty', () => {
     fc.assert(
       fc.property(regions, (region) => {
         const diff = regionDiff('a.txt', region);
@@ -166,7 +166,7 @@ describe('F148: the diff of a region', () => {
     );
   });
 
-  test('F148: what has no line end is told as such', () => {
+  test('F148: a last line without a line end is marked as such', () => {
     expect(regionDiff('a', { text: 'x', start: 1, end: 1, replacement: '\n' })).toBe(
       '--- a\n+++ a\n@@ -1,1 +1,1 @@\n-x\n\\ No newline at end of file\n+x\n',
     );

@@ -1,6 +1,6 @@
 // Goal: web_get fetches public addresses only, whatever a URL, a redirect or a name says (F75). It reads no more than
-// it shows (F76), and shows the page as the contract has it (§11.2, §11.3). The tests use real servers on loopback,
-// which `allow` opens to a tool.
+// it shows (F76), and shows the page in the form of the contract (§11.2, §11.3). The tests use real servers on
+// loopback, which `allow` opens to a tool.
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -123,7 +123,7 @@ describe('F75: addresses that are not public unicast', () => {
     'localhost',
     '',
     '1.2.3',
-  ])('F75: %s is not', (address) => {
+  ])('F75: %s is not public', (address) => {
     expect(isPublicAddress(address)).toBe(false);
   });
 
@@ -146,7 +146,7 @@ describe('F75: addresses that are not public unicast', () => {
     '2a00:1450:4001:81b::200e',
     '::ffff:1.1.1.1',
     '64:ff9b::8.8.8.8',
-  ])('%s is', (address) => {
+  ])('%s is public', (address) => {
     expect(isPublicAddress(address)).toBe(true);
   });
 });
@@ -186,7 +186,7 @@ describe('F75: spellings of a URL', () => {
     'http:localhost',
     ' http://localhost',
     'ht\ntp://local\thost',
-  ])('F75: %j is not asked', async (host) => {
+  ])('F75: %j is not requested', async (host) => {
     // The port of a server that would answer.
     const error = errorOf(await get(`${host}:${port}/latest/meta-data`, {}));
     expect(error).toMatch(/^Not allowed: /);
@@ -219,7 +219,7 @@ describe('F75: spellings of a URL', () => {
 describe('F75: names', () => {
   const named = (path = '/'): string => `http://name.example:${port}${path}`;
 
-  test('F75: localhost with the dot that ends a name, whether the system knows it or not', async () => {
+  test('F75: localhost with a final dot is refused, whether the system knows it or not', async () => {
     expect(errorOf(await get(`http://localhost.:${port}/`, {}))).toMatch(/^Not allowed: |ENOTFOUND|EAI_AGAIN/);
     expect(errorOf(await get(`http://localhost.:${port}/`, { resolve: async () => ['127.0.0.1'] }))).toMatch(
       /^Not allowed/,
@@ -227,7 +227,7 @@ describe('F75: names', () => {
     expect(seen).toEqual([]);
   });
 
-  test('F75: a name at a denied address is not asked, nor is the address told', async () => {
+  test('F75: a name with a denied address is not requested, and the address is not shown', async () => {
     for (const address of ['127.0.0.1', '::1', '169.254.169.254', 'fd00::1', '::ffff:10.0.0.1']) {
       const error = errorOf(await get(named(), { resolve: async () => [address] }));
       expect(error).toBe('Not allowed: name.example is not at a public address');
@@ -235,7 +235,7 @@ describe('F75: names', () => {
     expect(seen).toEqual([]);
   });
 
-  test('F75: one denied address among others is enough', async () => {
+  test('F75: one denied address among several is enough to refuse', async () => {
     for (const addresses of [
       ['127.0.0.1', '10.0.0.1'],
       ['10.0.0.1', '127.0.0.1'],
@@ -246,7 +246,7 @@ describe('F75: names', () => {
     expect(seen).toEqual([]);
   });
 
-  test('F75: rebinding: a name is looked up once, and the connection is made to the address that was looked at', async () => {
+  test('F75: rebinding: a name is looked up once, and the connection uses the checked address', async () => {
     const asked: string[] = [];
     const answers = [['127.0.0.1'], ['10.0.0.1']];
     const resolve = async (host: string): Promise<readonly string[]> => {
@@ -261,7 +261,7 @@ describe('F75: names', () => {
     expect(seen[0]?.headers.connection).toBe('close');
   });
 
-  test('F75: rebinding between hops: each is looked at', async () => {
+  test('F75: rebinding between redirects: each address is checked', async () => {
     const answers = [['127.0.0.1'], ['127.0.0.2']];
     serve(undefined, '', { location: '/next' }, 302);
     const outcome = await get(named(), { ...loopback, resolve: async () => answers.shift() ?? [] });
@@ -269,7 +269,7 @@ describe('F75: names', () => {
     expect(seen.map(({ url }) => url)).toEqual(['/']);
   });
 
-  test('a look-up without addresses, and a look-up that fails', async () => {
+  test('a look-up without addresses and a look-up that fails are refused', async () => {
     expect(errorOf(await get(named(), { resolve: async () => [] }))).toBe('No address found for name.example');
     expect(errorOf(await get(named(), { ...loopback, resolve: async () => ['127.0.0.1', 'x'] }))).toMatch(
       /^No address/,
@@ -298,8 +298,8 @@ describe('F75: names', () => {
   });
 });
 
-describe('F75: addresses that an embedder allows', () => {
-  test('addresses and ranges of both families, and nothing beyond them', () => {
+describe('F75: addresses allowed by an embedder', () => {
+  test('addresses and ranges of both families are allowed, and nothing beyond them', () => {
     const guard = addressGuard(['10.1.0.0/16', '192.168.0.7', 'fd00::/8', '::1']);
     const allowed = ['10.1.255.1', '192.168.0.7', 'fd12::1', '::1', '1.1.1.1'];
     const refused = ['10.2.0.1', '192.168.0.8', 'fe80::1', '127.0.0.1', 'localhost', '10.1', 'fd12::1%lo'];
@@ -307,7 +307,7 @@ describe('F75: addresses that an embedder allows', () => {
     expect(guard.allowsHost('10.1.255.1')).toBe(false);
   });
 
-  test('F75: a public address of this machine is not public from here', () => {
+  test('F75: a public address of this machine is refused', () => {
     const own = (): readonly string[] => ['93.184.216.34', '2606:4700:4700::1111', 'fe80::1%lo', '10.0.0.1'];
     const guard = addressGuard(['10.0.0.1'], own);
     const refused = ['93.184.216.34', '::ffff:93.184.216.34', '64:ff9b::93.184.216.34', '2606:4700:4700:0::1111'];
@@ -392,7 +392,7 @@ describe('redirects', () => {
     expect(seen).toHaveLength(6);
   });
 
-  test('F75: from https to http is not followed; the other way is', () => {
+  test('F75: a redirect from https to http is not followed; from http to https is', () => {
     expect(() => redirectTarget(new URL('https://a.example/x'), 'http://a.example/y')).toThrow(
       'Not followed: a redirect from https to http, to http://a.example/y',
     );
@@ -400,7 +400,7 @@ describe('redirects', () => {
     expect(redirectTarget(new URL('http://a.example/x'), 'https://a.example/').href).toBe('https://a.example/');
   });
 
-  test('a redirect without a location is an answer', async () => {
+  test('a redirect without a location is returned as an answer', async () => {
     serve('text/plain', 'nowhere', {}, 302);
     expect((await get(here())).content).toBe('HTTP 302 Found\n\nnowhere');
   });
@@ -483,7 +483,7 @@ describe('results', () => {
     expect((await get(here())).content).toBe(text);
   });
 
-  test('a page may name its character set', async () => {
+  test('the page can declare its character set', async () => {
     const page = `<head><meta http-equiv=x content="text/html; charset=windows-1252"></head>caf\xe9`;
     serve('text/html', Buffer.from(page, 'latin1'));
     expect((await get(here())).content).toMatch(/\n\ncafé$/);
@@ -495,11 +495,11 @@ describe('results', () => {
   });
 });
 
-describe('F76: no more is read than shown', () => {
+describe('F76: no more is read than is shown', () => {
   const note = (bytes: number): string =>
     `\n\n[Truncated: the answer is longer than ${bytes} bytes; this is made of the first ${bytes}]`;
 
-  test('F76: an answer that never ends is read up to the bound, and its connection is given up', async () => {
+  test('F76: an endless answer is read up to the bound, and its connection is closed', async () => {
     let closed: Promise<unknown> | undefined;
     answer = (_request, response) => {
       closed = once(response, 'close');
@@ -527,7 +527,7 @@ describe('F76: no more is read than shown', () => {
     ['x-gzip', gzipSync],
     ['deflate', deflateSync],
     ['br', brotliCompressSync],
-  ])('F76: %s is decoded, and a bomb of it ends at the bound', async (encoding, pack) => {
+  ])('F76: %s is decoded, and a compression bomb in it ends at the bound', async (encoding, pack) => {
     serve('text/plain', pack('hello'), { 'content-encoding': encoding });
     expect((await get(here())).content).toBe('hello');
     const bomb = pack(Buffer.alloc(10_000_000, '0'));
@@ -536,7 +536,7 @@ describe('F76: no more is read than shown', () => {
     expect((await get(here(), { ...loopback, maxBytes: 1_000 })).content).toBe('0'.repeat(1_000) + note(1_000));
   });
 
-  test('F76: of a bomb without an end little is taken', async () => {
+  test('F76: of an endless compressed answer only little is read', async () => {
     const member = gzipSync(Buffer.alloc(10_000_000));
     let taken = 0;
     const endless = Readable.from(
@@ -566,7 +566,7 @@ describe('F76: no more is read than shown', () => {
 });
 
 describe('failures are results', () => {
-  test('connection refused, connection broken, not HTTP', async () => {
+  test('a refused connection, a broken connection, and an answer that is not HTTP are results', async () => {
     const other = createServer().listen(0, '127.0.0.1');
     await once(other, 'listening');
     const free = (other.address() as AddressInfo).port;
@@ -623,7 +623,7 @@ describe('failures are results', () => {
   });
 });
 
-test('the call is repeated after a crash, but never before its intent is stored; the model may set its time', () => {
+test('the call is repeated after a crash, but never before its intent is stored; the model can set its timeout', () => {
   expect(describeTool(web_get)).toMatchObject({
     name: 'web_get',
     effect: 'keyed',

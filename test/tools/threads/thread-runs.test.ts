@@ -1,5 +1,5 @@
-// Goal: calls that share a message to a thread share nothing else: no death, no deadline, no wait behind a slow call.
-// Method: threads held by the test, which decides what they begin and how they end, and a clock driven by hand.
+// Goal: calls in one message to a thread do not affect each other by a death, a deadline or a slow call. Method:
+// threads held by the test, and a clock driven by hand. The test decides which calls begin, and how they end.
 import { describe, expect, test } from 'vitest';
 import { TOOL_KILL_MS, TOOL_LOAD_MS } from '../../../src/base/bounds.ts';
 import { BATCH_CALLS_MAX } from '../../../src/tools/batch-cursor.ts';
@@ -79,7 +79,7 @@ describe('handing over', () => {
 });
 
 describe('a thread that dies', () => {
-  test('R1, P3: fails the call it had begun; calls behind it move to the next thread, calls before it are answered', async () => {
+  test('R1, P3: the call it had begun fails; calls behind it move to the next thread, calls before it are answered', async () => {
     const { under, tasks, batches } = await handed(4);
     batches[0]?.finishNext();
     batches[0]?.begin();
@@ -97,7 +97,7 @@ describe('a thread that dies', () => {
     ]);
   });
 
-  test('R1: between two calls it fails neither', async () => {
+  test('R1: a death between two calls fails neither', async () => {
     const { under, tasks, batches } = await handed(2);
     batches[0]?.finishNext();
     batches[0]?.die();
@@ -107,7 +107,7 @@ describe('a thread that dies', () => {
     expect(told(under).map(([, content]) => content)).toEqual(['result 1', 'result 2']);
   });
 
-  test('R1: before its first call it fails that one, so that the call gets an outcome', async () => {
+  test('R1: a death before its first call fails that call, so that the call gets an outcome', async () => {
     const { under, tasks, batches } = await handed(3);
     batches[0]?.die();
     await turn();
@@ -136,7 +136,7 @@ describe('deadlines', () => {
     expect(clock.timers).toBe(0);
   });
 
-  test('R2: loading a module within a batch has a separate time limit', async () => {
+  test('R2: loading a module within a batch has its own time limit', async () => {
     const { clock, batches } = await handed(2);
     batches[0]?.finishNext();
     const id = batches[0]?.begin() ?? 0;
@@ -165,7 +165,7 @@ describe('deadlines', () => {
   test('R4: a thread that has moved to its next call meanwhile is not killed', async () => {
     const { under, clock, batches } = await handed(2);
     const first = batches[0]?.begin() ?? 0;
-    // The thread runs its second call, and the outcome of the first is on the way.
+    // The thread runs its second call, and the outcome of the first call has not arrived yet.
     batches[0]?.cursor.claim();
     clock.advance(1_000 + TOOL_KILL_MS);
     expect(batches[0]?.isKilled).toBe(false);
@@ -180,7 +180,7 @@ describe('deadlines', () => {
 describe('an outcome that is lost while its thread lives', () => {
   const lost = 'The result of this call was lost on its way from the tool thread. It may have taken effect.';
 
-  test('R5: the loss is known from the next message of the thread, and the call is answered then', async () => {
+  test('R5: the loss is detected at the next message of the thread, and the call is answered then', async () => {
     const { under, clock, batches } = await handed(3);
     batches[0]?.begin();
     batches[0]?.finishNext();
@@ -217,7 +217,7 @@ describe('an outcome that is lost while its thread lives', () => {
     expect(clock.timers).toBe(0);
   });
 
-  test('R5: the loss is known some time after the end of the batch', async () => {
+  test('R5: the loss is detected some time after the end of the batch', async () => {
     const { under, clock, batches } = await handed(3);
     batches[0]?.begin();
     batches[0]?.begin();
@@ -234,7 +234,7 @@ describe('an outcome that is lost while its thread lives', () => {
     expect(under.pool.counts()).toMatchObject({ running: 0, waiting: 0 });
   });
 
-  test('R5, R2: the pool waits once past the deadline; the call is answered, and the next one has its time', async () => {
+  test('R5, R2: the pool waits once beyond the deadline; the call is answered, and the next call has its full time', async () => {
     const { under, clock, batches } = await handed(2);
     batches[0]?.begin();
     batches[0]?.cursor.claim();
@@ -251,7 +251,7 @@ describe('an outcome that is lost while its thread lives', () => {
 });
 
 describe('a slow call', () => {
-  test('R3: calls that wait behind it are shared with a thread that is free', async () => {
+  test('R3: calls that wait behind it move to a free thread', async () => {
     const { clock, tasks, batches } = await handed(8, 2);
     const [slow, quick] = batches;
     slow?.begin();
@@ -267,7 +267,7 @@ describe('a slow call', () => {
     expect(slow?.cursor.claim()).toBeUndefined();
   });
 
-  test('R3: calls that arrive meanwhile are given to the free thread at once', async () => {
+  test('R3: calls that arrive meanwhile go to the free thread at once', async () => {
     const { under, tasks, batches } = await handed(2, 2);
     batches[0]?.begin();
     batches[1]?.finishAll();
@@ -292,7 +292,7 @@ describe('cancelling', () => {
     expect(tasks.next().map(({ ids }) => ids)).toEqual([[4]]);
   });
 
-  test('a call that has begun is asked to stop, even before its thread has reported the begin', async () => {
+  test('a call that has begun is asked to stop, even before its thread has reported its begin', async () => {
     const { under, clock, batches } = await handed(2);
     const first = batches[0]?.begin() ?? 0;
     batches[0]?.cursor.claim();
@@ -308,7 +308,7 @@ describe('cancelling', () => {
     ]);
   });
 
-  test('a batch whose calls were all taken back ends without a report of any', async () => {
+  test('a batch whose calls were all taken back ends without a report for any of them', async () => {
     const { under, clock, batches } = await handed(1);
     under.pool.cancel(1, 'never mind');
     expect(batches[0]?.cursor.claim()).toBeUndefined();

@@ -39,7 +39,7 @@ describe('an orderly tool', () => {
     expect(JSON.parse(content)).toEqual({ session: 'user-1', callId: 'toolu_1', key: 'k' });
   });
 
-  test('F70: its thread has no variable that looks like a secret, but for those that are named', async () => {
+  test('F70: its thread has no variable that looks like a secret, except the named ones', async () => {
     for (const name of ['TROUPE_TOKEN', 'X_API_KEY', 'X_PASSWORD_1', 'X_PLAIN']) vi.stubEnv(name, 'here');
     const asked = {
       place: { kind: 'thread', url: fixture('environment-tool'), exportName: 'environment' },
@@ -63,7 +63,7 @@ describe('an orderly tool', () => {
     expect(outcome.content).toContain('$.a');
   });
 
-  test('probe: the answer replaces the run, undefined lets it run', async () => {
+  test('probe: a defined answer replaces the run, undefined runs the tool', async () => {
     const under = poolOf();
     const known = await under.runs('probed', { mode: 'probe', key: 'k1', input: { known: true } });
     expect(known.content).toBe('probed k1');
@@ -82,7 +82,7 @@ describe('an orderly tool', () => {
 });
 
 describe('a thread that dies', () => {
-  test('F50: process.exit is the outcome of its own call only; the pool is refilled', async () => {
+  test('F50: process.exit fails its own call only; the pool is refilled', async () => {
     const under = poolOf({ threads: 1 });
     const ids = [under.start('add', ADD), under.start('exit'), under.start('add', ADD), under.start('add', ADD)];
     const outcomes = await Promise.all(ids.map((id) => under.outcome(id)));
@@ -90,14 +90,14 @@ describe('a thread that dies', () => {
     expect(outcomes[1]?.content).toBe('tool worker died: exit code 3');
   });
 
-  test('F51: a tool out of memory dies alone', async () => {
+  test('F51: a tool that runs out of memory fails alone', async () => {
     const under = poolOf({ heapMb: 32 });
     const outcome = await under.runs('leak');
     expect(outcome).toMatchObject({ success: false, content: 'tool worker died: out of memory' });
     expect((await under.runs('add', ADD)).success).toBe(true);
   });
 
-  test('T8: fifty exits are answered, each between good calls', async () => {
+  test('T8: fifty exits are answered, with successful calls between them', async () => {
     const under = poolOf();
     const ids = Array.from({ length: 100 }, (_unused, index) =>
       index % 2 === 0 ? under.start('exit') : under.start('add', ADD),
@@ -109,7 +109,7 @@ describe('a thread that dies', () => {
 });
 
 describe('a tool that does not end', () => {
-  test('F52: an endless loop is killed after its timeout; the slot is back, the neighbour untouched', async () => {
+  test('F52: an endless loop is killed after its timeout; its slot is free again, the call beside it is not affected', async () => {
     const under = poolOf({ threads: 2 });
     const spinning = under.start('spin', { timeoutMs: 50 });
     const good = under.start('add', ADD);
@@ -148,7 +148,7 @@ describe('a tool that does not end', () => {
     expect((await under.runs('add', ADD)).success).toBe(true);
   });
 
-  test('F52: calls handed over with an endless loop: those before it are answered while it spins, those behind it run', async () => {
+  test('F52: calls sent with an endless loop: those before it are answered while it runs, those behind it run later', async () => {
     const under = poolOf({ threads: 1 });
     const before = [under.start('add', ADD), under.start('add', ADD)];
     const spinning = under.start('spin');
@@ -161,7 +161,7 @@ describe('a tool that does not end', () => {
     expect((await under.outcome(spinning)).content).toBe('enough');
   });
 
-  test('F52: a call handed over behind an endless loop moves to a free thread', async () => {
+  test('F52: a call sent to a thread behind an endless loop moves to a free thread', async () => {
     const under = poolOf({ threads: 2 });
     const ids = ['spin', 'add', 'add', 'add'].map((name) => under.start(name, name === 'add' ? ADD : {}));
     for (const id of ids.slice(1)) expect((await under.outcome(id)).content).toBe('5');
@@ -171,7 +171,7 @@ describe('a tool that does not end', () => {
     await under.outcome(spinning);
   });
 
-  test('P2: the wait for a thread does not count', async () => {
+  test('P2: the wait for a thread does not count toward the timeout', async () => {
     const under = poolOf({ threads: 1 });
     const spinning = under.start('spin', { timeoutMs: 100 });
     const waiting = under.start('add', { ...ADD, timeoutMs: 10_000 });
@@ -204,7 +204,7 @@ describe('uncaught errors', () => {
     expect(under.pool.counts().threads).toBe(1);
   });
 
-  test('F54: a rejection left behind by a call does not fail the next call of its batch', async () => {
+  test('F54: a rejection left over from a call does not fail the next call of its batch', async () => {
     const under = poolOf({ threads: 1 });
     const ids = ['rejectLate', 'linger', 'rejectLate', 'obey'].map((name) => under.start(name, { timeoutMs: 5_000 }));
     const [first = 0, second = 0, third = 0, last = 0] = ids;
@@ -217,7 +217,7 @@ describe('uncaught errors', () => {
     expect(under.noise).toEqual([{ toolName: 'rejectLate', message: 'TypeError: left behind' }]);
   });
 
-  test('F54, F058: what is thrown is told by class and message, a text too', async () => {
+  test('F54, F058: a thrown value is reported with class and message, a thrown text as text', async () => {
     const under = poolOf();
     expect((await under.runs('throwClass')).content).toBe('{"error":"BrokenPipe: no reader"}');
     expect((await under.runs('throwText')).content).toBe('{"error":"Error: just text"}');
@@ -349,7 +349,7 @@ describe('host tools', () => {
     expect(under.pool.counts().threads).toBe(0);
   });
 
-  test('P2: a runner without an answer does not keep the call past its deadline', async () => {
+  test('P2: a runner that does not answer cannot keep the call beyond its deadline', async () => {
     const clock = new HandClock();
     const aborted: string[] = [];
     const under = poolOf({

@@ -1,0 +1,55 @@
+/** Rules for structured outputs and strict tools: R57, R58. Pure. */
+import { isRecord } from '../base/json.ts';
+import { type BlockView, blockPath, given, member, type Report, type RequestView } from './legality-report.ts';
+import { type SchemaCost, strictSchemaFault } from './legality-strict-schema.ts';
+
+/** Limits of one request, over all its schemas (R57). */
+const STRICT_TOOLS_MAX = 20;
+const OPTIONAL_MAX = 24;
+const UNIONS_MAX = 16;
+
+/** Reports R57 and R58. */
+export function checkStructuredOutput(view: RequestView, report: Report): void {
+  const cost: SchemaCost = { optional: 0, unions: 0 };
+  const check = (schema: unknown, path: string): void => {
+    const fault = strictSchemaFault(schema, cost);
+    if (fault !== undefined) report('R57', path, `${path}: ${fault}`);
+  };
+  const strict = view.tools.filter(({ tool }) => tool['strict'] === true);
+  for (const { tool, index } of strict) check(tool['input_schema'], `tools.${index}.custom.input_schema`);
+  const named = member(view.body['output_config'], 'format');
+  const format = named ?? view.body['output_format'];
+  if (given(format)) {
+    check(member(format, 'schema'), given(named) ? 'output_config.format.schema' : 'output_format.schema');
+    checkConflicts(view, report);
+  }
+  if (strict.length > STRICT_TOOLS_MAX || cost.optional > OPTIONAL_MAX || cost.unions > UNIONS_MAX) {
+    report('R57', 'tools', 'Schema is too complex for compilation.');
+  }
+}
+
+/** Reports R58. */
+function checkConflicts(view: RequestView, report: Report): void {
+  const last = view.messages.at(-1);
+  const isPaused = last?.blocks.some(({ type }) => type === 'server_tool_use') === true;
+  // A prefill that the model accepts in no request is reported by R12.
+  if (last?.role === 'assistant' && !isPaused && view.traits.prefill === true) {
+    report('R58', `messages.${last.index}`, 'output_config.format is not supported with assistant message prefill');
+  }
+  for (const message of view.messages) {
+    const index = message.blocks.findIndex(cites);
+    if (index === -1) continue;
+    const path = blockPath(message, index);
+    report('R58', path, `${path}: citations are not supported with output_config.format`);
+    return;
+  }
+}
+
+/** True if the block, or a block of a result, is a source that the model is to cite. */
+function cites(block: Readonly<Record<string, unknown>> | BlockView): boolean {
+  if (member(block['citations'], 'enabled') === true) return true;
+  const { content } = block;
+  return (
+    block['type'] === 'tool_result' && Array.isArray(content) && content.some((part) => isRecord(part) && cites(part))
+  );
+}

@@ -1,0 +1,333 @@
+/**
+ * A dated table of the Claude models: the requests that each accepts, and how it behaves. Pure.
+ *
+ * Source: the vendor's pages on models, thinking, effort and deprecations, as of 2026-11-22. A trait that is `undefined`
+ * is not known. A check refuses only what it knows to be refused. The builder of a request uses only what it knows to be
+ * accepted.
+ */
+
+/** A value of `thinking.type`. */
+export type ThinkingType = 'adaptive' | 'between_tools' | 'disabled' | 'enabled';
+
+/** Every value of `thinking.type`. */
+export const THINKING_TYPES: readonly ThinkingType[] = ['adaptive', 'between_tools', 'disabled', 'enabled'];
+
+/** A value of `output_config.effort`, from least to most. */
+export type Effort = 'low' | 'medium' | 'high' | 'xhigh' | 'max';
+
+/** Every effort, from least to most. */
+export const EFFORTS: readonly Effort[] = ['low', 'medium', 'high', 'xhigh', 'max'];
+
+/** The settings that a model accepts, and how it behaves. */
+export interface ModelTraits {
+  /** Values of `thinking.type` that the model accepts (R25, R45 to R47). */
+  readonly thinkingTypes: ReadonlySet<ThinkingType> | undefined;
+  /** True if the model thinks when a request has no `thinking` (R23, R28). */
+  readonly thinksByDefault: boolean | undefined;
+  /** Efforts that the model accepts, from least to most (R59); an empty list: no effort may be sent. */
+  readonly efforts: readonly Effort[] | undefined;
+  /** Efforts that the model accepts with `thinking.type: "disabled"` (R27). */
+  readonly effortsWithoutThinking: readonly Effort[] | undefined;
+  /** True if `tool_choice` may be `any` or `tool` (R48). */
+  readonly forcedTool: boolean | undefined;
+  /**
+   * True if a forced tool is accepted beside a given `thinking` that is on; a `thinking` that is left out is judged
+   * apart (R28).
+   */
+  readonly forcedToolWithThinking: boolean | undefined;
+  /** True if the last message may be an assistant's (R12). */
+  readonly prefill: boolean | undefined;
+  /** True if `role: "system"` may appear in `messages` (R13, R53). */
+  readonly systemMessages: boolean | undefined;
+  /** True if a thinking block is bound to everything before it (R21). */
+  readonly bindsThinking: boolean;
+  /** True if `output_config.format` and `strict` tools are accepted. */
+  readonly structuredOutputs: boolean | undefined;
+  /**
+   * True if `speed: "fast"` has an effect (R64); undefined if it is ignored, or if that is not known. `fastBeta`: the
+   * beta that it needs, if any.
+   */
+  readonly fast: boolean | undefined;
+  readonly fastBeta?: string;
+  /** True if `inference_geo` is accepted (R63). */
+  readonly inferenceGeo: boolean | undefined;
+  /** True if input and `max_tokens` together must fit the window (R34). */
+  readonly windowHoldsOutput: boolean;
+  /** True if the model may be named in `fallbacks` or have fallbacks itself (R56). Only the API knows which ones. */
+  readonly fallbacks: boolean | undefined;
+  /** Models that may advise this one (R66). */
+  readonly advisors?: readonly string[];
+  /** Types of tools that the model refuses (R60). */
+  readonly refusedToolTypes?: ReadonlySet<string>;
+  /** Tokens of the context window. */
+  readonly contextTokensMax: number | undefined;
+  /** Tokens of one answer, `max_tokens` (R39). */
+  readonly outputTokensMax: number | undefined;
+  /** Images of one request, and pages of PDF (R61). */
+  readonly imagesMax: number | undefined;
+  /** Tokens that a prefix must have before it is cached; a shorter one is sent as usual. */
+  readonly cacheableTokensMin: number | undefined;
+  /** The day from which the vendor may retire the model, `YYYY-MM-DD`. */
+  readonly retiresAfter?: string;
+  /** True if the vendor has announced the end of the model. */
+  readonly deprecated?: true;
+}
+
+const ALL = EFFORTS;
+const UP_TO_HIGH: readonly Effort[] = ['low', 'medium', 'high'];
+const WITHOUT_XHIGH: readonly Effort[] = ['low', 'medium', 'high', 'max'];
+const NONE: readonly Effort[] = [];
+
+const ALWAYS = types('adaptive');
+const CHOICE = types('adaptive', 'disabled');
+const BETWEEN = types('adaptive', 'between_tools');
+const MANUAL_OR_ADAPTIVE = types('adaptive', 'enabled', 'disabled');
+const MANUAL = types('enabled', 'disabled');
+
+/** The traits of a model that is not Claude's: nothing is known. */
+const UNKNOWN: ModelTraits = Object.freeze({
+  thinkingTypes: undefined,
+  thinksByDefault: undefined,
+  efforts: undefined,
+  effortsWithoutThinking: undefined,
+  forcedTool: undefined,
+  forcedToolWithThinking: undefined,
+  prefill: undefined,
+  systemMessages: undefined,
+  bindsThinking: false,
+  structuredOutputs: undefined,
+  fast: undefined,
+  inferenceGeo: undefined,
+  windowHoldsOutput: false,
+  fallbacks: undefined,
+  contextTokensMax: undefined,
+  outputTokensMax: undefined,
+  imagesMax: undefined,
+  cacheableTokensMin: undefined,
+});
+
+/**
+ * The traits of a Claude model that the table does not have yet. Nothing is known of it, but all recent models bind
+ * their thoughts.
+ */
+const NEWER: ModelTraits = Object.freeze({ ...UNKNOWN, bindsThinking: true });
+
+/** The traits that the models of version 5 share, unless the table says otherwise. */
+const FIVE: ModelTraits = {
+  thinkingTypes: ALWAYS,
+  thinksByDefault: true,
+  efforts: ALL,
+  effortsWithoutThinking: NONE,
+  forcedTool: false,
+  forcedToolWithThinking: false,
+  prefill: false,
+  systemMessages: true,
+  bindsThinking: true,
+  structuredOutputs: true,
+  fast: false,
+  inferenceGeo: true,
+  windowHoldsOutput: false,
+  fallbacks: undefined,
+  contextTokensMax: 1_000_000,
+  outputTokensMax: 128_000,
+  imagesMax: 600,
+  cacheableTokensMin: 512,
+};
+
+/** The traits that the models of version 4.6 to 4.8 share. */
+const LATE_FOUR: ModelTraits = {
+  ...FIVE,
+  thinkingTypes: CHOICE,
+  thinksByDefault: false,
+  effortsWithoutThinking: ALL,
+  forcedTool: true,
+  systemMessages: false,
+  bindsThinking: false,
+  // The smallest prefix of Opus 4.7 was not seen.
+  cacheableTokensMin: undefined,
+};
+
+/** The traits that the models of version 4.5 share; earlier models have fewer features, and all of them are retired. */
+const EARLY_FOUR: ModelTraits = {
+  ...LATE_FOUR,
+  thinkingTypes: MANUAL,
+  efforts: NONE,
+  effortsWithoutThinking: NONE,
+  prefill: true,
+  inferenceGeo: false,
+  contextTokensMax: 200_000,
+  outputTokensMax: 64_000,
+  imagesMax: 100,
+  cacheableTokensMin: 1_024,
+};
+
+/**
+ * For the early models of version 5 it was not seen whether an explicit `thinking` may be combined with a forced tool.
+ */
+const FABLE_5: ModelTraits = {
+  ...FIVE,
+  forcedTool: true,
+  forcedToolWithThinking: undefined,
+  bindsThinking: false,
+  retiresAfter: '2027-06-09',
+};
+
+/** Advisors of the models whose pairs are known, by line and version. */
+const ADVISORS_SONNET_5_5 = [
+  ...['opus-500', 'opus-505', 'sonnet-505', 'fable-500', 'fable-501', 'mythos-500', 'mythos-501'],
+];
+const ADVISORS_FABLE_5_2 = ['fable-502', 'mythos-502'];
+
+/** The table, by line and version (4.6 is 406). */
+const TABLE: Readonly<Record<string, ModelTraits>> = {
+  'fable-502': { ...FIVE, advisors: ADVISORS_FABLE_5_2, retiresAfter: '2027-11-09' },
+  'mythos-502': { ...FIVE, retiresAfter: '2027-11-09' },
+  'opus-505': {
+    ...FIVE,
+    fast: true,
+    refusedToolTypes: new Set(['computer_20251124']),
+    retiresAfter: '2027-09-22',
+  },
+  'sonnet-505': { ...FIVE, thinkingTypes: BETWEEN, advisors: ADVISORS_SONNET_5_5 },
+  'haiku-505': {
+    ...FIVE,
+    thinkingTypes: CHOICE,
+    effortsWithoutThinking: UP_TO_HIGH,
+    forcedTool: true,
+    forcedToolWithThinking: undefined,
+    fallbacks: false,
+    retiresAfter: '2027-10-07',
+  },
+  'fable-501': { ...FIVE, retiresAfter: '2027-09-01' },
+  'mythos-501': { ...FIVE, retiresAfter: '2027-09-01' },
+  'fable-500': FABLE_5,
+  'mythos-500': FABLE_5,
+  'mythos-preview': {
+    ...FIVE,
+    thinkingTypes: types('adaptive', 'enabled'),
+    efforts: undefined,
+    effortsWithoutThinking: undefined,
+    forcedTool: undefined,
+    forcedToolWithThinking: undefined,
+    systemMessages: false,
+    bindsThinking: false,
+    structuredOutputs: undefined,
+    cacheableTokensMin: undefined,
+    deprecated: true,
+  },
+  'opus-500': {
+    ...FIVE,
+    thinkingTypes: CHOICE,
+    effortsWithoutThinking: UP_TO_HIGH,
+    forcedTool: true,
+    forcedToolWithThinking: undefined,
+    bindsThinking: false,
+    fast: true,
+    fastBeta: 'fast-mode-2026-02-01',
+    retiresAfter: '2027-07-24',
+  },
+  // The documentation says no to system messages, one public library says yes; `false` is the safe choice.
+  'sonnet-500': {
+    ...FIVE,
+    thinkingTypes: CHOICE,
+    effortsWithoutThinking: ALL,
+    forcedTool: true,
+    forcedToolWithThinking: undefined,
+    systemMessages: false,
+    bindsThinking: false,
+    cacheableTokensMin: 1_024,
+    retiresAfter: '2027-06-30',
+  },
+  'opus-408': {
+    ...LATE_FOUR,
+    systemMessages: true,
+    fast: true,
+    fastBeta: 'fast-mode-2026-02-01',
+    cacheableTokensMin: 1_024,
+    retiresAfter: '2027-05-28',
+  },
+  'opus-407': { ...LATE_FOUR, retiresAfter: '2027-04-16' },
+  'opus-406': {
+    ...LATE_FOUR,
+    thinkingTypes: MANUAL_OR_ADAPTIVE,
+    efforts: WITHOUT_XHIGH,
+    effortsWithoutThinking: WITHOUT_XHIGH,
+    fast: undefined,
+    cacheableTokensMin: 4_096,
+    retiresAfter: '2027-02-05',
+  },
+  'sonnet-406': {
+    ...LATE_FOUR,
+    thinkingTypes: MANUAL_OR_ADAPTIVE,
+    efforts: WITHOUT_XHIGH,
+    effortsWithoutThinking: WITHOUT_XHIGH,
+    fast: undefined,
+    cacheableTokensMin: 1_024,
+    retiresAfter: '2027-02-17',
+  },
+  'opus-405': {
+    ...EARLY_FOUR,
+    efforts: UP_TO_HIGH,
+    effortsWithoutThinking: UP_TO_HIGH,
+    cacheableTokensMin: 4_096,
+    retiresAfter: '2026-11-24',
+  },
+  'sonnet-405': { ...EARLY_FOUR, retiresAfter: '2026-11-30', deprecated: true },
+  'haiku-405': { ...EARLY_FOUR, cacheableTokensMin: 4_096, retiresAfter: '2026-10-15' },
+};
+
+/** The oldest version in the table; older models are retired. */
+const OLDEST_LISTED = 405;
+
+const CURRENT_NAME = /claude-([a-z]+)-(\d{1,2})(?:-(\d{1,2}))?(?!\d)/;
+const EARLY_NAME = /claude-(\d)(?:-(\d))?-([a-z]+)/;
+
+/**
+ * The traits of the model with this name. Of a name that is not a Claude model's nothing is known, and of a Claude model
+ * that the table does not have yet only that it binds its thoughts.
+ */
+export function modelTraits(model: string): ModelTraits {
+  const key = modelKey(model);
+  if (key === undefined) return UNKNOWN;
+  const known = TABLE[key];
+  if (known !== undefined) return known;
+  const { line, version } = parseModelName(model) ?? { line: '', version: OLDEST_LISTED };
+  return version >= OLDEST_LISTED ? NEWER : retired(line, version);
+}
+
+/** The key of a Claude model's row in the table, which has one for every model in use; undefined for other models. */
+export function modelKey(model: string): string | undefined {
+  if (model.includes('claude-mythos-preview')) return 'mythos-preview';
+  const name = parseModelName(model);
+  return name === undefined ? undefined : `${name.line}-${name.version}`;
+}
+
+/** The traits of models before 4.5. These are retired, but a log may still name them. */
+function retired(line: string, version: number): ModelTraits {
+  return { ...EARLY_FOUR, windowHoldsOutput: version < 405, outputTokensMax: retiredOutputTokensMax(line, version) };
+}
+
+/** Largest `max_tokens` of a retired model, including the highest limit of any beta. */
+function retiredOutputTokensMax(line: string, version: number): number {
+  if (version < 305) return 4_096;
+  if (version < 307) return 8_192;
+  if (version < 400) return 128_000;
+  return line === 'opus' && version < 405 ? 32_000 : 64_000;
+}
+
+/** Line and version (4.6 is 406) of a Claude model's name, no matter what precedes it; undefined for other names. */
+function parseModelName(model: string): { readonly line: string; readonly version: number } | undefined {
+  const current = CURRENT_NAME.exec(model);
+  if (current !== null) return { line: current[1] ?? '', version: versionOf(current[2], current[3]) };
+  const early = EARLY_NAME.exec(model);
+  if (early === null) return undefined;
+  return { line: early[3] ?? '', version: versionOf(early[1], early[2]) };
+}
+
+function versionOf(major: string | undefined, minor: string | undefined): number {
+  return Number(major) * 100 + Number(minor ?? 0);
+}
+
+function types(...accepted: ThinkingType[]): ReadonlySet<ThinkingType> {
+  return new Set(accepted);
+}

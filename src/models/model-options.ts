@@ -1,0 +1,140 @@
+/**
+ * The options of an agent that shape its requests, and their fields in the Messages API. Plain data: they cross to the
+ * session threads. Whether a model accepts them is checked in `model-option-checks.ts`. Pure.
+ */
+import { defined } from '../base/defined.ts';
+import { isRecord, type Json } from '../base/json.ts';
+import type { Settings } from '../base/settings.ts';
+import { type Effort, modelTraits } from '../context/model-traits.ts';
+import type { RequestHeader } from './pool.ts';
+import type { RequestTransport, Thinking, ToolChoiceField } from './provider.ts';
+
+/**
+ * Which tools the model may or must call: `auto`, as the model decides; `any`, at least one; `none`; or the named tool.
+ */
+export type ToolChoice = 'auto' | 'any' | 'none' | { readonly tool: string };
+
+/** The options of an agent that shape its requests. `open` checks them against the agent's model. */
+export interface ModelOptions {
+  /** How the model thinks. Default: the model's own behaviour without this field. */
+  readonly thinking?: Thinking;
+  /** How much the model thinks and writes. Default: the model's own. */
+  readonly effort?: Effort;
+  /**
+   * Default `auto`. It holds for every call: with `any` or a tool, a turn ends only by `maxSteps`, `toolRounds` or an
+   * interrupt. A sub-agent without the named tool has `auto`.
+   */
+  readonly toolChoice?: ToolChoice;
+  /** False if an answer may call at most one tool. */
+  readonly parallelToolCalls?: boolean;
+  /** Texts at which the model stops. The answer does not contain them. */
+  readonly stopSequences?: readonly string[];
+  readonly serviceTier?: 'auto' | 'standardOnly';
+  /** `fast` answers sooner and costs more. The beta that a model needs for it is added. Default `standard`. */
+  readonly speed?: 'standard' | 'fast';
+  /** How long the vendor keeps the cached beginning of a request. Default `5m`. */
+  readonly cacheTtl?: '5m' | '1h';
+  /** Values of the header `anthropic-beta`. */
+  readonly betas?: readonly string[];
+  /** Further fields of the request's body, as the Messages API names them. */
+  readonly request?: Readonly<Record<string, Json>>;
+}
+
+/** The fields of these options in a request for this model with these tools. Empty without options. */
+export function requestFields(
+  options: ModelOptions,
+  model: string,
+  toolNames: readonly string[],
+): Partial<RequestHeader> {
+  const { thinking, effort, stopSequences, serviceTier, speed, request = {} } = options;
+  const { output_config: given, ...further } = request;
+  const outputConfig = {
+    ...(isRecord(given) ? (given as Readonly<Record<string, Json>>) : {}),
+    ...defined({ effort }),
+  };
+  const hasStops = stopSequences !== undefined && stopSequences.length > 0;
+  const transport = transportOf(options, model);
+  // Member order is part of the bytes.
+  return {
+    ...defined({ thinking, tool_choice: toolChoiceField(options, toolNames) }),
+    ...(Object.keys(outputConfig).length === 0 ? {} : { output_config: outputConfig }),
+    ...(hasStops ? { stop_sequences: stopSequences } : {}),
+    ...(serviceTier === undefined ? {} : { service_tier: serviceTier === 'auto' ? 'auto' : 'standard_only' }),
+    ...(speed === 'fast' ? { speed } : {}),
+    ...further,
+    ...defined({ transport }),
+  };
+}
+
+/** A request without tools has no `tool_choice`, and one without the named tool has `auto`. */
+function toolChoiceField(
+  { toolChoice, parallelToolCalls }: ModelOptions,
+  toolNames: readonly string[],
+): ToolChoiceField | undefined {
+  if (toolNames.length === 0) return undefined;
+  if (toolChoice === 'none') return { type: 'none' };
+  const single = parallelToolCalls === false ? ({ disable_parallel_tool_use: true } as const) : {};
+  if (typeof toolChoice === 'object' && toolNames.includes(toolChoice.tool)) {
+    return { type: 'tool', name: toolChoice.tool, ...single };
+  }
+  if (toolChoice === 'any') return { type: 'any', ...single };
+  const isDefault = toolChoice !== 'auto' && parallelToolCalls !== false;
+  return isDefault ? undefined : { type: 'auto', ...single };
+}
+
+function transportOf({ betas = [], speed, cacheTtl }: ModelOptions, model: string): RequestTransport | undefined {
+  const { fastBeta } = modelTraits(model);
+  const all = [...new Set([...betas, ...(speed === 'fast' && fastBeta !== undefined ? [fastBeta] : [])])];
+  if (all.length === 0 && cacheTtl !== '1h') return undefined;
+  return { ...(all.length === 0 ? {} : { betas: all }), ...(cacheTtl === '1h' ? { cacheTtl } : {}) };
+}
+
+/** Further fields of a body that do not belong to the cached beginning of a request. */
+const UNCACHED_FIELDS: ReadonlySet<string> = new Set(['stop_sequences', 'service_tier', 'metadata', 'diagnostics']);
+
+/**
+ * The value that stands for every `max_tokens`. It equals the default, so that sessions stored by earlier versions keep
+ * their epoch.
+ */
+const ANY_MAX_TOKENS = 8_192;
+
+/**
+ * The members of a header that the vendor's cache depends on. A change of one of them opens an epoch. `max_tokens` is
+ * none of them, so it has the same value for every header.
+ */
+export function cachedFields(header: RequestHeader): object {
+  const { transport, output_config: config, ...rest } = header;
+  const { task_budget: _budget, ...outputConfig } = config ?? {};
+  return {
+    ...Object.fromEntries(Object.entries(rest).filter(([field]) => !UNCACHED_FIELDS.has(field))),
+    max_tokens: ANY_MAX_TOKENS,
+    ...(Object.keys(outputConfig).length === 0 ? {} : { output_config: outputConfig }),
+    ...(transport?.betas === undefined ? {} : { betas: transport.betas }),
+  };
+}
+
+/**
+ * The header of a request for a summary: without fields that would keep the answer from being a whole text. Undefined
+ * if there are no such fields.
+ */
+export function summaryHeader(header: RequestHeader): RequestHeader | undefined {
+  const { tool_choice: choice, stop_sequences: stops, output_config: config, ...rest } = header;
+  const isForced = choice?.type === 'any' || choice?.type === 'tool';
+  if (!isForced && stops === undefined && config?.['format'] === undefined) return undefined;
+  const { format: _format, ...outputConfig } = config ?? {};
+  return {
+    ...rest,
+    ...(isForced ? {} : defined({ tool_choice: choice })),
+    ...(Object.keys(outputConfig).length === 0 ? {} : { output_config: outputConfig }),
+  };
+}
+
+/** The model of an agent: as a main session, or as a sub-agent. */
+export function modelOf(
+  definition: { readonly model?: string | undefined },
+  { llm }: Settings,
+  isChild: boolean,
+): string {
+  const own = definition.model ?? llm.model;
+  return isChild ? (llm.subagentModel ?? own) : own;
+}

@@ -1,0 +1,83 @@
+/** The text of a state, for a head of the journal, and the way back. Heads of earlier versions are read too. */
+
+import type { Content } from './messages.ts';
+import type { BouncingMessage, CurrentCall, SessionState } from './state.ts';
+import { addCallIds, emptyState } from './state.ts';
+import { plainTasks, restoreTasks } from './tasks.ts';
+import { contentBytes } from './tokens.ts';
+
+/** The text form of a state, for a head of the journal. `restoreState(snapshotState(s))` equals `s`. */
+export function snapshotState(state: SessionState): string {
+  return JSON.stringify({
+    ...state,
+    openCalls: [...state.openCalls],
+    callIds: [...state.callIds],
+    keys: [...state.keys],
+    editKeys: state.editKeys === undefined ? undefined : [...state.editKeys],
+    receipts: [...state.receipts],
+    children: [...state.children],
+    childNames: [...state.childNames],
+    hiddenChildren: [...state.hiddenChildren],
+    childKeys: [...state.childKeys],
+    tasks: plainTasks(state.tasks),
+    compactions: [...state.compactions],
+  });
+}
+
+/** The state a snapshot describes. It is not validated: the journal guards the text. */
+export function restoreState(text: string): SessionState {
+  const plain = JSON.parse(text) as SessionState &
+    Record<
+      | 'openCalls'
+      | 'callIds'
+      | 'keys'
+      | 'editKeys'
+      | 'receipts'
+      | 'children'
+      | 'childNames'
+      | 'hiddenChildren'
+      | 'childKeys'
+      | 'compactions'
+      | 'tasks',
+      never
+    >;
+  // Assigned over an empty state, because members that were undefined are absent from the text.
+  const state: SessionState = Object.assign(emptyState(plain.id), plain, {
+    // Heads written before compression existed have none.
+    compactions: new Map(plain.compactions ?? []),
+    openCalls: new Map(plain.openCalls),
+    callIds: new Set(plain.callIds),
+    keys: new Map(plain.keys),
+    editKeys: plain.editKeys === undefined ? undefined : new Map(plain.editKeys),
+    receipts: new Map(plain.receipts),
+    children: new Map(plain.children),
+    childNames: new Set(plain.childNames),
+    hiddenChildren: new Set(plain.hiddenChildren),
+    childKeys: new Map(plain.childKeys),
+    tasks: restoreTasks(plain.tasks),
+  });
+  // Heads written before a half-step could have several riders name a single rider, whether or not it asked to bounce.
+  if (state.current !== undefined) state.current = withBouncing(state.current);
+  const { compaction } = state.current ?? {};
+  if (state.current !== undefined && compaction?.overflow !== undefined) {
+    const overflow = { ...compaction.overflow, suspended: withBouncing(compaction.overflow.suspended) };
+    state.current = { ...state.current, compaction: { ...compaction, overflow } };
+  }
+  // Heads written before the ids of hidden calls were kept lack them.
+  addCallIds(state, state.hidden);
+  if (plain.mailboxBytes === undefined) measureMailbox(state);
+  return state;
+}
+
+function withBouncing(call: CurrentCall): CurrentCall {
+  const { rider, ...rest } = call as CurrentCall & { rider?: BouncingMessage & { readonly bounceBack: boolean } };
+  if (rider === undefined) return call;
+  const { bounceBack, ...message } = rider;
+  return bounceBack ? { ...rest, bouncing: [message] } : { ...rest, keeps: true };
+}
+
+/** Snapshots written before mailbox bytes were counted hold all contents, and no sizes. */
+function measureMailbox(state: SessionState): void {
+  state.mailbox = state.mailbox.map((entry) => ({ ...entry, bytes: contentBytes(entry.content as Content) }));
+  for (const { bytes, seed } of state.mailbox) if (seed === undefined) state.mailboxBytes += bytes;
+}

@@ -1,0 +1,145 @@
+import { describe, expect, it } from 'vitest';
+import { errorShape } from '../../../src/base/errors.ts';
+import { Governor } from '../../../src/models/governor/governor.ts';
+import { modelErrorOf } from '../../../src/models/model-error.ts';
+import type { ModelCompletion } from '../../../src/models/pool.ts';
+import type { RateLimit, RateLimits } from '../../../src/models/provider.ts';
+import { randomOf } from '../../../src/testing/fake-faults.ts';
+
+const MINUTE_MS = 60_000;
+const STEP_MS = 20;
+/** The calls before the first answers are refused. */
+const WARM_MS = 5 * MINUTE_MS;
+const USAGE = { input_tokens: 1, output_tokens: 1 };
+
+/** A token bucket like that of a provider. */
+class Bucket {
+  left: number;
+  readonly limit: number;
+
+  constructor(limit: number) {
+    this.limit = limit;
+    this.left = limit;
+  }
+
+  refill(ms: number): void {
+    this.left = Math.min(this.limit, this.left + (ms * this.limit) / MINUTE_MS);
+  }
+
+  get reported(): RateLimit {
+    return { limit: this.limit, remaining: Math.max(0, Math.floor(this.left)) };
+  }
+}
+
+interface Play {
+  readonly requests: number;
+  readonly input: number;
+  readonly tokens: number;
+  readonly callMs: number;
+  readonly governors?: number;
+}
+
+/** Ten minutes of governors that always have calls to send, and of a provider that refuses calls beyond its buckets. */
+function play({ requests, input, tokens, callMs, governors: count = 1 }: Play): {
+  readonly late: number;
+  readonly taken: number;
+} {
+  const random = randomOf(1, requests + callMs);
+  const buckets = { requests: new Bucket(requests), inputTokens: new Bucket(input) };
+  const governors = Array.from({ length: count }, () => new Governor(undefined, () => 0));
+  const travelling: { governor: Governor; id: number; at: number }[] = [];
+  const working: { governor: Governor; completion: ModelCompletion; at: number }[] = [];
+  let [id, late, taken] = [0, 0, 0];
+  for (let now = 0; now < 10 * MINUTE_MS; now += STEP_MS) {
+    for (const bucket of Object.values(buckets)) bucket.refill(STEP_MS);
+    for (const call of travelling.filter(({ at }) => at <= now)) {
+      travelling.splice(travelling.indexOf(call), 1);
+      const fits = buckets.requests.left >= 1 && buckets.inputTokens.left >= tokens;
+      if (fits)
+        [buckets.requests.left, buckets.inputTokens.left] = [
+          buckets.requests.left - 1,
+          buckets.inputTokens.left - tokens,
+        ];
+      const rateLimits: RateLimits = { requests: buckets.requests.reported, inputTokens: buckets.inputTokens.reported };
+      if (now > WARM_MS && fits) taken += 1;
+      else if (now > WARM_MS) late += 1;
+      const failed = modelErrorOf({ status: 429, message: 'no', data: { rateLimits } });
+      const completion: ModelCompletion = fits
+        ? {
+            id: call.id,
+            ms: 1,
+            response: { content: [], stop_reason: 'end_turn', usage: { ...USAGE, input_tokens: tokens }, rateLimits },
+          }
+        : { id: call.id, ms: 1, error: errorShape(failed) };
+      working.push({ governor: call.governor, completion, at: fits ? now + callMs * (0.5 + random()) : now + 100 });
+    }
+    for (const call of working.filter(({ at }) => at <= now)) {
+      working.splice(working.indexOf(call), 1);
+      call.governor.ended([call.completion], now);
+    }
+    for (const governor of governors) {
+      // The caller bounds the burst of the first minute, as a program does.
+      while (governor.running < requests * 4 && governor.opensAt(now, tokens, 'm') === now) {
+        id += 1;
+        governor.started(id, 'm', now, tokens);
+        travelling.push({ governor, id, at: now + 50 + 350 * random() });
+      }
+    }
+  }
+  return { late, taken };
+}
+
+describe('rates that the provider reports', () => {
+  it.each([
+    ['short calls', { requests: 120, input: 1e9, tokens: 1, callMs: 2_000 }],
+    ['calls of a minute and a half', { requests: 120, input: 1e9, tokens: 1, callMs: 90_000 }],
+    ['the input is the limit', { requests: 10_000, input: 100_000, tokens: 1_000, callMs: 5_000 }],
+  ] as const)('N8: no call is refused in steady state, and most of the rate is used: %s', (_, options) => {
+    const { late, taken } = play(options);
+    const rate = Math.min(options.requests, options.input / options.tokens);
+    expect(late).toBe(0);
+    expect(taken / (5 * rate)).toBeGreaterThan(0.9);
+  });
+
+  it('H2: of the calls of two governors on one key fewer than 1 in 50 are refused', () => {
+    const { late, taken } = play({ requests: 600, input: 1e9, tokens: 1, callMs: 3_000, governors: 2 });
+    expect(late / taken).toBeLessThan(0.02);
+    expect(taken / (5 * 600)).toBeGreaterThan(0.9);
+  });
+
+  it('H1, H3: nothing is held back without a report, nor for another model, and a wait always ends', () => {
+    const governor = new Governor(undefined, () => 0);
+    expect(governor.isFree).toBe(true);
+    const end = (id: number, requests: RateLimit, now: number): void => {
+      const response = { content: [], stop_reason: 'end_turn', usage: USAGE, rateLimits: { requests } };
+      governor.ended([{ id, response, ms: 1 }], now);
+    };
+    governor.started(1, 'm');
+    end(1, { limit: 60, remaining: 1 }, 0);
+    expect([governor.isFree, governor.countsInput]).toEqual([false, true]);
+    expect(governor.opensAt(0, 0, 'm')).toBe(3_000);
+    expect(governor.explain(0, 0, 'm')).toBe('the rate that the provider reports is used up for 3 s');
+    expect(governor.opensAt(0, 0, 'other')).toBe(0);
+    expect(governor.opensAt(3_000, 0, 'm')).toBe(3_000);
+    governor.started(2, 'none', 0);
+    governor.ended(
+      [
+        {
+          id: 2,
+          response: {
+            content: [],
+            stop_reason: 'end_turn',
+            usage: USAGE,
+            rateLimits: { requests: { limit: 0, remaining: 0 } },
+          },
+          ms: 1,
+        },
+      ],
+      0,
+    );
+    expect(governor.opensAt(0, 0, 'none')).toBe(0);
+    governor.started(3, 'm', 3_000, 0);
+    end(3, { limit: 60, remaining: 60 }, 4_000);
+    expect(governor.opensAt(4_000, 0, 'm')).toBe(4_000);
+  });
+});

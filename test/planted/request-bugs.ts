@@ -1,0 +1,31 @@
+/** Planted bugs of the fields of a request, which each model accepts or refuses in its own way. */
+import type { PlantedBug } from './planted-bug.ts';
+
+const CATALOG = 'actors/agent-catalog.ts';
+
+/** See the head of the file. */
+export const requestBugs: readonly PlantedBug[] = [
+  {
+    name: 'bound-thoughts-forgotten',
+    what: 'a model that binds its thoughts to what came before them is treated as one that does not (R21)',
+    file: CATALOG,
+    find: 'bindsThinking: modelTraits(base.model).bindsThinking,',
+    replace: 'bindsThinking: false,',
+  },
+  {
+    name: 'thinking-off-by-default',
+    what: 'an agent that says nothing of thinking has it disabled, which some models refuse (R45)',
+    file: CATALOG,
+    find: 'const { model, max_tokens, ...rest } = base;',
+    replace:
+      "const { model, max_tokens, ...others } = base;\n    const rest = { thinking: { type: 'disabled' }, ...others };",
+  },
+  {
+    name: 'tool-forced',
+    what: 'a request with tools forces the model to use one, which some models refuse (R28, R48)',
+    file: CATALOG,
+    find: '    if (isShared) plain.set(system, header);',
+    replace:
+      "    if (header.tools !== undefined) Object.assign(header, { tool_choice: { type: 'any' } });\n    if (isShared) plain.set(system, header);",
+  },
+];
