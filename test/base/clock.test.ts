@@ -10,6 +10,8 @@ describe('F20: a timer of any delay', () => {
     vi.useFakeTimers();
   });
   afterEach(() => {
+    // The spy first: restored later, it would put the faked timer back.
+    vi.restoreAllMocks();
     vi.useRealTimers();
   });
 
