@@ -4,21 +4,29 @@
  */
 import { afterAll, expect, vi } from 'vitest';
 
-const before = globalsNow();
+/** These belong to the whole process, and tests replace them. */
+const GLOBALS = [
+  ...(['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval', 'setImmediate', 'clearImmediate'] as const),
+  ...(['queueMicrotask', 'Date', 'fetch'] as const),
+];
+
+const before = processNow();
 
 afterAll(() => {
   // Vitest does this after each file, and a spy on a faked timer then puts the faked timer back.
   vi.restoreAllMocks();
-  const now = globalsNow();
+  const now = processNow();
   const names = new Set([...Object.keys(before), ...Object.keys(now)]);
   const left = [...names].filter((name) => before[name] !== now[name]);
   expect(left, 'this file left these changed in the process that later files share').toEqual([]);
 });
 
-function globalsNow(): Readonly<Record<string, unknown>> {
-  const { setTimeout, clearTimeout, setInterval, clearInterval, setImmediate, clearImmediate } = globalThis;
-  const { Date, fetch, queueMicrotask } = globalThis;
-  const timers = { setTimeout, clearTimeout, setInterval, clearInterval, setImmediate, clearImmediate };
-  const process_ = { 'the directory': process.cwd(), 'the umask': process.umask() };
-  return { ...process.env, ...timers, ...process_, Date, fetch, queueMicrotask, 'performance.now': performance.now };
+function processNow(): Readonly<Record<string, unknown>> {
+  return {
+    ...process.env,
+    ...Object.fromEntries(GLOBALS.map((name) => [name, globalThis[name]])),
+    'performance.now': performance.now,
+    'process.cwd()': process.cwd(),
+    'process.umask()': process.umask(),
+  };
 }
