@@ -4,7 +4,7 @@
 export interface Clock {
   /** Epoch ms. */
   now(): number;
-  /** Monotonic ms, for durations and deadlines: it never jumps. */
+  /** Monotonic ms, for durations and deadlines: it never jumps, and is the same in all threads of a process. */
   monotonic(): number;
   /** Calls `run` once after `delayMs`; returns the handle for `clearTimer`. A pending timer keeps the process alive. */
   setTimer(run: () => void, delayMs: number): unknown;
@@ -46,10 +46,13 @@ class LongTimer {
   }
 }
 
+/** The start of this thread's `performance.now()` on the clock that all threads share, ms. */
+const THREAD_START_MS = Number(process.hrtime.bigint()) / 1e6 - performance.now();
+
 /** The machine's clock. */
 export const systemClock: Clock = {
   now: () => Date.now(),
-  monotonic: () => performance.now(),
+  monotonic: () => THREAD_START_MS + performance.now(),
   setTimer: (run, delayMs) =>
     delayMs > TIMER_DELAY_MS_MAX ? new LongTimer(run, delayMs) : setTimeout(run, Math.max(0, delayMs)),
   clearTimer: (timer) => (timer instanceof LongTimer ? timer.clear() : clearTimeout(timer as NodeJS.Timeout)),

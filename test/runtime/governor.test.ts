@@ -110,6 +110,23 @@ describe('F20: rates', () => {
     await eventually(() => fake.requests.length >= 7 && runtime.metrics().modelCallsWaiting === 33);
     expect(fake.requests.length).toBe(7);
   });
+
+  test('F20: what the provider reports to one session thread holds back the calls of all, and none is refused', async () => {
+    const rates = { requestsPerMinute: 60 };
+    const fake = await strictFake({ script: () => 'ok', rates });
+    fakes.push(fake);
+    const runtime = await kit.open({
+      provider: anthropic({ apiKey: 'test', baseURL: fake.url }),
+      threads: { sessions: 2, models: 1 },
+    });
+    await runtime.session('first').ask('Hi');
+    const sessions = names(100).map((name) => runtime.session(name));
+    await Promise.all(sessions.map((session) => session.send('Hi')));
+    await eventually(() => fake.requests.length + runtime.metrics().modelCallsWaiting === 1 + sessions.length);
+    expect(runtime.metrics().modelCallsWaiting).toBeGreaterThan(0);
+    await eventually(() => runtime.metrics().modelCalls - runtime.metrics().modelCallsWaiting <= fake.requests.length);
+    for (const session of sessions) expect(types(await history(session))).not.toContain('llm.retry');
+  });
 });
 
 describe('F20: one 429 holds back all sessions', () => {

@@ -95,8 +95,18 @@ export const USAGE_NAME_CHARACTERS_MAX = 128;
 
 /** Milliseconds over which a provider's rates are counted: they are rates per minute. */
 export const RATE_WINDOW_MS = 60_000;
-/** Share of a rate that the provider reports which is never used. Other governors may use the same key. */
+/** Share of a rate that the provider reports which is never used. Other processes may use the same key. */
 export const RATE_RESERVE = 0.05;
+/**
+ * Milliseconds after which a phase of the reported rates ends even if a call of it is still in flight: the longest call
+ * is shorter, so its thread ended.
+ */
+export const RATE_PHASE_MS_MAX = 1_800_000;
+/**
+ * Milliseconds that a thread waits for another's change of the shared rates, which takes a microsecond, before it takes
+ * the other for ended.
+ */
+export const RATE_LOCK_MS = 50;
 /** Calls that may wait in one governor: ten times the live sessions of a shard, each of which has one call. */
 export const GOVERNED_CALLS_MAX = 100_000;
 /** Milliseconds until a call that a full governor refused is retried. */
@@ -144,5 +154,5 @@ export const GOVERNOR_FAILURES_MAX = 10;
 export const GOVERNOR_FAILURES_PERIOD_MS = 60_000;
 /** Output tokens expected of a call before the first answer. */
 export const GOVERNOR_OUTPUT_TOKENS = 500;
-/** Models that one governor remembers as refused. The agents of an embedder name a few. */
+/** Models whose refusals and reported rates are remembered. The agents of an embedder name a few; a row is 136 bytes. */
 export const GOVERNED_MODELS_MAX = 1_000;

@@ -24,6 +24,7 @@ import type { CallWait, ContextDelta, ModelCall, ModelCompletion, ModelPool, Mod
 import { FairQueue } from './fair-queue.ts';
 import { Governor, type Trouble } from './governor.ts';
 import type { GovernorLimits } from './limits.ts';
+import type { RateTable } from './rate-table.ts';
 
 /** The options of `createGovernedPool`. */
 export interface GovernedPoolOptions {
@@ -32,6 +33,8 @@ export interface GovernedPoolOptions {
    * apply.
    */
   readonly limits?: GovernorLimits | undefined;
+  /** The rates that the provider reports to all shards of the runtime. */
+  readonly rates: RateTable;
   readonly clock: Clock;
   readonly random: Random;
   /**
@@ -89,7 +92,7 @@ class GovernedPool implements ModelPool {
     this.#options = options;
     this.#clock = options.clock;
     this.#listener = options.listener;
-    this.#governor = new Governor(options.limits, options.random);
+    this.#governor = new Governor(options.limits, options.random, options.rates);
     this.#pool = options.makePool({
       completed: (completions) => this.#completed(completions),
       delta: (id, session, delta) => this.#listener.delta(id, session, delta),

@@ -1,7 +1,8 @@
 /**
  * The state that all sessions on one provider key share: rates, the pause a refusal asks for, the window of calls in
  * flight, the circuit, refused credentials. It is pure policy over a monotonic time given by the caller: no timer, no
- * call, no session. One governor governs one provider key. A shard has one governor, since a runtime has one provider.
+ * call, no session. A shard has one governor, which governs its share of the runtime's provider key. The rates that the
+ * provider reports are shared by all shards.
  *
  * Owns: which calls are in flight, the amounts of the last minute, the common pause, the window. Does not own: which
  * calls wait and in which order (`governed-pool.ts`); the retries of one session, which the core decides on top of this
@@ -24,8 +25,8 @@
  *   Stale calls take no room in the window.
  * - N7 Without limits, reported rates and trouble, `isFree` is true: a call costs one map entry. Answers end the
  *   trouble, because a window that holds no call back ends.
- * - N8 The rates that the provider reports hold calls back before it refuses them: with one governor on a key no call is
- *   refused for a rate once the first answers are there (`provider-rates.ts`).
+ * - N8 The rates that the provider reports hold calls back before it refuses them: with one runtime on a key no call of
+ *   any shard is refused for a rate once the first answers are there (`provider-rates.ts`).
  */
 import {
   GOVERNED_MODELS_MAX,
@@ -48,6 +49,7 @@ import { readRateLimits } from '../rate-limits.ts';
 import { CallWindow } from './call-window.ts';
 import type { GovernorLimits } from './limits.ts';
 import { ProviderRates, type RateDraw } from './provider-rates.ts';
+import type { RateTable } from './rate-table.ts';
 import { RateWindow } from './rate-window.ts';
 
 /** A condition that affects all sessions. For the embedder's log: one line, however many sessions there are. */
@@ -82,7 +84,8 @@ export class Governor {
   /** The calls in flight that left before the latest pause, circuit or refusal of credentials (N6). */
   #stale: Set<number> = new Set();
   readonly #reservations = new Map<number, Reservation>();
-  /** The rates of each model, as the provider reports them (`provider-rates.ts`), at most `GOVERNED_MODELS_MAX`. */
+  readonly #rates: RateTable;
+  /** The rates of each model, as the provider reports them to any shard (`provider-rates.ts`). */
   readonly #reported = new Map<string, ProviderRates>();
   /** The amounts that each call in flight took from the reported rates. */
   readonly #draws = new Map<number, RateDraw>();
@@ -102,10 +105,14 @@ export class Governor {
   readonly #refusedModels = new Map<string, ErrorShape>();
   #isFree: boolean;
 
-  /** `limits`: this governor's share; if missing, there are no rates. */
-  constructor(limits: GovernorLimits | undefined, random: Random) {
+  /**
+   * `limits`: this governor's share; if missing, there are no rates but the reported ones. `rates`: what the provider
+   * reports to all shards.
+   */
+  constructor(limits: GovernorLimits | undefined, random: Random, rates: RateTable) {
     const windowOf = (limit: number | undefined) => (limit === undefined ? undefined : new RateWindow(limit));
     this.#random = random;
+    this.#rates = rates;
     this.#concurrency = limits?.concurrency ?? Number.POSITIVE_INFINITY;
     this.#requests = windowOf(limits?.requestsPerMinute);
     this.#input = windowOf(limits?.inputTokensPerMinute);
@@ -116,12 +123,12 @@ export class Governor {
 
   /** True if there are no limits and no trouble, so that a call may leave without `opensAt` (N7). */
   get isFree(): boolean {
-    return this.#isFree;
+    return this.#isFree && this.#rates.size === 0;
   }
 
   /** True when the parameter `inputTokens` of `opensAt` and `started` matters. */
   get countsInput(): boolean {
-    return this.#input !== undefined || this.#reported.size > 0;
+    return this.#input !== undefined || this.#rates.size > 0;
   }
 
   /** The number of calls in flight. */
@@ -150,7 +157,7 @@ export class Governor {
       this.#requests?.opensAt(now, 1) ?? now,
       this.#input?.opensAt(now, inputTokens) ?? now,
       this.#output?.opensAt(now, this.#expectedOutput, this.#reservedOutput) ?? now,
-      this.#reported.get(model)?.opensAt(now, inputTokens) ?? now,
+      this.#reportedOf(model)?.opensAt(now, inputTokens) ?? now,
     );
   }
 
@@ -185,7 +192,7 @@ export class Governor {
       const until = opensAt === Number.POSITIVE_INFINITY ? 'until a call ends' : `for ${secondsUntil(opensAt, now)}`;
       return `the rate governor.${name} is used up ${until}`;
     }
-    const reportedAt = this.#reported.get(model)?.opensAt(now, inputTokens) ?? now;
+    const reportedAt = this.#reportedOf(model)?.opensAt(now, inputTokens) ?? now;
     if (reportedAt > now) return `the rate that the provider reports is used up for ${secondsUntil(reportedAt, now)}`;
     return undefined;
   }
@@ -193,9 +200,9 @@ export class Governor {
   /** Notes a call that leaves. `now` and `inputTokens` matter only while not `isFree`. */
   started(id: number, model: string, now: number = 0, inputTokens: number = 0): void {
     this.#running.set(id, model);
-    if (this.#isFree) return;
+    if (this.isFree) return;
     this.#window?.started(now);
-    const draw = this.#reported.get(model)?.take(now, inputTokens);
+    const draw = this.#reportedOf(model)?.take(now, inputTokens);
     if (draw !== undefined) this.#draws.set(id, draw);
     if (!this.#hasLimits) return;
     this.#requests?.add(now, 1);
@@ -254,15 +261,19 @@ export class Governor {
     this.#draws.delete(completion.id);
     const limits =
       'response' in completion ? completion.response.rateLimits : readRateLimits(completion.error.data?.['rateLimits']);
-    if (limits === undefined) return;
-    let rates = this.#reported.get(model);
-    if (rates === undefined) {
-      if (this.#reported.size >= GOVERNED_MODELS_MAX) return;
-      rates = new ProviderRates();
-      this.#reported.set(model, rates);
-      this.#lookFree();
-    }
-    rates.correct(now, limits, draw);
+    if (limits === undefined && draw === undefined) return;
+    this.#rates.make(model);
+    this.#reportedOf(model)?.ended(now, limits, draw);
+  }
+
+  #reportedOf(model: string): ProviderRates | undefined {
+    const known = this.#reported.get(model);
+    if (known !== undefined) return known;
+    const row = this.#rates.find(model);
+    if (row === undefined) return undefined;
+    const rates = new ProviderRates(this.#rates, row);
+    this.#reported.set(model, rates);
+    return rates;
   }
 
   #settle(id: number, now: number, usage: Usage | undefined): void {
@@ -397,7 +408,7 @@ export class Governor {
 
   #lookFree(): void {
     const isWell = this.#window === undefined && this.#refused === undefined && this.#refusedModels.size === 0;
-    this.#isFree = isWell && !this.#hasLimits && this.#reported.size === 0;
+    this.#isFree = isWell && !this.#hasLimits;
   }
 }
 

@@ -1,64 +1,132 @@
 /**
  * The rates of one model as the provider's headers report them, followed between the answers. Pure; times are monotonic
- * ms given by the caller.
+ * ms given by the caller, the same in all threads.
  *
- * Owns: for each rate a copy of the provider's bucket. Does not own: which calls wait.
+ * Owns: for each rate a copy of the provider's bucket, in a row of the table that all session threads share
+ * (`rate-table.ts`). Does not own: which calls wait.
  *
  * - H1 The copy refills and is drawn on as the provider's bucket is. Each answer corrects it by what the provider
  *   counted when it took that call, compared with the copy just after that call left. So an answer that took minutes
  *   corrects as well as one that took a second.
- * - H2 A share of each limit is never used (`RATE_RESERVE`): the provider takes a call some time after it left. Calls of
- *   other governors on the same key are known only from the corrections, so a few calls may then be refused.
- * - H3 A rate whose limit is unknown or 0 holds nothing back.
+ * - H2 The provider may take a call before others that left earlier, and its count is then too high by those. So a count
+ *   below the copy lowers it at once. A higher one raises it only when all calls that were in flight with that call have
+ *   ended, and by the least difference that their answers showed.
+ * - H3 A share of each limit is never used (`RATE_RESERVE`): the provider takes a call some time after it left. Calls of
+ *   other processes on the same key are known only from the corrections, so a few calls may then be refused.
+ * - H4 A rate whose limit is unknown or 0 holds nothing back.
  */
-import { RATE_RESERVE, RATE_WINDOW_MS } from '../../base/bounds.ts';
+import { RATE_PHASE_MS_MAX, RATE_RESERVE, RATE_WINDOW_MS } from '../../base/bounds.ts';
 import type { RateLimit, RateLimits } from '../provider.ts';
+import { RATE_ROW_NUMBERS, type RateTable } from './rate-table.ts';
 
 /** The levels of the copies after a call left, to be compared with the provider's own count. */
 export interface RateDraw {
+  /** The number of the phase in which the call left. */
+  readonly phase: number;
   readonly requests: number | undefined;
   readonly input: number | undefined;
 }
 
 /** See the head of the file. */
 export class ProviderRates {
-  readonly #requests = new Bucket();
-  readonly #input = new Bucket();
+  readonly #table: RateTable;
+  readonly #row: Float64Array;
+  readonly #requests: Bucket;
+  readonly #input: Bucket;
+
+  /** `row`: the model's row of the table. */
+  constructor(table: RateTable, row: Float64Array) {
+    this.#table = table;
+    this.#row = row;
+    this.#requests = new Bucket(row.subarray(PHASE_NUMBERS, PHASE_NUMBERS + BUCKET_NUMBERS));
+    this.#input = new Bucket(row.subarray(PHASE_NUMBERS + BUCKET_NUMBERS));
+  }
 
   /** When a call with this input may leave: `now`, or a later time at which to ask again. Never `Infinity`. */
   opensAt(now: number, inputTokens: number): number {
-    return Math.max(this.#requests.opensAt(now, 1), this.#input.opensAt(now, inputTokens));
+    return this.#table.change(() => Math.max(this.#requests.opensAt(now, 1), this.#input.opensAt(now, inputTokens)));
   }
 
   /** Notes a call that leaves. */
   take(now: number, inputTokens: number): RateDraw {
-    return { requests: this.#requests.take(now, 1), input: this.#input.take(now, inputTokens) };
+    return this.#table.change(() => {
+      this.#row[LATER] = (this.#row[LATER] ?? 0) + 1;
+      return {
+        phase: this.#row[PHASE] ?? 0,
+        requests: this.#requests.take(now, 1),
+        input: this.#input.take(now, inputTokens),
+      };
+    });
   }
 
-  /** Notes what the provider counted when it took a call; `draw`: what `take` returned for that call. */
-  correct(now: number, limits: RateLimits, draw: RateDraw | undefined): void {
-    this.#requests.correct(now, limits.requests, draw?.requests);
-    this.#input.correct(now, limits.inputTokens, draw?.input);
+  /**
+   * Notes the end of a call. `draw`: what `take` returned for it. `limits`: what the provider counted when it took the
+   * call, if it said so.
+   */
+  ended(now: number, limits: RateLimits | undefined, draw: RateDraw | undefined): void {
+    this.#table.change(() => {
+      if (limits !== undefined) {
+        this.#requests.correct(now, limits.requests, draw?.requests);
+        this.#input.correct(now, limits.inputTokens, draw?.input);
+      }
+      if (draw !== undefined) this.#leave(draw.phase);
+      const isLate = now - (this.#row[SINCE] ?? 0) > RATE_PHASE_MS_MAX;
+      if ((this.#row[EARLIER] ?? 0) <= 0 || isLate) this.#nextPhase(now);
+    });
+  }
+
+  /** A call of a phase before the last one was in flight for longer than a phase may last: it is counted no more. */
+  #leave(phase: number): void {
+    const age = (this.#row[PHASE] ?? 0) - phase;
+    if (age === 0) this.#row[LATER] = (this.#row[LATER] ?? 0) - 1;
+    if (age === 1) this.#row[EARLIER] = (this.#row[EARLIER] ?? 0) - 1;
+  }
+
+  #nextPhase(now: number): void {
+    this.#requests.endPhase();
+    this.#input.endPhase();
+    this.#row[PHASE] = (this.#row[PHASE] ?? 0) + 1;
+    this.#row[SINCE] = now;
+    this.#row[EARLIER] = this.#row[LATER] ?? 0;
+    this.#row[LATER] = 0;
   }
 }
 
+/**
+ * The first numbers of a row. A phase lasts until all calls have ended that were in flight when it began: `EARLIER` is
+ * the number of those that are left, `LATER` of those that left since.
+ */
+const PHASE = 0;
+const SINCE = 1;
+const EARLIER = 2;
+const LATER = 3;
+const PHASE_NUMBERS = 4;
+
+/** The numbers of a bucket within its row. */
+const LIMIT = 0;
+const LEFT = 1;
+const AT = 2;
+const CORRECTED = 3;
+/** The least difference that the answers of the last phase showed, and those of this one; `Infinity`: none did. */
+const LEAST_BEFORE = 4;
+const LEAST = 5;
+const BUCKET_NUMBERS = (RATE_ROW_NUMBERS - PHASE_NUMBERS) / 2;
+
 class Bucket {
-  /** The limit as last reported; 0 while it is unknown. */
-  #limit = 0;
-  #left = 0;
-  #at = 0;
-  /**
-   * The sum of all corrections. A level noted before a correction is compared as if that correction had been applied.
-   */
-  #corrected = 0;
+  readonly #numbers: Float64Array;
+
+  constructor(numbers: Float64Array) {
+    this.#numbers = numbers;
+  }
 
   opensAt(now: number, amount: number): number {
-    if (this.#limit === 0) return now;
+    const limit = this.#limit;
+    if (limit === 0) return now;
     this.#refill(now);
-    const reserve = this.#limit * RATE_RESERVE;
+    const reserve = limit * RATE_RESERVE;
     // An amount above the limit needs a full bucket only, or it would wait forever.
-    const missing = Math.min(amount + reserve, this.#limit) - this.#left;
-    return missing <= 0 ? now : now + Math.ceil((missing * RATE_WINDOW_MS) / this.#limit);
+    const missing = Math.min(amount + reserve, limit) - this.#left;
+    return missing <= 0 ? now : now + Math.ceil((missing * RATE_WINDOW_MS) / limit);
   }
 
   /**
@@ -74,21 +142,57 @@ class Bucket {
   correct(now: number, counted: RateLimit | undefined, level: number | undefined): void {
     if (counted === undefined || counted.limit === 0) return;
     this.#refill(now);
-    if (this.#limit === 0 || level === undefined) {
+    const before = this.#limit;
+    this.#numbers[LIMIT] = counted.limit;
+    if (before === 0 || level === undefined) {
       // The first count, or a call from before it: there is nothing to compare it with, so it can only lower the copy.
-      this.#left = this.#limit === 0 ? counted.remaining : Math.min(this.#left, counted.remaining);
-      this.#limit = counted.limit;
+      this.#left = before === 0 ? counted.remaining : Math.min(this.#left, counted.remaining);
       return;
     }
-    this.#limit = counted.limit;
     const difference = counted.remaining - (level + this.#corrected);
+    this.#numbers[LEAST] = Math.min(this.#numbers[LEAST] ?? 0, difference);
+    if (difference < 0) this.#change(difference);
+  }
+
+  /** Ends a phase: all calls that were in flight with those of the phase before it have ended. */
+  endPhase(): void {
+    const before = this.#numbers[LEAST_BEFORE] ?? 0;
+    const least = Math.min(before, this.#numbers[LEAST] ?? 0);
+    if (least > 0 && before < Number.POSITIVE_INFINITY) this.#change(least);
+    this.#numbers[LEAST_BEFORE] = this.#numbers[LEAST] ?? 0;
+    this.#numbers[LEAST] = Number.POSITIVE_INFINITY;
+  }
+
+  #change(difference: number): void {
     this.#left = Math.min(this.#left + difference, this.#limit);
-    this.#corrected += difference;
+    this.#numbers[CORRECTED] = this.#corrected + difference;
+    // Differences of later answers are measured from the changed copy.
+    this.#numbers[LEAST] = (this.#numbers[LEAST] ?? 0) - difference;
+  }
+
+  /** The limit as last reported; 0 while it is unknown. */
+  get #limit(): number {
+    return this.#numbers[LIMIT] ?? 0;
+  }
+
+  get #left(): number {
+    return this.#numbers[LEFT] ?? 0;
+  }
+
+  set #left(left: number) {
+    this.#numbers[LEFT] = left;
+  }
+
+  /**
+   * The sum of all corrections. A level noted before a correction is compared as if that correction had been applied.
+   */
+  get #corrected(): number {
+    return this.#numbers[CORRECTED] ?? 0;
   }
 
   #refill(now: number): void {
-    if (now > this.#at)
-      this.#left = Math.min(this.#limit, this.#left + ((now - this.#at) * this.#limit) / RATE_WINDOW_MS);
-    this.#at = Math.max(this.#at, now);
+    const at = this.#numbers[AT] ?? 0;
+    if (now > at) this.#left = Math.min(this.#limit, this.#left + ((now - at) * this.#limit) / RATE_WINDOW_MS);
+    this.#numbers[AT] = Math.max(at, now);
   }
 }

@@ -9,6 +9,7 @@ import type { Journal, JournalOptions, ThreadGate } from '../../journal/journal.
 import { openJournal } from '../../journal/open-journal.ts';
 import type { SessionKey } from '../../journal/position.ts';
 import { createGovernedPool } from '../../models/governor/governed-pool.ts';
+import { RateTable } from '../../models/governor/rate-table.ts';
 import type { ModelPool, ModelPoolListener } from '../../models/pool.ts';
 import { createInPlacePool } from '../../models/pools/in-place-pool.ts';
 import { createThreadedPool, type ModelThread } from '../../models/pools/threaded-pool.ts';
@@ -115,6 +116,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
       makeModelPool: (modelListener) =>
         createGovernedPool({
           limits: plan.governor,
+          rates: new RateTable(plan.rates),
           clock,
           random: surroundings.random,
           soon: ports.soon,

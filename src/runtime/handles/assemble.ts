@@ -9,6 +9,7 @@ import { shardOf } from '../../base/ids.ts';
 import type { DefinitionSource } from '../../definitions/definition.ts';
 import { shardDirectory } from '../../journal/store/manifest.ts';
 import { shareOfLimits } from '../../models/governor/limits.ts';
+import { createRateMemory } from '../../models/governor/rate-table.ts';
 import { modelOf } from '../../models/model-options.ts';
 import { isModelProvider } from '../../models/provider-check.ts';
 import { isMemoryTool, type MessageMemory, withMemory } from '../../tools/built-in/memory-tools.ts';
@@ -76,13 +77,14 @@ export async function assembleRuntime(
   const agents = checked.agents.map(agentSource);
   const degraded = new Map<number, TroupeError>();
   const counters: SharedArrayBuffer[] = [];
+  const rates = createRateMemory();
   for (let index = 0; index < place.shards; index += 1) {
     const memory = createCounterMemory();
     counters.push(memory);
     links.push(
       new ShardLink({
         ...ports,
-        plan: shardPlan(checked, place, { index, agents, counters: memory }),
+        plan: shardPlan(checked, place, { index, agents, counters: memory, rates }),
         values,
         isThread: checked.threads.sessions > 0,
         clock: checked.clock,
@@ -142,7 +144,7 @@ export async function assembleRuntime(
 function shardPlan(
   checked: CheckedOptions,
   place: Place,
-  shard: Pick<ShardPlan, 'index' | 'agents' | 'counters'>,
+  shard: Pick<ShardPlan, 'index' | 'agents' | 'counters' | 'rates'>,
 ): ShardPlan {
   return {
     ...shard,

@@ -67,6 +67,8 @@ export interface ShardPlan {
   readonly threads: { readonly models: number; readonly tools: number };
   /** Counters shared with the host; see `metrics.ts`. */
   readonly counters: SharedArrayBuffer;
+  /** The rates that the provider reports, shared by all shards; see `rate-table.ts`. */
+  readonly rates: SharedArrayBuffer;
 }
 
 /** The data that a shard thread receives at its start, beside its plan. */

@@ -5,6 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { errorShape } from '../../../src/base/errors.ts';
 import { parseSettings } from '../../../src/base/settings.ts';
 import { createGovernedPool } from '../../../src/models/governor/governed-pool.ts';
+import { createRateMemory, RateTable } from '../../../src/models/governor/rate-table.ts';
 import { modelErrorOf } from '../../../src/models/model-error.ts';
 import type { ModelCompletion, ModelPool, ModelPoolListener } from '../../../src/models/pool.ts';
 import { retryWaitMs } from '../../../src/session/decide/answer.ts';
@@ -91,6 +92,7 @@ async function run({
     close: () => Promise.resolve(),
   });
   const pool = createGovernedPool({
+    rates: new RateTable(createRateMemory()),
     clock,
     random: () => random.number(),
     listener: { completed: (completions) => completions.forEach(completed), delta: () => undefined },

@@ -7,6 +7,7 @@ import { type ErrorShape, errorShape } from '../../../src/base/errors.ts';
 import { createGovernedPool } from '../../../src/models/governor/governed-pool.ts';
 import type { Trouble } from '../../../src/models/governor/governor.ts';
 import type { GovernorLimits } from '../../../src/models/governor/limits.ts';
+import { createRateMemory, RateTable } from '../../../src/models/governor/rate-table.ts';
 import { modelErrorOf } from '../../../src/models/model-error.ts';
 import type {
   ContextDelta,
@@ -94,6 +95,7 @@ function stage(limits?: GovernorLimits): Stage {
   let behind: HeldPool | undefined;
   let waiting = 0;
   const pool = createGovernedPool({
+    rates: new RateTable(createRateMemory()),
     limits,
     clock,
     random: () => 0,
@@ -210,6 +212,7 @@ describe('waiting', () => {
       },
     };
     const pool = createGovernedPool({
+      rates: new RateTable(createRateMemory()),
       limits: { requestsPerMinute: 1 },
       clock,
       random: () => 0,
@@ -356,6 +359,7 @@ describe('G4: the delta of a call that waited', () => {
     };
     const completions: ModelCompletion[] = [];
     const pool = createGovernedPool({
+      rates: new RateTable(createRateMemory()),
       limits: { requestsPerMinute: 1 },
       clock,
       random: () => 0,

@@ -16,6 +16,7 @@ import { ConfigError, type ErrorShape, errorShape } from '../../../src/base/erro
 import { FairQueue } from '../../../src/models/governor/fair-queue.ts';
 import { Governor, type Trouble } from '../../../src/models/governor/governor.ts';
 import { type GovernorLimits, shareOfLimits } from '../../../src/models/governor/limits.ts';
+import { createRateMemory, RateTable } from '../../../src/models/governor/rate-table.ts';
 import { type ModelFailure, modelErrorOf } from '../../../src/models/model-error.ts';
 
 const MINUTE = RATE_WINDOW_MS;
@@ -27,7 +28,7 @@ class Desk {
   #lastId = 0;
 
   constructor(limits?: GovernorLimits, random: () => number = () => 0) {
-    this.governor = new Governor(limits, random);
+    this.governor = new Governor(limits, random, new RateTable(createRateMemory()));
   }
 
   get opensIn(): number {
@@ -499,7 +500,7 @@ interface PlannedCall {
 
 /** Runs calls first come, first served, from event to event. Throws if they stop while some wait. */
 function run(limits: GovernorLimits, calls: readonly PlannedCall[]) {
-  const governor = new Governor(limits, () => 0);
+  const governor = new Governor(limits, () => 0, new RateTable(createRateMemory()));
   const arrivals = [...calls].sort((a, b) => a.at - b.at);
   const queue: PlannedCall[] = [];
   const ends: { readonly at: number; readonly id: number; readonly input: number }[] = [];

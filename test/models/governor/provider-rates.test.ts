@@ -1,6 +1,9 @@
 import { describe, expect, it } from 'vitest';
+import { RATE_PHASE_MS_MAX } from '../../../src/base/bounds.ts';
 import { errorShape } from '../../../src/base/errors.ts';
 import { Governor } from '../../../src/models/governor/governor.ts';
+import { ProviderRates, type RateDraw } from '../../../src/models/governor/provider-rates.ts';
+import { createRateMemory, RateTable } from '../../../src/models/governor/rate-table.ts';
 import { modelErrorOf } from '../../../src/models/model-error.ts';
 import type { ModelCompletion } from '../../../src/models/pool.ts';
 import type { RateLimit, RateLimits } from '../../../src/models/provider.ts';
@@ -37,16 +40,22 @@ interface Play {
   readonly tokens: number;
   readonly callMs: number;
   readonly governors?: number;
+  /** The governors belong to one runtime, as its shards do. Otherwise each is its own process. */
+  readonly isShared?: boolean;
 }
 
 /** Ten minutes of governors that always have calls to send, and of a provider that refuses calls beyond its buckets. */
-function play({ requests, input, tokens, callMs, governors: count = 1 }: Play): {
+function play({ requests, input, tokens, callMs, governors: count = 1, isShared = false }: Play): {
   readonly late: number;
   readonly taken: number;
 } {
   const random = randomOf(1, requests + callMs);
   const buckets = { requests: new Bucket(requests), inputTokens: new Bucket(input) };
-  const governors = Array.from({ length: count }, () => new Governor(undefined, () => 0));
+  const shared = createRateMemory();
+  const governors = Array.from(
+    { length: count },
+    () => new Governor(undefined, () => 0, new RateTable(isShared ? shared : createRateMemory())),
+  );
   const travelling: { governor: Governor; id: number; at: number }[] = [];
   const working: { governor: Governor; completion: ModelCompletion; at: number }[] = [];
   let [id, late, taken] = [0, 0, 0];
@@ -89,6 +98,13 @@ function play({ requests, input, tokens, callMs, governors: count = 1 }: Play): 
   return { late, taken };
 }
 
+function newRates(): ProviderRates {
+  const table = new RateTable(createRateMemory());
+  const row = table.make('m');
+  if (row === undefined) throw new Error('no row');
+  return new ProviderRates(table, row);
+}
+
 describe('rates that the provider reports', () => {
   it.each([
     ['short calls', { requests: 120, input: 1e9, tokens: 1, callMs: 2_000 }],
@@ -101,14 +117,63 @@ describe('rates that the provider reports', () => {
     expect(taken / (5 * rate)).toBeGreaterThan(0.9);
   });
 
-  it('H2: of the calls of two governors on one key fewer than 1 in 50 are refused', () => {
+  it.each([2, 5])(
+    'N8, T3: no call of %i shards is refused in steady state, and 95 % of the rate is used',
+    (governors) => {
+      const { late, taken } = play({ requests: 600, input: 1e9, tokens: 1, callMs: 30_000, governors, isShared: true });
+      expect(late).toBe(0);
+      expect(taken / (5 * 600)).toBeGreaterThan(0.95);
+    },
+  );
+
+  it('H2: calls that overtake others on their way let no further call leave too early', () => {
+    const rates = newRates();
+    const requests = (remaining: number): RateLimits => ({ requests: { limit: 60, remaining } });
+    rates.ended(0, requests(60), undefined);
+    const draws: RateDraw[] = [];
+    while (rates.opensAt(0, 0) === 0) draws.push(rates.take(0, 0));
+    expect(draws).toHaveLength(57);
+    draws.reverse().forEach((draw, taken) => {
+      rates.ended(0, requests(59 - taken), draw);
+      expect(rates.opensAt(0, 0)).toBeGreaterThan(0);
+    });
+    // The last that left was the first to be taken: the copy is too low by now, until the next calls agree.
+    let after = 0;
+    for (let calls = 0; calls < 3; calls += 1) {
+      after = rates.opensAt(after, 0);
+      rates.ended(after, requests(3 + Math.floor(after / 1_000) - calls - 1), rates.take(after, 0));
+    }
+    expect(rates.opensAt(after, 0) - after).toBeLessThan(3_000);
+  });
+
+  it('H2: a call that never ends keeps the copy from rising for a bounded time only', () => {
+    const rates = newRates();
+    const LIMIT = 1_000_000;
+    /** The provider counts more than the copy: another process has stopped calling. Returns the wait for half a limit. */
+    const waitAfterCalls = (now: number): number => {
+      // A call that is cancelled says nothing of what the provider counted.
+      rates.ended(now, undefined, rates.take(now, LIMIT));
+      for (let calls = 0; calls < 5; calls += 1) {
+        const draw = rates.take(now, 0);
+        rates.ended(now, { inputTokens: { limit: LIMIT, remaining: LIMIT } }, draw);
+      }
+      return rates.opensAt(now, LIMIT / 2) - now;
+    };
+    rates.ended(0, { inputTokens: { limit: LIMIT, remaining: LIMIT } }, undefined);
+    expect(waitAfterCalls(0)).toBe(0);
+    rates.take(0, 0);
+    expect(waitAfterCalls(1)).toBeGreaterThan(0);
+    expect(waitAfterCalls(RATE_PHASE_MS_MAX + 2)).toBe(0);
+  });
+
+  it('H3: of the calls of two processes on one key fewer than 1 in 50 are refused', () => {
     const { late, taken } = play({ requests: 600, input: 1e9, tokens: 1, callMs: 3_000, governors: 2 });
     expect(late / taken).toBeLessThan(0.02);
     expect(taken / (5 * 600)).toBeGreaterThan(0.9);
   });
 
-  it('H1, H3: nothing is held back without a report, nor for another model, and a wait always ends', () => {
-    const governor = new Governor(undefined, () => 0);
+  it('H1, H4: nothing is held back without a report, nor for another model, and a wait always ends', () => {
+    const governor = new Governor(undefined, () => 0, new RateTable(createRateMemory()));
     expect(governor.isFree).toBe(true);
     const end = (id: number, requests: RateLimit, now: number): void => {
       const response = { content: [], stop_reason: 'end_turn', usage: USAGE, rateLimits: { requests } };

@@ -3,6 +3,7 @@ import { LIMIT_DEFAULTS, SHARD_CLOSE_MS } from '../../../src/base/bounds.ts';
 import { systemClock } from '../../../src/base/clock.ts';
 import { TroupeError } from '../../../src/base/errors.ts';
 import { parseSettings } from '../../../src/base/settings.ts';
+import { createRateMemory } from '../../../src/models/governor/rate-table.ts';
 import { ShardLink } from '../../../src/runtime/host/shard-link.ts';
 import type { ShardThread } from '../../../src/runtime/host/shard-threads.ts';
 import { createCounterMemory } from '../../../src/runtime/protocol/metrics.ts';
@@ -21,6 +22,7 @@ const PLAN: ShardPlan = {
   limits: LIMIT_DEFAULTS,
   threads: { models: 0, tools: 1 },
   counters: createCounterMemory(),
+  rates: createRateMemory(),
 };
 
 /** A thread that answers everything, or one that answers its start and dies in the same tick. */
