@@ -50,8 +50,8 @@ const REOPEN: readonly Column[] = [
   spread('open ms', 'openMs'),
   one('first message ms', 'readMs'),
   one('first turn ms', 'turnMs'),
-  one('open, anonymous KiB', 'openAnonKib'),
-  one('file out of the cache', 'cold'),
+  one('anonymous KiB after the open', 'openAnonKib'),
+  one('evicted from the page cache (1: yes)', 'cold'),
 ];
 
 const WATCHED: readonly Column[] = [
@@ -73,7 +73,7 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
     when: 'always',
     columns: [
       spread('turns/s', 'rate'),
-      several('first / last 20', 'first', 'last'),
+      several('first 20 / last 20', 'first', 'last'),
       ...REFERENCES,
       cold('turns/s'),
       coldRatioTo('loop'),
@@ -107,7 +107,7 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
     columns: [spread('children/s', 'rate'), ...REFERENCES, cold('children/s'), coldRatioTo('loop'), ...COSTS, LOAD],
   },
   W4: {
-    title: 'W4: 10,000 idle sessions of 10 messages: memory of one; the store opened again',
+    title: 'W4: memory of one idle session among 10,000 with 10 messages each; the same store opened again',
     unit: 'ms',
     systems: OURS,
     rounds: 1,
@@ -115,7 +115,7 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
     columns: [spread('anonymous KiB a session', 'sessionKib'), ...REOPEN, LOAD],
   },
   W5: {
-    title: 'W5: 300 sessions, 3 turns, official SDK over loopback HTTP, plain (troupe asks for a stream all the same)',
+    title: 'W5: 300 sessions, 3 turns each, official SDK over loopback HTTP, not streamed (troupe always streams)',
     unit: 'half-steps/s',
     systems: ['inline', 'isolated', 'sdk'],
     rounds: 2,
@@ -123,7 +123,7 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
     columns: BESIDE_SDK,
   },
   W5s: {
-    title: 'W5s: the same, streamed',
+    title: 'W5s: the same work, streamed',
     unit: 'half-steps/s',
     systems: ['inline', 'isolated', 'sdk'],
     rounds: 2,
@@ -131,7 +131,7 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
     columns: BESIDE_SDK,
   },
   W6: {
-    title: 'W6: 10,000 children of one parent, 40 half-steps and 80 messages each, every reply delivered once',
+    title: 'W6: one parent with 10,000 children, 40 half-steps and 80 messages each, every reply delivered once',
     unit: 'half-steps/s',
     systems: OURS,
     rounds: 1,
@@ -139,27 +139,27 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
     columns: [spread('half-steps/s', 'rate'), one('wall ms', 'wallMs'), one('replies', 'replies'), ...COSTS, LOAD],
   },
   W7: {
-    title: 'W7: W2 for 30 s: the host loop, and single messages meanwhile (probes; ms)',
+    title: 'W7: delay of the host loop and latency of single messages while W2 runs for 30 s (ms)',
     unit: 'half-steps/s',
     systems: OURS,
     rounds: 1,
     when: 'full',
     columns: [
       spread('half-steps/s', 'rate'),
-      one('flush', 'flushMs'),
+      one('between flushes', 'flushMs'),
       several('send to receipt p50 / p99', 'receiptP50', 'receiptP99'),
       several('send to model p50 / p99', 'callP50', 'callP99'),
       several('boundary to steer p50 / p99', 'steerP50', 'steerP99'),
       several('steers found / missed', 'steers', 'steersMissed'),
       several('loop delay p50 / p99', 'loopP50', 'loopP99'),
-      most('max', 'loopMax'),
-      one('cores', 'cores'),
-      one('RSS MB', 'rssMb'),
+      most('loop delay max', 'loopMax'),
+      one('cores in use', 'cores'),
+      one('peak RSS MiB', 'rssMb'),
       LOAD,
     ],
   },
   W8: {
-    title: 'W8: 10,000 interrupted sessions opened again (ms from the start of the open)',
+    title: 'W8: 10,000 interrupted sessions opened again (ms since the call of open)',
     unit: 'ms',
     systems: OURS,
     rounds: 1,
@@ -173,8 +173,7 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
     ],
   },
   W9: {
-    title:
-      'W9: one session of 10,000 messages in a window of 4,000 tokens: a half-step near message 100 and near 10,000',
+    title: 'W9: a half-step near message 100 and near message 10,000 of one session, with a window of 4,000 tokens',
     unit: 'us',
     systems: OURS,
     rounds: 1,
@@ -189,13 +188,12 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
     ],
   },
   refusals: {
-    title:
-      'W12: sessions that ask without end of a server that refuses a share of the calls (529, 429), no retry-after',
+    title: 'W12: half-steps while a server refuses a share of the calls (529 and 429 in turn, without retry-after)',
     unit: 'half-steps/s',
     systems: OURS,
     rounds: 1,
     when: 'full',
-    columns: [spread('half-steps/s', 'rate'), one('turns', 'turns'), LOAD],
+    columns: [spread('half-steps/s', 'rate'), one('turns counted', 'turns'), LOAD],
   },
   family: {
     title: 'Family: W3 with 10,000 children',
@@ -206,7 +204,7 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
     columns: [spread('children/s', 'rate'), cold('children/s'), ...COSTS, LOAD],
   },
   concurrency: {
-    title: 'Concurrency: W2 by sessions in flight, and staggered: 200 new sessions a second',
+    title: 'Concurrency: W2 by the number of sessions in flight, and with 200 new sessions a second (staggered)',
     unit: 'half-steps/s',
     systems: ['inline', 'isolated', 'loop', 'kernel'],
     rounds: 1,
@@ -214,7 +212,7 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
     columns: [spread('half-steps/s', 'rate'), ...REFERENCES, TURN, ...COSTS, LOAD],
   },
   'store-size': {
-    title: 'Store size: ten turns in flight of sessions chosen by chance, in a store of so many',
+    title: 'Store size: ten turns in flight, of sessions chosen at random, by the number of sessions in the store',
     unit: 'half-steps/s',
     systems: ['inline'],
     rounds: 1,
@@ -222,7 +220,7 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
     columns: [spread('half-steps/s', 'rate'), TURN, ...COSTS, LOAD],
   },
   threads: {
-    title: 'Session threads: W2 with one and with two',
+    title: 'Session threads: W2 with one session thread and with two',
     unit: 'half-steps/s',
     systems: ['isolated'],
     rounds: 1,
@@ -230,7 +228,7 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
     columns: [spread('half-steps/s', 'rate'), TURN, ...COSTS, LOAD],
   },
   growth: {
-    title: "Growth: 200 sessions, a checkpoint every 2,000 turns: the store's disk against the payload of its messages",
+    title: "Growth: the store's disk beside the payload of its messages: 200 sessions, a checkpoint every 2,000 turns",
     unit: 'bytes',
     systems: ['inline'],
     rounds: 1,
@@ -238,7 +236,8 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
     columns: [...DISK, LOAD],
   },
   watched: {
-    title: 'Watched, W2: processor time of a half-step without a reader and with one, each kind in its own process',
+    title:
+      'Watched, W2: processor time of a half-step without a reader and with each kind of reader, in separate processes',
     unit: 'us a half-step',
     systems: OURS,
     rounds: 5,
@@ -246,7 +245,7 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
     columns: WATCHED,
   },
   'watched-http': {
-    title: 'Watched, W5: the same for readers of all sessions, through the official SDK over loopback HTTP',
+    title: 'Watched, W5s: the same for readers of all sessions, through the official SDK over loopback HTTP',
     unit: 'us a half-step',
     systems: OURS,
     rounds: 5,

@@ -1,8 +1,7 @@
 /**
  * `npm run bench`: the workloads of the performance targets on troupe, inline and isolated, and in the same run on a
  * hand-written durable loop, an append-file kernel and the same kernel in memory. Systems take turns, round by round,
- * each in a separate process. Prints the cold start beside warm medians with min and max, then every target with its
- * verdict.
+ * each in a separate process. Prints the cold start beside warm medians with min and max, then the verdicts.
  *
  *   --quick            W1, W2, W3 in small, one round
  *   --scale            also the store of 100,000 sessions and 10 million messages: minutes, gigabytes
@@ -42,8 +41,12 @@ const hasLoop =
   options.systems.includes('loop') && options.workloads.some((name) => CATALOG[name].systems.includes('loop'));
 const missing = hasLoop ? installLoop(loopFolder) : undefined;
 const notes = [
-  ...(options.scale === 'quick' ? ['quick: smaller sizes than the titles say; no figure to keep'] : []),
-  ...(missing === undefined ? [] : [`skipped: the hand-written loop, whose driver cannot be installed (${missing})`]),
+  ...(options.scale === 'quick'
+    ? ['quick: the sizes are smaller than the titles say, so no figure is worth keeping']
+    : []),
+  ...(missing === undefined
+    ? []
+    : [`the hand-written loop was skipped, because its driver cannot be installed (${missing})`]),
 ];
 const file = await measureAll(options, missing === undefined ? options.systems : without(options.systems, 'loop'));
 if (options.isJson) console.log(JSON.stringify(file, null, 2));
@@ -79,7 +82,7 @@ async function measureAll(chosen: BenchOptions, systems: readonly SystemName[]):
     format: RESULTS_FORMAT,
     head,
     workloads,
-    verdicts: verdictsOf(workloads, { cores: head.cores, isQuick: chosen.scale === 'quick' }),
+    verdicts: verdictsOf(workloads, { cores: head.cores, syncMs: head.syncMs, isQuick: chosen.scale === 'quick' }),
   };
 }
 
@@ -87,12 +90,14 @@ function printTable(workload: WorkloadName, result: WorkloadResult): void {
   console.log(`\n${[result.title, ...tableOf(workload, result)].join('\n')}`);
 }
 
-/** Prints the targets that this run measured; the report has all of them. */
+/** Prints the verdicts on targets that this run measured, and counts the others; the report has all of them. */
 function printVerdicts(verdicts: readonly VerdictResult[]): void {
-  const told = verdicts.filter(({ outcome }) => outcome !== 'open');
-  if (told.length > 0) console.log(`\nTargets\n${verdictTable(told).join('\n')}`);
-  const rest = verdicts.length - told.length;
-  if (rest > 0) console.log(`${rest} of ${verdicts.length} targets were not measured in this run`);
+  const judged = verdicts.filter(({ outcome }) => outcome !== 'open');
+  if (judged.length > 0) console.log(`\nTargets\n${verdictTable(judged).join('\n')}`);
+  const others = verdicts.filter(({ outcome }) => outcome === 'open');
+  const ids = [...new Set(others.map(({ id }) => id))].join(', ');
+  if (others.length > 0)
+    console.log(`not measured in this run: ${others.length} of ${verdicts.length} targets (${ids})`);
 }
 
 function without<T>(list: readonly T[], left: T): readonly T[] {

@@ -79,13 +79,13 @@ async function check(): Promise<number> {
   const baseline = readBaseline(place);
   if (baseline === undefined) {
     console.log(
-      'regression gate: no baseline (bench/gate.json) to compare with; `npm run bench:gate -- --write` makes it. Passed.',
+      'regression gate: passed, because there is no baseline (bench/gate.json); `npm run bench:gate -- --write` measures one',
     );
     return 0;
   }
   const { head, ratios } = baseline;
   console.log(
-    `regression gate: against ${head.commit} of ${head.date.slice(0, 10)}, ${head.machine}, ${head.cores} cores`,
+    `regression gate: compared with ${head.commit} of ${head.date.slice(0, 10)}, ${head.machine}, ${head.cores} cores`,
   );
   const refusal = incomparable(baseline, NODE_FLAGS);
   if (refusal !== undefined) {
@@ -97,7 +97,7 @@ async function check(): Promise<number> {
   for (const finding of first) console.log(findingLine(finding));
   const again = GATED.filter((workload) => first.some((each) => each.workload === workload && isFailure(each)));
   if (again.length === 0) return 0;
-  console.log(`once more, as the machine may have been busy: ${again.join(', ')}`);
+  console.log(`measuring again, because the machine may have been busy: ${again.join(', ')}`);
   const wanted = ratios.filter(({ workload }) => again.some((each) => each === workload));
   const second: readonly GateFinding[] = compareRatios(wanted, await measure(built, again, ROUNDS_AGAIN));
   for (const finding of second) console.log(findingLine(finding));

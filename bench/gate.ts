@@ -135,7 +135,7 @@ const WORDS: Readonly<Record<GateFinding['outcome'], string>> = {
   held: 'held',
   fallen: `FALLEN below ${LEAST_SHARE} of the baseline`,
   missing: 'MISSING from this run',
-  'another-disk': 'not compared: this disk is more than twice as fast',
+  'another-disk': 'not compared, because this disk is more than twice as fast',
 };
 
 /** Reads the baseline of a file; `undefined` if there is no file. Throws for a file with other content. */

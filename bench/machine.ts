@@ -32,14 +32,15 @@ export async function describeRun(run: Pick<HeadResult, 'seed' | 'command' | 'no
     memoryGib: Math.round(totalmem() / GIB),
     load: load(),
     syncMs: device.flushMs,
-    durability: "'flush': acknowledged after fdatasync; validation, supervision and events as they are by default",
+    durability:
+      "'flush': a message is acknowledged after fdatasync; validation, supervision and events have their defaults",
     transport:
-      'model in the process, no latency, no HTTP; W5, W5s: Messages API over loopback HTTP, server in another process',
+      'the model is in the process, without latency or HTTP; W5, W5s, W12: Messages API over loopback HTTP, server in another process',
     ...run,
     notes: [
       ...run.notes,
       ...(device.isMemory
-        ? ['the stores are in memory: nothing was synced to a device, set TMPDIR to measure one']
+        ? ['the stores are in memory and nothing was synced to a device; set TMPDIR to a directory on a device']
         : []),
     ],
   };

@@ -115,12 +115,12 @@ export async function measureFamily(
   const startedAt = performance.now();
   await timed(() => system.family(parent, questions));
   const wallMs = performance.now() - startedAt;
-  const told = await system.told(parent);
+  const replies = await system.replies(parent);
   const wanted = questions.map(answerOf).sort();
-  const found = [...told].sort();
+  const found = [...replies].sort();
   if (found.length !== wanted.length || found.some((text, index) => text !== wanted[index])) {
     throw new Error(
-      `the parent was told ${new Set(found).size} different replies, ${found.length} in all, of ${wanted.length}`,
+      `the parent received ${new Set(found).size} different replies, ${found.length} in all, and ${wanted.length} were expected`,
     );
   }
   const halfSteps = sum(questions.map(({ times = 1 }) => times + 1));

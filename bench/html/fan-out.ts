@@ -10,13 +10,13 @@ const ROW = 8;
 const STATES: readonly { readonly state: FanOutSpan['state']; readonly name: string; readonly color: string }[] = [
   { state: 'queued', name: 'queued', color: 'var(--queued)' },
   { state: 'model', name: 'waits for the model', color: 'var(--waiting)' },
-  { state: 'tool', name: 'has its tool at work, hand-over and flush included', color: 'var(--working)' },
+  { state: 'tool', name: 'its tool runs, hand-over and flush included', color: 'var(--working)' },
 ];
 
 /** See the head of the file. */
 export function fanOutPanel({ fanOut }: ResultsFile): Panel {
   return {
-    title: 'A fan-out over time: who waits, who works',
+    title: 'A fan-out over time: waiting and working children',
     reading: fanOut === undefined ? '' : readingOf(fanOut),
     legend: STATES.map(({ name, color }) => ({ name, color })),
     isFull: true,
@@ -29,7 +29,7 @@ function readingOf({ children, liveSessions, modelMs, toolMs, spans }: FanOutRes
     spans.filter((span) => span.state === state).reduce((sum, { fromMs, toMs }) => sum + toMs - fromMs, 0);
   const endMs = Math.max(...spans.map(({ toMs }) => toMs));
   const inARow = (total('model') + total('tool')) / 1_000;
-  return `One parent, ${children} children, ${liveSessions} live at a time (a limit set for the drawing); a model of ${modelMs.join(' to ')} ms a call, a tool of ${toolMs.join(' to ')} ms on a thread for each. Done in ${(endMs / 1_000).toFixed(2)} s; one child after another would have taken ${inARow.toFixed(1)} s. From the events of the runtime, whose times are whole milliseconds.`;
+  return `One parent, ${children} children, ${liveSessions} live at a time (a limit set for the drawing). The model takes ${modelMs.join(' to ')} ms a call, the tool ${toolMs.join(' to ')} ms on a thread for each. The run took ${(endMs / 1_000).toFixed(2)} s; one child after another would have taken ${inARow.toFixed(1)} s. The times are those of the runtime's events, in whole milliseconds.`;
 }
 
 function fanOutSvg({ children, spans }: FanOutResult, width: number): string {

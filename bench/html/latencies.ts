@@ -41,9 +41,9 @@ export function latencyPanel(file: ResultsFile): Panel {
   const rows = rowsOf(file);
   const systems = [...new Set(rows.map(({ system }) => system))].sort((a, b) => systemRank(a) - systemRank(b));
   return {
-    title: 'Latency: median and 99th of a hundred',
+    title: 'Latency: median and 99th percentile',
     reading:
-      'The full dot is the median, the ring the 99th of a hundred. A turn: question to answer, four durable messages, no latency of a model. Steer: from the moment a tool has returned to the request that holds a message sent before. Quiet: nothing else runs; full drain: 1,000 sessions at once.',
+      'The full dot is the median, the ring is the 99th percentile. A turn is the time from question to answer: four durable messages, a model without latency. A steer is the time from the return of a tool to the request that contains a message sent before it. Quiet: nothing else runs. Full drain: 1,000 sessions run at once.',
     legend: systems.map((system) => ({ name: systemName(system), color: systemColor(system) })),
     isFull: true,
     draw: rows.length === 0 ? undefined : (width) => [latencySvg(rows, width)],

@@ -53,7 +53,7 @@ ${panels.map(panelHtml).join('\n')}
 ${verdictsHtml(file.verdicts)}
 <h2 style="margin-top: 24px">Where and how</h2>
 ${headHtml(file)}
-<p class="dim" style="margin-top: 12px">Figures are the median over rounds of the median over repetitions after a warm-up; cold is the first repetition of a new process. A half-step is one model call and what follows from it. Ratios carry over to another machine; figures do not. bench/README.md says what is measured and how, bench/results.json has every repetition.</p>
+<p class="dim" style="margin-top: 12px">Figures are the median over rounds of the median over repetitions after a warm-up; cold is the first repetition of a new process. A half-step is one model call and the work that follows from it. Ratios carry over to another machine; figures do not. bench/README.md describes the measurements, bench/results.json has every repetition.</p>
 </main>
 </body>
 </html>
@@ -81,9 +81,9 @@ function panelHtml({ title, reading, legend = [], isFull = false, draw }: Panel)
 function verdictsHtml(verdicts: readonly VerdictResult[]): string {
   const rows = verdicts.map(
     ({ id, target, measured, outcome, distance }) =>
-      `<tr><td>${escapeHtml(id)}</td><td>${escapeHtml(target)}</td><td class="number" data-name="measured">${escapeHtml(measured)}</td><td class="${outcome}">${outcome}</td><td class="number" data-name="of the target">${distance === undefined ? '' : `${distance.toFixed(2)} x`}</td></tr>`,
+      `<tr><td>${escapeHtml(id)}</td><td>${escapeHtml(target)}</td><td class="number" data-name="measured">${escapeHtml(measured)}</td><td class="${outcome}">${outcome === 'open' ? 'not measured' : outcome}</td><td class="number" data-name="of the target">${distance === undefined ? '' : `${distance.toFixed(2)} x`}</td></tr>`,
   );
-  return `<section><h2>Targets</h2><p class="dim">Of the target: 1.00 x is exactly what is wanted, more is better. Open: not measured in this run, or not in the product.</p>
+  return `<section><h2>Targets</h2><p class="dim">Of the target: 1.00 x meets it exactly, more is better. A target that this run did not measure names the command that measures it, if there is one.</p>
 <table><thead><tr><th></th><th>target</th><th>measured</th><th>outcome</th><th>of the target</th></tr></thead><tbody>
 ${rows.join('\n')}
 </tbody></table></section>`;

@@ -17,9 +17,10 @@ const LOG_FROM = 12;
 export function ratesPanel({ workloads }: ResultsFile): Panel {
   const found = WORKLOADS.flatMap((name) => workloads.filter(({ workload }) => workload === name));
   return {
-    title: 'Throughput: troupe, a hand-written durable loop, and what the disk and one thread allow',
+    title:
+      'Throughput of troupe, of a hand-written durable loop, and of the kernel, which is the limit of one thread and the disk',
     reading:
-      'Bars are medians after a warm-up, the thin line is the smallest to the largest repetition. The ring is the first repetition of a new process (cold). Every message is durable before anything depends on it, for all but the kernel in memory. The kernel keeps rows and nothing else: no schema, no recovery, no supervision.',
+      'Bars are medians after a warm-up, the thin line is the smallest to the largest repetition. The ring is the first repetition of a new process (cold). In every system but the kernel in memory, a message is durable before anything depends on it. The kernel only keeps rows: it has no schema, no recovery and no supervision.',
     isFull: true,
     draw: found.length === 0 ? undefined : () => found.map(bars),
   };

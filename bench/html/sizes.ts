@@ -16,7 +16,7 @@ export function concurrencyPanel(file: ResultsFile): Panel {
   return panel(
     {
       title: 'Half-steps a second by concurrency',
-      reading: `W2 with so many sessions in flight. ${BAND}`,
+      reading: `W2, by the number of sessions in flight. ${BAND}`,
       axes: { x: 'sessions in flight, log scale', y: 'half-steps/s', isLog: true },
     },
     bySize(file, 'concurrency', 'rate', { size: 'in flight' }),
@@ -28,7 +28,7 @@ export function turnPanel(file: ResultsFile): Panel {
   return panel(
     {
       title: 'Time of a turn by concurrency',
-      reading: `From the question to its answer, median of the turns of W2: two half-steps, four durable messages. ${BAND}`,
+      reading: `Time from the question to its answer, the median of the turns of W2. A turn has two half-steps and four durable messages. ${BAND}`,
       axes: { x: 'sessions in flight, log scale', y: 'ms', isLog: true },
     },
     bySize(file, 'concurrency', 'p50', { size: 'in flight' }),
@@ -41,7 +41,7 @@ export function storeSizePanel(file: ResultsFile): Panel {
   return panel(
     {
       title: 'Cost of a half-step by sessions in the store',
-      reading: `Ten turns in flight, of sessions chosen by chance; troupe on one thread. Time is that of the clock divided by half-steps, so ten share it. ${BAND}`,
+      reading: `Ten turns are in flight, of sessions chosen at random; troupe runs on one thread. Time is wall time divided by half-steps, so the ten turns share it. ${BAND}`,
       axes: { x: 'sessions in the store, log scale', y: 'us a half-step', isLog: false },
     },
     [
@@ -61,7 +61,7 @@ export function historyPanel(file: ResultsFile): Panel {
   return panel(
     {
       title: 'Cost of a half-step by length of the history',
-      reading: `One session in a window of 4,000 tokens, so that requests are of equal size: a flat line is a cost that does not grow with what was said before. ${BAND}`,
+      reading: `One session in a window of 4,000 tokens, so that requests are of equal size: a flat line is a cost that does not grow with the history. ${BAND}`,
       axes: { x: 'messages in the session, log scale', y: 'us a half-step', isLog: false },
     },
     ranked(lines),
@@ -74,7 +74,7 @@ export function memoryInFlightPanel(file: ResultsFile): Panel {
     {
       title: 'Memory by sessions in flight',
       reading: `Peak of the resident set of the whole process, code and warm-up included. ${BAND}`,
-      axes: { x: 'sessions in flight, log scale', y: 'RSS, MB', isLog: false },
+      axes: { x: 'sessions in flight, log scale', y: 'RSS, MiB', isLog: false },
     },
     bySize(file, 'concurrency', 'rssMb', { size: 'in flight' }),
   );
@@ -86,15 +86,15 @@ export function memoryInStorePanel(file: ResultsFile): Panel {
     { workload: 'W4', system: 'inline', variant: 'memory' },
     'sessionKib',
   );
-  const told =
+  const idleText =
     idle === undefined
       ? ''
       : ` An idle session among 10,000 takes ${showKib(idle)} KiB of anonymous memory (W4, inline).`;
   return panel(
     {
       title: 'Memory by sessions in the store',
-      reading: `Peak of the resident set with ten turns in flight; pages of the store's file that are mapped count.${told}`,
-      axes: { x: 'sessions in the store, log scale', y: 'RSS, MB', isLog: false },
+      reading: `Peak of the resident set with ten turns in flight. It includes the mapped pages of the store's file.${idleText}`,
+      axes: { x: 'sessions in the store, log scale', y: 'RSS, MiB', isLog: false },
     },
     bySize(file, 'store-size', 'rssMb', { size: 'sessions' }),
   );

@@ -24,14 +24,18 @@ export function tilesOf({ workloads, verdicts }: ResultsFile): readonly Tile[] {
       ? []
       : [
           ...tile(measured.figure(isolated), 'half-steps/s', 'W2, troupe with its defaults: 1,000 sessions at once'),
-          ...tile(measured.ratio(isolated, loop), 'x', 'the same against a hand-written durable loop'),
+          ...tile(measured.ratio(isolated, loop), 'x', 'the same, beside a hand-written durable loop'),
         ]),
-    ...tile(measured.figure(quiet, 'receiptP50'), 'ms', 'send to durable receipt, median, nothing else running'),
+    ...tile(
+      measured.figure(quiet, 'receiptP50'),
+      'ms',
+      'from send to durable receipt, median, while nothing else runs',
+    ),
     ...(idle === undefined ? [] : [{ figure: showKib(idle), unit: 'KiB', what: 'memory of an idle session' }]),
     {
       figure: String(count('holds')),
       unit: `of ${count('holds') + count('fails')}`,
-      what: `measured targets hold; ${count('open')} not measured in this run or not in the product`,
+      what: `measured targets hold; ${count('open')} were not measured in this run`,
     },
   ];
 }

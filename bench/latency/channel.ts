@@ -25,7 +25,7 @@ export function clockMs(): number {
  * alive.
  */
 export function openChannel(listen?: (note: Note) => void): {
-  readonly tell: (note: Omit<Note, 'atMs'>) => void;
+  readonly publish: (note: Omit<Note, 'atMs'>) => void;
   readonly close: () => void;
 } {
   const channel = new BroadcastChannel(NAME);
@@ -37,7 +37,7 @@ export function openChannel(listen?: (note: Note) => void): {
   }
   channel.unref();
   return {
-    tell: (note) => channel.postMessage({ ...note, atMs: clockMs() }),
+    publish: (note) => channel.postMessage({ ...note, atMs: clockMs() }),
     close: () => channel.close(),
   };
 }

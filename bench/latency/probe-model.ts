@@ -20,18 +20,18 @@ async function generate(request: ModelRequest): Promise<ModelResponse> {
   const text = typeof content === 'string' ? content : JSON.stringify(content);
   const stamped = /toolu_stamp_(\d+)/.exec(text)?.[1];
   if (stamped !== undefined) {
-    channel.tell({ kind: 'steered', n: Number(stamped), isIncluded: text.includes(`steer ${stamped}`) });
+    channel.publish({ kind: 'steered', n: Number(stamped), isIncluded: text.includes(`steer ${stamped}`) });
     return say('noted');
   }
   const [, question, number] = /\b(probe|hold) (\d+)/.exec(text) ?? [];
   if (question === undefined) return answerTo(request);
   const n = Number(number);
   if (question === 'probe') {
-    channel.tell({ kind: 'called', n });
+    channel.publish({ kind: 'called', n });
     return say('noted');
   }
   const released = new Promise<void>((resolve) => releases.set(n, resolve));
-  channel.tell({ kind: 'called', n });
+  channel.publish({ kind: 'called', n });
   await released;
   const call = { type: 'tool_use' as const, id: `toolu_stamp_${n}`, name: 'stamp', input: { n } };
   return { content: [call], stop_reason: 'tool_use', usage: USAGE };

@@ -13,7 +13,7 @@ export const stamp: Tool<Readonly<Record<string, unknown>>> = {
   input: { type: 'object', properties: { n: { type: 'number' } }, required: ['n'] },
   effect: 'pure',
   run: ({ n }) => {
-    channel.tell({ kind: 'opened', n: Number(n) });
+    channel.publish({ kind: 'opened', n: Number(n) });
     return 'stamped';
   },
 };

@@ -53,10 +53,10 @@ export class Probes {
     const receipt = await session.send(`hold ${n}`);
     await called;
     await session.send(`steer ${n}`, { deliver: 'steer' });
-    this.#channel.tell({ kind: 'release', n });
+    this.#channel.publish({ kind: 'release', n });
     const { atMs } = await opened;
-    const heard = await steered;
-    if (heard.isIncluded === true) this.times.steer.push(heard.atMs - atMs);
+    const next = await steered;
+    if (next.isIncluded === true) this.times.steer.push(next.atMs - atMs);
     else this.times.missed += 1;
     await receipt.answer();
   }

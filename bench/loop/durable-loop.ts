@@ -91,7 +91,7 @@ class Loop implements DrainSystem {
     );
   }
 
-  told(parent: string): Promise<readonly string[]> {
+  replies(parent: string): Promise<readonly string[]> {
     return Promise.resolve(this.#contextOf(parent).map(({ content }) => String(content)));
   }
 

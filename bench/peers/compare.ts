@@ -70,7 +70,7 @@ const parts = [
 console.log(`\n${parts.map((lines) => lines.join('\n')).join('\n\n')}`);
 if (values.write) {
   const intro =
-    '# troupe and its peers\n\nWritten by `npm run bench:peers -- --write`; `README.md` beside this file says what is compared and how.';
+    '# troupe and its peers\n\nWritten by `npm run bench:peers -- --write`; `README.md` beside this file describes the comparison.';
   const text = [intro, ...parts.map((lines) => lines.join('\n'))].join('\n\n');
   writeFileSync(join(folder, 'RESULTS.md'), `${text}\n`);
 }
@@ -177,7 +177,7 @@ async function headLines(): Promise<readonly string[]> {
     `date: ${run.date.slice(0, 10)}; commit: ${run.commit}; all systems on Node ${nodeOf({ ...run, node: installation.nodeVersion })}`,
     `device: ${deviceOf(run)}`,
     `machine: ${machineOf(run)}; load ${loads.map((each) => each.toFixed(1)).join(' at the start, ')} at the end`,
-    `rounds: ${roundCount}, interleaved${values.quick ? ', quick sizes: not for comparing' : ''}; model: in the process, no latency, no HTTP`,
+    `rounds: ${roundCount}, interleaved${values.quick ? ', quick sizes, which cannot be compared' : ''}; model: in the process, without latency or HTTP`,
     ...run.notes,
     ...notes,
   ];

@@ -26,7 +26,7 @@ export function isDurable({ syncs, entry }: Measured): boolean {
 /** The table of the systems. */
 export function whoTable(all: readonly Measured[], nodeVersion: string): readonly string[] {
   return align([
-    ['system', 'version', 'node', 'persists', 'synced', 'syncs a turn', 'W3 is'],
+    ['system', 'version', 'node', 'persists', 'synced', 'syncs a turn', 'form of W3'],
     ...all.map(({ entry, version, syncs }) => [
       entry.name,
       version,
@@ -66,7 +66,7 @@ export function ratioTable(all: readonly Measured[], workloads: readonly PeerWor
   if (troupes.length === 0 || others.length === 0) return [];
   const pairs = workloads.flatMap((workload) => troupes.map((troupe) => ({ workload, troupe })));
   return align([
-    ['system', ...pairs.map(({ workload, troupe }) => `${workload}: ${troupe.entry.variant} / it`)],
+    ['system', ...pairs.map(({ workload, troupe }) => `${workload}: troupe ${troupe.entry.variant} / system`)],
     ...others.map((other) => [
       other.entry.name,
       ...pairs.map(({ workload, troupe }) => times(rateOf(troupe, workload), rateOf(other, workload))),

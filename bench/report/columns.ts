@@ -151,16 +151,16 @@ function beforeWarmUp(value: (index: number) => number | undefined): string {
 
 /** The last columns of every table. */
 export const COSTS: readonly Column[] = [
-  one('cores', 'cores'),
+  one('cores in use', 'cores'),
   one('CPU us a half-step', 'cpuUs'),
-  one('RSS MB', 'rssMb'),
+  one('peak RSS MiB', 'rssMb'),
   one('loop delay p99 ms', 'loopP99'),
-  most('max', 'loopMax'),
+  most('loop delay max ms', 'loopMax'),
 ];
 
 /** Load before each round. */
 export const LOAD: Column = {
-  title: 'load',
+  title: 'load before each round',
   cell: ({ loads }) => loads.map((load) => load.toFixed(1)).join(' '),
 };
 

@@ -6,7 +6,11 @@ import type { HeadResult, ResultsFile, VerdictResult, WorkloadResult } from './r
 
 /** Devices differ by hundredths of a millisecond. */
 const SYNC_DIGITS = 3;
-const OUTCOMES: Readonly<Record<VerdictResult['outcome'], string>> = { holds: 'holds', fails: 'FAILS', open: 'open' };
+const OUTCOMES: Readonly<Record<VerdictResult['outcome'], string>> = {
+  holds: 'holds',
+  fails: 'FAILS',
+  open: 'not measured',
+};
 
 /** The head as lines. */
 export function headLines(head: HeadResult): readonly string[] {
@@ -32,7 +36,7 @@ export function machineOf({ machine, cores, memoryGib }: HeadResult): string {
 
 /** The time that the device needs for one sync. */
 export function deviceOf({ syncMs }: HeadResult): string {
-  if (syncMs === undefined) return 'its sync was not measured';
+  if (syncMs === undefined) return 'the time of its sync was not measured';
   return `${syncMs.toFixed(SYNC_DIGITS)} ms for an append of 4 KiB and its fdatasync (median)`;
 }
 
@@ -71,12 +75,13 @@ export function reportOf(file: ResultsFile): string {
   return [
     '# Drain benchmark',
     '',
-    'Written by `npm run bench -- --write`; `README.md` beside this file says what is measured and how, `results.json` has every',
-    'repetition.',
+    'Written by `npm run bench -- --write`. `README.md` beside this file describes the measurements; `results.json` has',
+    'every repetition.',
     '',
     ...head,
     '- figures: the median over rounds of the median over repetitions after a warm-up; min and max over all of these',
     '- cold / second: the first and the second repetition of a new process, before any warm-up; median over rounds',
+    '- of the target: 1.00 x meets it exactly, more is better',
     '',
     '## Targets',
     '',

@@ -66,7 +66,7 @@ export interface VerdictResult {
   readonly id: string;
   readonly target: string;
   readonly measured: string;
-  /** `open`: not measured in this run, or not in the product; `measured` says which. */
+  /** `open`: not measured in this run; `measured` has the command that measures it, or says that there is none. */
   readonly outcome: 'holds' | 'fails' | 'open';
   readonly distance?: number | undefined;
 }

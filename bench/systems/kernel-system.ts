@@ -61,7 +61,7 @@ class Kernel implements DrainSystem {
     );
   }
 
-  told(parent: string): Promise<readonly string[]> {
+  replies(parent: string): Promise<readonly string[]> {
     return Promise.resolve(this.#contextOf(parent).map(({ content }) => String(content)));
   }
 

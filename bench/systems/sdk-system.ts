@@ -51,7 +51,7 @@ class SdkLoop implements DrainSystem {
     );
   }
 
-  told(parent: string): Promise<readonly string[]> {
+  replies(parent: string): Promise<readonly string[]> {
     return Promise.resolve(this.#contextOf(parent).map(({ content }) => String(content)));
   }
 

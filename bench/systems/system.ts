@@ -17,7 +17,7 @@ export interface DrainSystem {
   /** One parent, a child for each question, one turn each; resolves when every reply is delivered to the parent. */
   family(parent: string, questions: readonly Question[]): Promise<void>;
   /** The replies that the parent received, one text a child, in any order. */
-  told(parent: string): Promise<readonly string[]>;
+  replies(parent: string): Promise<readonly string[]>;
   /** Messages in a session's log. */
   messages(session: string): Promise<number>;
   close(): Promise<void>;

@@ -61,12 +61,13 @@ export async function openTroupe(directory: string, options: TroupeOptions): Pro
       // Waits until the parent has read its replies.
       await runtime.drain();
     },
-    async told(parent) {
-      const told: string[] = [];
+    async replies(parent) {
+      const replies: string[] = [];
       for (const message of await runtime.session(parent).messages()) {
-        if (message.type === 'tool_response' && message.source?.type === 'subagent') told.push(String(message.content));
+        if (message.type === 'tool_response' && message.source?.type === 'subagent')
+          replies.push(String(message.content));
       }
-      return told;
+      return replies;
     },
     messages: async (session) => (await runtime.session(session).messages()).length,
     close: () => runtime.close(),

@@ -132,7 +132,7 @@ describe('the page', () => {
     expect(count(page, MISSING)).toBe(0);
     // Three drawings of W1 to W3 and eight other panels, each twice.
     expect(count(page, '<svg')).toBe(2 * (3 + PANELS - 1));
-    for (const axis of ['sessions in flight', 'us a half-step', 'RSS, MB', 'ms since the spawn', 'log scale']) {
+    for (const axis of ['sessions in flight', 'us a half-step', 'RSS, MiB', 'ms since the spawn', 'log scale']) {
       expect(page).toContain(axis);
     }
     // Each of W1 to W3 has one ring and one word in each width. Systems without a cold repetition have no ring.

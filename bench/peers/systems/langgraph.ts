@@ -83,7 +83,7 @@ export function openPeer(directory: string, variant: string): Promise<PeerSystem
       const names = questions.map((question, index) => ({ name: `${parent}:${index}`, question }));
       await parents.invoke({ children: names }, { configurable: { thread_id: parent }, durability });
     },
-    told: async (parent) => ((await valuesOf(parents, parent)) as { readonly replies: readonly string[] }).replies,
+    replies: async (parent) => ((await valuesOf(parents, parent)) as { readonly replies: readonly string[] }).replies,
     messages: async (session) => ((await valuesOf(agent.graph, session)) as Conversation).messages?.length ?? 0,
     close() {
       database.close();

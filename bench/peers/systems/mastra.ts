@@ -49,7 +49,7 @@ export async function openPeer(directory: string): Promise<PeerSystem> {
         }),
       );
     },
-    told: async (parent) => (await recall(parent)).flatMap(textsOf),
+    replies: async (parent) => (await recall(parent)).flatMap(textsOf),
     messages: async (thread) => (await recall(thread)).reduce((total, message) => total + countIn(message), 0),
     close: () => storage.close(),
   };

@@ -23,13 +23,13 @@ interface Reply {
   readonly text: string;
 }
 
-type Told =
+type ParentMessage =
   | { readonly type: 'family'; readonly questions: readonly Question[]; readonly sender: Ref<readonly string[]> }
   | Reply
-  | { readonly type: 'told'; readonly sender: Ref<readonly string[]> };
+  | { readonly type: 'replies'; readonly sender: Ref<readonly string[]> };
 
 interface Family {
-  readonly told: readonly string[];
+  readonly replies: readonly string[];
   readonly waiting?: { readonly count: number; readonly sender: Ref<readonly string[]> };
 }
 
@@ -40,10 +40,10 @@ export function openPeer(): Promise<PeerSystem> {
   const system = start();
   const conversations = new Map<string, readonly Message[]>();
   const sessions = new Map<string, Ref<Asked>>();
-  const parents = new Map<string, Ref<Told>>();
+  const parents = new Map<string, Ref<ParentMessage>>();
   const keep = (name: string, messages: readonly Message[]): void => void conversations.set(name, messages);
   const sessionOf = (name: string): Ref<Asked> => known(sessions, name, () => spawnSession(system, name, keep));
-  const parentOf = (name: string): Ref<Told> => known(parents, name, () => spawnParent(system, name));
+  const parentOf = (name: string): Ref<ParentMessage> => known(parents, name, () => spawnParent(system, name));
   const ask = async (name: string, question: Question): Promise<string> => {
     const asked = (sender: Ref<Reply>): Asked => ({ question, sender });
     const { text } = await query(sessionOf(name), asked, TIMEOUT_MS);
@@ -52,11 +52,15 @@ export function openPeer(): Promise<PeerSystem> {
   return Promise.resolve({
     turn: ask,
     async family(parent, questions) {
-      const asked = (sender: Ref<readonly string[]>): Told => ({ type: 'family', questions, sender });
+      const asked = (sender: Ref<readonly string[]>): ParentMessage => ({ type: 'family', questions, sender });
       await query(parentOf(parent), asked, TIMEOUT_MS);
     },
-    told: (parent) =>
-      query(parentOf(parent), (sender: Ref<readonly string[]>): Told => ({ type: 'told', sender }), TIMEOUT_MS),
+    replies: (parent) =>
+      query(
+        parentOf(parent),
+        (sender: Ref<readonly string[]>): ParentMessage => ({ type: 'replies', sender }),
+        TIMEOUT_MS,
+      ),
     messages: (session) => Promise.resolve(conversations.get(session)?.length ?? 0),
     close() {
       stop(system);
@@ -67,7 +71,7 @@ export function openPeer(): Promise<PeerSystem> {
 
 /** One actor per conversation: a turn is one message, and the next message waits in the mailbox. */
 function spawnSession(
-  system: ActorSystemRef | Ref<Told>,
+  system: ActorSystemRef | Ref<ParentMessage>,
   name: string,
   keep: (name: string, messages: readonly Message[]) => void,
 ): Ref<Asked> {
@@ -97,8 +101,8 @@ async function converse(question: Question): Promise<readonly Message[]> {
   ];
 }
 
-function spawnParent(system: ActorSystemRef, name: string): Ref<Told> {
-  const receive = (family: Family, message: Told, { self }: { readonly self: Ref<Told> }): Family => {
+function spawnParent(system: ActorSystemRef, name: string): Ref<ParentMessage> {
+  const receive = (family: Family, message: ParentMessage, { self }: { readonly self: Ref<ParentMessage> }): Family => {
     switch (message.type) {
       case 'family':
         for (const [index, question] of message.questions.entries()) {
@@ -107,18 +111,21 @@ function spawnParent(system: ActorSystemRef, name: string): Ref<Told> {
             { question, sender: self },
           );
         }
-        return { ...family, waiting: { count: family.told.length + message.questions.length, sender: message.sender } };
+        return {
+          ...family,
+          waiting: { count: family.replies.length + message.questions.length, sender: message.sender },
+        };
       case 'reply': {
-        const told = [...family.told, message.text];
-        if (family.waiting?.count === told.length) dispatch(family.waiting.sender, told);
-        return { ...family, told };
+        const replies = [...family.replies, message.text];
+        if (family.waiting?.count === replies.length) dispatch(family.waiting.sender, replies);
+        return { ...family, replies };
       }
-      case 'told':
-        dispatch(message.sender, family.told);
+      case 'replies':
+        dispatch(message.sender, family.replies);
         return family;
     }
   };
-  return spawn(system, receive, `${name}-parent`, { initialState: { told: [] } });
+  return spawn(system, receive, `${name}-parent`, { initialState: { replies: [] } });
 }
 
 function known<T>(all: Map<string, T>, name: string, make: () => T): T {

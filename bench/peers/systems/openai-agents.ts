@@ -49,7 +49,7 @@ export function openPeer(directory: string): Promise<PeerSystem> {
         }),
       );
     },
-    told: (parent) =>
+    replies: (parent) =>
       Promise.resolve(store.items(parent).map((item) => ('content' in item ? String(item.content) : ''))),
     messages: (session) => Promise.resolve(store.items(session).length),
     close() {

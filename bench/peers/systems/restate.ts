@@ -49,10 +49,10 @@ const parent = restate.object({
       const asked = texts.map((text, index) =>
         context.objectClient<typeof session>({ name: 'session' }, `${context.key}:${index}`).turn(text),
       );
-      context.set('told', await restate.RestatePromise.all(asked));
+      context.set('replies', await restate.RestatePromise.all(asked));
     },
-    told: async (context: restate.ObjectContext): Promise<readonly string[]> =>
-      (await context.get<readonly string[]>('told')) ?? [],
+    replies: async (context: restate.ObjectContext): Promise<readonly string[]> =>
+      (await context.get<readonly string[]>('replies')) ?? [],
   },
 });
 
@@ -69,7 +69,7 @@ export async function openPeer(directory: string): Promise<PeerSystem> {
     processes: [server.pid],
     turn: async (name, question) => sessionOf(name).turn(textOf(question)),
     family: async (name, questions) => parentOf(name).family(questions.map(textOf)),
-    told: async (name) => parentOf(name).told(),
+    replies: async (name) => parentOf(name).replies(),
     messages: async (name) => sessionOf(name).count(),
     async close() {
       await server.stop();

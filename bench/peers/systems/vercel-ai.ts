@@ -42,7 +42,7 @@ export function openPeer(): Promise<PeerSystem> {
         }),
       );
     },
-    told: (parent) => Promise.resolve(conversationOf(parent).map(({ content }) => String(content))),
+    replies: (parent) => Promise.resolve(conversationOf(parent).map(({ content }) => String(content))),
     messages: (session) => Promise.resolve(conversationOf(session).length),
     close: () => Promise.resolve(),
   });
