@@ -6,8 +6,8 @@
  *
  * - G1 Every call completes exactly once, waiting ones included. The listener is never called from within `call`,
  *   `cancel`, `resume` or `close`.
- * - G2 A waiting call is never overtaken: a call leaves at once only when no other call waits. A session has one call
- *   at a time, so its own calls keep their order.
+ * - G2 No waiting call is overtaken by another call of its model and session tree. A session has one call at a time, so
+ *   its own calls keep their order. Calls of other models leave while a model's rate is used up (`model-queues.ts`).
  * - G3 A call's `timeoutMs` counts from when it leaves. `cancel` removes a waiting call, which then never leaves.
  * - G4 A waiting call touches no mirror, so `holds` keeps matching the mirror. Whether its delta still fits is checked
  *   again when it leaves: the mirror may have been forgotten, displaced, or lost with its thread while the call waited.
@@ -21,9 +21,9 @@ import { CancelledError, type ErrorShape, errorShape } from '../../base/errors.t
 import { estimateTokens } from '../../session/state/tokens.ts';
 import { modelErrorOf } from '../model-error.ts';
 import type { CallWait, ContextDelta, ModelCall, ModelCompletion, ModelPool, ModelPoolListener } from '../pool.ts';
-import { FairQueue } from './fair-queue.ts';
 import { Governor, type Trouble } from './governor.ts';
 import type { GovernorLimits } from './limits.ts';
+import { ModelQueues } from './model-queues.ts';
 import type { RateTable } from './rate-table.ts';
 
 /** The options of `createGovernedPool`. */
@@ -60,6 +60,7 @@ export function createGovernedPool(options: GovernedPoolOptions): ModelPool {
 interface Waiting {
   readonly id: number;
   readonly session: string;
+  readonly model: string;
   readonly call: ModelCall;
   readonly whole: (() => ContextDelta) | undefined;
   readonly inputTokens: number;
@@ -72,7 +73,7 @@ class GovernedPool implements ModelPool {
   readonly #listener: ModelPoolListener;
   readonly #pool: ModelPool;
   readonly #governor: Governor;
-  readonly #waiting = new FairQueue<Waiting>();
+  readonly #waiting = new ModelQueues<Waiting>();
   /** The model of each session that has a mirror. It is kept because a delta does not name the model. */
   readonly #models = new Map<string, string>();
   /**
@@ -115,7 +116,8 @@ class GovernedPool implements ModelPool {
     else if (this.#waiting.size >= GOVERNED_CALLS_MAX) this.#end(call.id, fullShape());
     else {
       const { id, session, wantsDeltas } = call;
-      this.#waiting.put({ id, session, call, whole, inputTokens: this.#inputOf(call), wantsDeltas });
+      const model = this.#modelOf(session);
+      this.#waiting.put({ id, session, model, call, whole, inputTokens: this.#inputOf(call), wantsDeltas });
       this.#pump();
       this.#count();
     }
@@ -160,7 +162,7 @@ class GovernedPool implements ModelPool {
     const { refusal } = this.#governor;
     // If the governor itself does not hold this call back, the call waits behind others.
     const detail =
-      this.#governor.explain(this.#clock.monotonic(), waiting.inputTokens, this.#modelOf(waiting.session)) ??
+      this.#governor.explain(this.#clock.monotonic(), waiting.inputTokens, waiting.model) ??
       'other calls are before it';
     return refusal === undefined ? { detail } : { detail, refusal };
   }
@@ -206,16 +208,22 @@ class GovernedPool implements ModelPool {
   /** Lets calls leave while the governor allows it. Sets the timer for the next call if only time holds it back. */
   #pump(): void {
     this.#clearTimer();
-    for (let next = this.#waiting.first(); next !== undefined; next = this.#waiting.first()) {
-      const now = this.#clock.monotonic();
-      const opensAt = this.#governor.opensAt(now, next.inputTokens, this.#modelOf(next.session));
-      if (opensAt > now) {
-        if (opensAt < Number.POSITIVE_INFINITY) this.#timer = this.#clock.setTimer(this.#onTimer, opensAt - now);
-        return;
+    let opensAt = 0;
+    let now = 0;
+    while (this.#waiting.size > 0) {
+      now = this.#clock.monotonic();
+      opensAt = Number.POSITIVE_INFINITY;
+      for (const next of this.#waiting.firsts()) {
+        opensAt = Math.min(opensAt, this.#governor.opensAt(now, next.inputTokens, next.model));
+        if (opensAt > now) continue;
+        this.#waiting.take(next.model);
+        this.#leave(next, now);
+        break;
       }
-      this.#waiting.take();
-      this.#leave(next, now);
+      if (opensAt > now) break;
     }
+    const isTimed = this.#waiting.size > 0 && opensAt < Number.POSITIVE_INFINITY;
+    if (isTimed) this.#timer = this.#clock.setTimer(this.#onTimer, opensAt - now);
   }
 
   #onTimer = (): void => {
@@ -225,8 +233,8 @@ class GovernedPool implements ModelPool {
   };
 
   #leave(waiting: Waiting, now: number): void {
-    const { call, whole, wantsDeltas, inputTokens } = waiting;
-    this.#governor.started(call.id, this.#modelOf(call.session), now, inputTokens);
+    const { call, whole, model, wantsDeltas, inputTokens } = waiting;
+    this.#governor.started(call.id, model, now, inputTokens);
     if (this.#governor.countsInput) this.#sessions.set(call.id, call.session);
     const { epoch, keep } = call.context;
     const isHeld = keep === 0 || this.#pool.holds(call.session, epoch, keep);

@@ -123,6 +123,12 @@ function call(id: number, changes: Partial<ModelCall> = {}): ModelCall {
   return { id, session: `s${id}`, context, wantsDeltas: false, timeoutMs: 60_000, waitsForResume: true, ...changes };
 }
 
+/** A call of the session `s<id>` to a model. */
+function ofModel(id: number, model: string): ModelCall {
+  const header = { ...HEADER, model };
+  return call(id, { context: { epoch: 1, keep: 0, append: [{ role: 'user', content: 'x' }], header } });
+}
+
 const DELTA: ContextDelta = { epoch: 1, keep: 3, append: [{ role: 'user', content: 'new' }] };
 const WHOLE: ContextDelta = { epoch: 1, keep: 0, append: [{ role: 'user', content: 'all' }], header: HEADER };
 
@@ -161,6 +167,47 @@ describe('waiting', () => {
     behind.answer(5);
     expect(waiting()).toBe(0);
     expect(clock.pending, 'G5').toBe(0);
+  });
+
+  test('G2, E3: while the rate of one model is used up, calls of others leave; a model with many calls does not delay one with few', async () => {
+    const { pool, behind, clock, completions } = stage();
+    pool.call(ofModel(1, 'small'));
+    pool.call(ofModel(2, 'large'));
+    const answered = (id: number, remaining: number): void =>
+      behind.listener.completed([
+        {
+          id,
+          ms: 1,
+          response: {
+            content: [],
+            stop_reason: 'end_turn',
+            usage: { input_tokens: 1, output_tokens: 1 },
+            rateLimits: { requests: { limit: 60, remaining } },
+          },
+        },
+      ]);
+    answered(1, 0);
+    answered(2, 60);
+    for (let id = 3; id <= 9; id += 1) pool.call(ofModel(id, 'small'));
+    pool.call(ofModel(10, 'large'));
+    expect(behind.ids).toEqual([1, 2, 10]);
+    expect(pool.waitOf?.(3)?.detail).toContain('the rate that the provider reports is used up');
+    pool.cancel(4);
+    await clock.advance(4_000);
+    expect(behind.ids).toEqual([1, 2, 10, 3]);
+    expect(completions.find(({ id }) => id === 4)).toMatchObject({ error: { code: 'cancelled' } });
+    await clock.advance(60_000);
+    expect(behind.ids).toEqual([1, 2, 10, 3, 5, 6, 7, 8, 9]);
+    expect(clock.pending, 'G5').toBe(0);
+  });
+
+  test('E3: models alternate when all of them may call', () => {
+    const { pool, behind } = stage({ concurrency: 1 });
+    pool.call(ofModel(1, 'a'));
+    for (const id of [2, 3, 4, 5]) pool.call(ofModel(id, 'a'));
+    for (const id of [6, 7]) pool.call(ofModel(id, 'b'));
+    for (const id of [1, 2, 6, 3, 7, 4]) behind.answer(id);
+    expect(behind.ids).toEqual([1, 2, 6, 3, 7, 4, 5]);
   });
 
   test('G2: a call that arrives while others wait is queued behind them, even if there is room by then', () => {
