@@ -1,17 +1,18 @@
 /**
- * `npm run bench`: the workloads of the performance targets on troupe, inline and isolated, and in the same run on a
- * hand-written durable loop, an append-file kernel and the same kernel in memory. Systems take turns, round by round,
- * each in a separate process. Prints the cold start beside warm medians with min and max, then every target with its
- * verdict.
+ * `npm run bench` runs the workloads of the performance targets on troupe, both inline and isolated. The same run
+ * measures a hand-written durable loop and a kernel, once appending to a file and once in memory. In each round every
+ * system runs once, in a separate process. Prints the cold start beside the warm median, min and max. Then prints each
+ * measured target and whether it was met.
  *
- *   --quick            W1, W2, W3 in small, one round
- *   --scale            also the store of 100,000 sessions and 10 million messages: minutes, gigabytes
+ *   --quick            runs W1, W2 and W3 at smaller sizes, one round
+ *   --scale            also runs the workload with 100,000 sessions and 10 million messages in one store; takes
+ *                      minutes and gigabytes
  *   --rounds <n>       rounds of every workload
  *   --only <names>     workloads; several with commas
  *   --systems <names>  inline, isolated, loop, kernel, memory, sdk; several with commas
  *   --seed <n>         seed of the random choices, default 1
  *   --json             the results as JSON
- *   --write            also RESULTS.md, results.json and report.html beside this file
+ *   --write            also writes RESULTS.md, results.json and report.html beside this file
  */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -42,7 +43,9 @@ const hasLoop =
   options.systems.includes('loop') && options.workloads.some((name) => CATALOG[name].systems.includes('loop'));
 const missing = hasLoop ? installLoop(loopFolder) : undefined;
 const notes = [
-  ...(options.scale === 'quick' ? ['quick: smaller sizes than the titles say; no figure to keep'] : []),
+  ...(options.scale === 'quick'
+    ? ['quick: the sizes are smaller than the titles say, so these figures are not for keeping']
+    : []),
   ...(missing === undefined ? [] : [`skipped: the hand-written loop, whose driver cannot be installed (${missing})`]),
 ];
 const file = await measureAll(options, missing === undefined ? options.systems : without(options.systems, 'loop'));
@@ -87,11 +90,11 @@ function printTable(workload: WorkloadName, result: WorkloadResult): void {
   console.log(`\n${[result.title, ...tableOf(workload, result)].join('\n')}`);
 }
 
-/** Prints the targets that this run measured; the report has all of them. */
+/** Prints the targets that this run measured. The report lists every target, measured or not. */
 function printVerdicts(verdicts: readonly VerdictResult[]): void {
-  const told = verdicts.filter(({ outcome }) => outcome !== 'open');
-  if (told.length > 0) console.log(`\nTargets\n${verdictTable(told).join('\n')}`);
-  const rest = verdicts.length - told.length;
+  const measured = verdicts.filter(({ outcome }) => outcome !== 'open');
+  if (measured.length > 0) console.log(`\nTargets\n${verdictTable(measured).join('\n')}`);
+  const rest = verdicts.length - measured.length;
   if (rest > 0) console.log(`${rest} of ${verdicts.length} targets were not measured in this run`);
 }
 

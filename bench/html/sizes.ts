@@ -86,14 +86,14 @@ export function memoryInStorePanel(file: ResultsFile): Panel {
     { workload: 'W4', system: 'inline', variant: 'memory' },
     'sessionKib',
   );
-  const told =
+  const idleText =
     idle === undefined
       ? ''
       : ` An idle session among 10,000 takes ${showKib(idle)} KiB of anonymous memory (W4, inline).`;
   return panel(
     {
       title: 'Memory by sessions in the store',
-      reading: `Peak of the resident set with ten turns in flight; pages of the store's file that are mapped count.${told}`,
+      reading: `Peak of the resident set with ten turns in flight; pages of the store's file that are mapped count.${idleText}`,
       axes: { x: 'sessions in the store, log scale', y: 'RSS, MB', isLog: false },
     },
     bySize(file, 'store-size', 'rssMb', { size: 'sessions' }),
