@@ -63,7 +63,9 @@ export class ModelCaller {
     return this.#bySession.has(sessionId);
   }
 
-  /** Why the session's call has not left. Undefined if it has left, or if there is none. */
+  /**
+   * Why the session's call has not been sent to the provider yet. Undefined if it has been sent, or if there is none.
+   */
   waitOf(sessionId: string): CallWait | undefined {
     const out = this.#bySession.get(sessionId);
     return out === undefined ? undefined : this.#pool.waitOf?.(out.id);
@@ -76,7 +78,7 @@ export class ModelCaller {
     return id;
   }
 
-  /** Makes the call of a half-step. Cancels a call of the session that is still in flight first. */
+  /** Makes the call of a half-step. First cancels the session's call if one is still in flight. */
   call(actor: SessionActor, agent: SessionAgent, halfStep: number, attempt: number): void {
     this.cancel(actor.id);
     const id = this.takeId();
@@ -95,7 +97,8 @@ export class ModelCaller {
           ? actor.window(agent).next(actor.state)
           : wholeWindow(actor.state, transients, agent.renderOptions);
     const summary = compaction === undefined ? undefined : summaryHeader(agent.header(actor.state));
-    // A request with another header is no prefix of the next request, so it has a separate epoch, as in `forSummary`.
+    // The header of a summary request differs, so that request is no prefix of the next one. It gets a separate epoch,
+    // as in `forSummary`.
     const epoch = summary === undefined ? window.epoch : -Math.abs(window.epoch);
     const isHeld = summary === undefined && window.keep > 0 && this.#pool.holds(actor.id, epoch, window.keep);
     const container = isSilent ? undefined : actor.state.container;
@@ -118,8 +121,8 @@ export class ModelCaller {
   }
 
   /**
-   * Called when readers of a session come or leave (`undefined`: of all sessions). The session's calls start or stop
-   * publishing deltas.
+   * Called when subscribers of a session come or go. Without an id, subscribers of all sessions came or went. The
+   * session's calls start or stop publishing deltas.
    */
   watched(sessionId: string | undefined): void {
     const calls = sessionId === undefined ? this.#bySession.values() : [this.#bySession.get(sessionId)];

@@ -43,7 +43,7 @@ export async function costOf<T>(measure: () => Promise<T>): Promise<Costed<T>> {
   };
 }
 
-/** Kibibytes of a line of this process's status; `undefined` if the system has none. */
+/** The value of one line of `/proc/self/status`, in KiB; `undefined` if the system has no such file or line. */
 export function statusKib(name: 'RssAnon' | 'VmHWM'): number | undefined {
   try {
     const found = new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(readFileSync('/proc/self/status', 'utf8'));
@@ -62,7 +62,7 @@ function resetPeak(): void {
   try {
     writeFileSync('/proc/self/clear_refs', RESET_PEAK);
   } catch (error) {
-    // Not Linux, or not permitted: the peak is then that of the whole process.
+    // The system is not Linux, or the write is not permitted. Then the peak is the one since the process started.
     if (!(error instanceof Error && 'code' in error)) throw error;
   }
 }

@@ -1,16 +1,18 @@
 /**
- * `npm run bench`: the workloads of the performance targets on troupe, inline and isolated, and in the same run on a
- * hand-written durable loop, an append-file kernel and the same kernel in memory. Systems take turns, round by round,
- * each in a separate process. Prints the cold start beside warm medians with min and max, then the verdicts.
+ * `npm run bench` runs the workloads of the performance targets on troupe, both inline and isolated. The same run
+ * measures a hand-written durable loop and a kernel, once appending to a file and once in memory. In each round every
+ * system runs once, in a separate process. Prints the cold start beside the warm median, min and max. Then prints each
+ * measured target and whether it was met.
  *
- *   --quick            W1, W2, W3 in small, one round
- *   --scale            also the store of 100,000 sessions and 10 million messages: minutes, gigabytes
+ *   --quick            runs W1, W2 and W3 at smaller sizes, one round
+ *   --scale            also runs the workload with 100,000 sessions and 10 million messages in one store; takes
+ *                      minutes and gigabytes
  *   --rounds <n>       rounds of every workload
  *   --only <names>     workloads; several with commas
  *   --systems <names>  inline, isolated, loop, kernel, memory, sdk; several with commas
  *   --seed <n>         seed of the random choices, default 1
  *   --json             the results as JSON
- *   --write            also RESULTS.md, results.json and report.html beside this file
+ *   --write            also writes RESULTS.md, results.json and report.html beside this file
  */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,7 +1,7 @@
 /**
- * `npm run bench:gate`: measures W1, W2 and W3 in small on troupe and on the kernel, and compares the ratios with
- * `gate.json`. Exits 1 if a ratio is below half of its baseline, and again in a longer second run. Without a baseline
- * the gate says so and passes. A baseline of other Node flags exits 1.
+ * `npm run bench:gate` measures W1, W2 and W3 at smaller sizes on troupe and on the kernel, and compares the ratios
+ * with `gate.json`. Exits 1 if a ratio is below half of its baseline, and again in a longer second run. Without a
+ * baseline the gate says so and passes. A baseline of other Node flags exits 1.
  *
  *   --write            measures and writes the baseline instead; the machine should be quiet
  *   --baseline <file>  another file than `gate.json`

@@ -5,8 +5,8 @@
  * Owns: which runs are in flight. Does not own: the loops' conversations (`enricher-loop.ts`), the effect of a run on its
  * session (`src/session/decide/enrichment.ts`).
  *  M1 a run that was cancelled, or whose session left memory, no longer reaches its session;
- *  M2 a run acts on its session through inputs alone, each in its own transition; an action is durable before its model
- *     learns of it.
+ *  M2 a run acts on its session through inputs alone, each in its own transition; an action is durable before the run's
+ *     model receives its result.
  */
 
 import { defined } from '../../src/base/defined.ts';
@@ -38,11 +38,11 @@ export interface EnrichersHost extends EnricherLoopHost {
   /** Runs a transition of the session. Resolves with its result once it is durable, rejects with its refusal. */
   act(sessionId: string, input: Input): Promise<unknown>;
   submit(sessionId: string, input: Input): void;
-  /** Reads back contents of waiting entries that only the log of a session has. */
+  /** Reads the contents of waiting entries from the session's log, for entries whose content only the log holds. */
   readContentOf(actor: SessionActor): ReadContent;
   /** Names of the other children of a child's parent. */
   siblingsOf(actor: SessionActor): readonly string[];
-  /** Reports a failure that no session receives. */
+  /** Logs the failure of a run. */
   failed(sessionId: string, message: string, error: ErrorShape): void;
 }
 
@@ -103,8 +103,8 @@ export class Enrichers {
         return;
       case 'mneme': {
         const writer = new SummaryWriter(stage, run);
-        const tell = (outcome: EnricherOutcome): void => this.#publishSummarised(actor.id, writer.ended(outcome));
-        void this.#run(actor.id, run, () => writer.task(), tell);
+        const onEnd = (outcome: EnricherOutcome): void => this.#publishSummarised(actor.id, writer.ended(outcome));
+        void this.#run(actor.id, run, () => writer.task(), onEnd);
       }
     }
   }
@@ -133,18 +133,18 @@ export class Enrichers {
     });
   }
 
-  /** Reports a failed summary and submits the end of a summary to its session. */
+  /** Submits the outcome of a summary run to its session. If the run failed, it also reports the failure. */
   #publishSummarised(session: string, input: SummaryInput): void {
     if (input.error !== undefined) this.#host.failed(session, 'a summary was not written', input.error);
     this.#host.submit(session, input);
   }
 
-  /** Makes the task, runs its loop, and calls `tell` once at the loop's end, unless the run was given up before. */
+  /** Makes the task, runs its loop, and calls `onEnd` once at the loop's end, unless the run was given up before. */
   async #run(
     session: string,
     run: number,
     makeTask: () => Promise<EnricherTask> | EnricherTask,
-    tell: (outcome: EnricherOutcome) => void,
+    onEnd: (outcome: EnricherOutcome) => void,
   ): Promise<void> {
     const out: Out = { session, run, isOver: false, loop: undefined };
     const others = this.#out.get(session);
@@ -163,7 +163,7 @@ export class Enrichers {
     }
     if (out.isOver) return;
     this.#remove(out);
-    tell(outcome);
+    onEnd(outcome);
   }
 
   #giveUp(out: Out): void {

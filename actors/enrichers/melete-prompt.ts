@@ -1,4 +1,7 @@
-/** Melete's prompts: its identity, its tools, the state of its session, and the material to prepare. Texts only. */
+/**
+ * Melete's prompts: its identity, its tools, the state of its session, and the messages that it prepares for. Texts
+ * only.
+ */
 import type { Goal } from '../../src/base/goals.ts';
 import type { DefinitionLine, DefinitionList } from './enricher-sources.ts';
 
@@ -21,15 +24,15 @@ const IDENTITY = [
 ].join(' ');
 
 const NAMING = section('Naming the session', [
-  'Call rename_session when the session has no name, or when its subject has become another one: one emoji, then one to three words.',
+  'Call rename_session when the session has no name, or when its subject has changed. A name is one emoji, then one to three words.',
 ]);
 
 const SKILLS = section('Skills', [
-  'A skill is a page of knowledge. Call activate_skill for each one that the next answer needs and that is not active yet. None is better than one that does not fit.',
+  'A skill is a page of knowledge. Call activate_skill for each one that the next answer needs and that is not active yet. It is better to activate no skill than one that does not fit.',
 ]);
 
 const WORKFLOWS = section('Workflows', [
-  'A workflow is a way of working in steps. When the user asks for something one of them describes, call read_workflow: it becomes active, and you read it to make goals of its steps.',
+  'A workflow is a way of working in steps. When a workflow describes what the user asks for, call read_workflow. The workflow becomes active, and you read it to make goals of its steps.',
 ]);
 
 const GOALS = section('Goals', [
@@ -83,8 +86,8 @@ function stateOf({ name, skills, workflow }: MeleteView): string {
 function offered({ definitions, skills, workflow }: MeleteView): readonly string[] {
   const isNew = ({ name }: DefinitionLine): boolean => !skills.includes(name);
   return [
-    section('Skills there are', listed(definitions.skills.filter(isNew))),
-    section('Workflows there are', listed(definitions.workflows.filter(({ name }) => name !== workflow))),
+    section('Available skills', listed(definitions.skills.filter(isNew))),
+    section('Available workflows', listed(definitions.workflows.filter(({ name }) => name !== workflow))),
   ];
 }
 

@@ -60,7 +60,7 @@ export function activateSkill({ act, lookUp }: ToolStage): EnricherTool {
       const skill = await askHost(lookUp, { about: 'skill', name });
       if (skill === null) throw new ConfigError(`Unknown skill: ${name}`);
       await act({ type: 'activate', kind: 'skill', name: skill.name, content: skill.content });
-      return told(skill, 'Active');
+      return activeText(skill, 'Active');
     },
   });
 }
@@ -75,12 +75,12 @@ function readWorkflow({ act, lookUp }: ToolStage): EnricherTool {
       const workflow = await askHost(lookUp, { about: 'workflow', name });
       if (workflow === null) throw new ConfigError(`Unknown workflow: ${name}`);
       await act({ type: 'activate', kind: 'workflow', name: workflow.name, content: workflow.content });
-      return `${told(workflow, 'Active workflow')}\n\n${workflow.content}`;
+      return `${activeText(workflow, 'Active workflow')}\n\n${workflow.content}`;
     },
   });
 }
 
-function told({ name, description }: Definition, what: string): string {
+function activeText({ name, description }: Definition, what: string): string {
   return `${what}: ${name} (${description})`;
 }
 

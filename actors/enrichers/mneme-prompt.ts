@@ -7,7 +7,7 @@ import type { LoggedMessage } from '../../src/session/state/messages.ts';
 
 /** The common part of both prompts. */
 const IDENTITY = [
-  'You are Mneme, the memory of a conversation between a user and an assistant. You are no part of it: nobody reads what you write.',
+  'You are Mneme, the memory of a conversation between a user and an assistant. You take no part in it: no one reads what you write.',
   'You act through your tools alone.',
 ].join(' ');
 

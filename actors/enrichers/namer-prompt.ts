@@ -17,11 +17,11 @@ const IDENTITY = [
 ].join(' ');
 
 const NAMING = section('Naming the sub-agent', [
-  'Call assign_nickname once, with a short name that says what the sub-agent does. Is it taken, choose another one.',
+  'Call assign_nickname once, with a short name that says what the sub-agent does. If it is taken, choose another one.',
 ]);
 
 const SKILLS = section('Skills', [
-  'A skill is a page of knowledge. Call activate_skill for each one the task needs. None is better than one that does not fit.',
+  'A skill is a page of knowledge. Call activate_skill for each one the task needs. It is better to activate no skill than one that does not fit.',
 ]);
 
 const COMPLETION = section('When you are done', ['Call everything_is_ready once, and say no more.']);
@@ -43,7 +43,7 @@ export function namerSystem({ siblings, skills, offered }: NamerView): string {
             siblings.map((name) => `- ${name}`),
           ),
         ]),
-    section('Skills there are', listed(free)),
+    section('Available skills', listed(free)),
   ].join('\n\n');
 }
 

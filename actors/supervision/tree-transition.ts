@@ -120,11 +120,11 @@ function followUps(access: TreeAccess, actor: SessionActor, effect: Effect): 'ou
     case 'sendToParent': {
       const parent = parentOf(access, actor);
       if (parent === undefined) return [];
-      const told: Input =
+      const input: Input =
         effect.input.type === 'subagentSaid'
           ? { ...effect.input, content: access.shorten(effect.input.content) }
           : effect.input;
-      return [{ actor: parent, input: told }];
+      return [{ actor: parent, input }];
     }
     case 'sendToChild': {
       const child = access.find(effect.child);

@@ -1,4 +1,4 @@
-/** The shape of a drawn fan-out: when each child was queued, waited for the model, and ran its tool. */
+/** The data of a fan-out for its drawing: when each child was queued, waited for the model, and ran its tool. */
 import { z } from 'zod';
 
 /** One state of a child. `queued`: spawned, but beyond the limit of live sessions. Times in ms since the spawn. */

@@ -1,13 +1,13 @@
 /**
- * `npm run bench:peers`: the same work item on troupe, on the hand-written durable loop, and on other systems that hold
- * conversations, each as its makers mean it to be used. Systems take turns, round by round, each in a separate process,
- * all on one Node. Prints medians with min and max.
+ * `npm run bench:peers` runs the same work item on troupe, on the hand-written durable loop, and on other systems that
+ * hold conversations, each as its makers mean it to be used. In each round every system runs once, in a separate
+ * process, all on one Node. Prints medians with min and max.
  *
  *   --quick            a part of the work, one round, no counting of syncs
  *   --rounds <n>       rounds, default 3
  *   --only <names>     W1, W2, W3; several with commas
  *   --systems <names>  rows of the table; several with commas
- *   --write            also bench/peers/RESULTS.md
+ *   --write            also writes bench/peers/RESULTS.md
  */
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

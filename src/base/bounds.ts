@@ -4,8 +4,8 @@
  *
  *  - `bounds/session.ts`: mailbox, half-step, approvals, history, tasks, compression, memory, goals, enrichers,
  *    supervision;
- *  - `bounds/runtime.ts`: sessions in memory, session threads, endpoints, pages, readers of events, diagnostics,
- *    errors;
+ *  - `bounds/runtime.ts`: sessions in memory, checkpoints, session threads, endpoints, pages, readers of events,
+ *    diagnostics, errors;
  *  - `bounds/store.ts`: journal, files of the store, search;
  *  - `bounds/models.ts`: model calls, the governor;
  *  - `bounds/tools.ts`: tools and their threads, definitions, the built-in tools;

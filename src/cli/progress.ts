@@ -44,13 +44,13 @@ export function showProgress(output: Output | undefined, source: ProgressSource,
 
 function plainLines(output: Output, source: ProgressSource): Progress {
   const { board } = source;
-  let told = 0;
+  let tenthWritten = 0;
   let hasAsked = false;
   return {
     changed: () => {
       const tenth = board.total === 0 ? 0 : Math.floor((TENTHS * board.over) / board.total);
-      if (tenth > told) {
-        told = tenth;
+      if (tenth > tenthWritten) {
+        tenthWritten = tenth;
         output.write(`${progressLine(source)}\n`);
       }
       if (board.isAsking && !hasAsked) {

@@ -136,7 +136,7 @@ export interface JournalOptions {
  */
 export interface ThreadGate {
   /** True if the thread is ended only after the gate is closed. False if it may also end without that. */
-  readonly isTold: boolean;
+  readonly isClosedBeforeEnd: boolean;
   /** Enters the gate. False: the thread is about to end. */
   enter(): boolean;
   /** Leaves the gate. Call it only after `enter` returned true. */

@@ -41,11 +41,11 @@ export interface ModelCall {
   readonly waitsForResume: boolean;
 }
 
-/** The reason why a call has not left. */
+/** The reason why a call has not been sent to the provider yet. */
 export interface CallWait {
   /** A readable text. */
   readonly detail: string;
-  /** Set if only `resume` lets the call leave: the error that refused the credentials. */
+  /** Set if the call is sent only after `resume`: the error that refused the credentials. */
   readonly refusal?: ErrorShape;
 }
 
@@ -84,9 +84,9 @@ export interface ModelPool {
   forget(session: string): void;
   /** Lifts the stop after refused credentials or a missing model. If absent, the pool never stops calls. */
   resume?(): void;
-  /** Why a call has not left; undefined if it has left or is unknown. If absent, no call ever waits. */
+  /** Why a call has not been sent yet; undefined if it has been sent or is unknown. If absent, no call ever waits. */
   waitOf?(id: number): CallWait | undefined;
-  /** The number of calls that only `resume` lets leave. If absent, there are none. */
+  /** The number of calls that are sent only after `resume`. If absent, there are none. */
   readonly stopped?: number;
   /** Aborts running calls and ends the threads. */
   close(): Promise<void>;

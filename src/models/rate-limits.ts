@@ -1,4 +1,4 @@
-/** Reads the rate limits that a provider reports from any value. Pure. */
+/** Parses a value of any shape into the rate limits that a provider reported. Pure. */
 import type { Draft } from '../base/draft.ts';
 import { isRecord } from '../base/json.ts';
 import type { RateLimits } from './provider.ts';

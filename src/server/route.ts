@@ -8,7 +8,7 @@ import type { Lane } from '../base/lane.ts';
 import type { Runtime } from '../index.ts';
 import { textBytes } from '../runtime/host/request-line.ts';
 import type { Door } from './guard.ts';
-import { HELD_BODY_BYTES_MIN, heldBody } from './held-body.ts';
+import { HELD_ANSWER_BYTES_MIN, heldAnswer } from './held-answer.ts';
 import type { HostWatch } from './host-watch.ts';
 import type { Intake } from './intake.ts';
 import { ANSWERS } from './loop-budget.ts';
@@ -125,6 +125,6 @@ export function text(
 ): Response {
   const bytes = encoder.encode(body);
   const headers = { ...init.headers, 'content-type': type, 'content-length': String(bytes.byteLength) };
-  const sent = bytes.byteLength < HELD_BODY_BYTES_MIN ? bytes : heldBody(bytes);
+  const sent = bytes.byteLength < HELD_ANSWER_BYTES_MIN ? bytes : heldAnswer(bytes);
   return new Response(sent, { status: init.status ?? 200, headers });
 }

@@ -38,7 +38,7 @@ export class FakeBuckets {
     const waitMs = Math.max(0, ...waits);
     for (const bucket of this.#buckets) {
       if (waitMs === 0) bucket.take(amountOf(bucket));
-      bucket.tell(response, this.#clock.now());
+      bucket.report(response, this.#clock.now());
     }
     return waitMs === 0 ? undefined : waitMs;
   }
@@ -68,7 +68,7 @@ class Bucket {
     this.#left -= amount;
   }
 
-  tell(response: ServerResponse, nowMs: number): void {
+  report(response: ServerResponse, nowMs: number): void {
     const fullMs = ((this.#limit - this.#left) * RATE_WINDOW_MS) / this.#limit;
     const prefix = `anthropic-ratelimit-${this.name}`;
     response.setHeader(`${prefix}-limit`, String(this.#limit));

@@ -19,9 +19,9 @@ import { defined } from '../base/defined.ts';
 import { ModelInvalidRequestError } from '../base/errors.ts';
 import { isRecord } from '../base/json.ts';
 import { betasOf, checkHeaders, fatalOf, readRequest, type Violation } from '../context/legality.ts';
-import { PausedTurns } from '../models/governor/paused-turns.ts';
 import { statusOf } from '../models/model-error.ts';
 import type { ModelRequest } from '../models/provider.ts';
+import { PauseTurnAnswers } from '../models/script/pause-turn-answers.ts';
 import {
   createScriptPlayer,
   estimateTokens,
@@ -119,7 +119,7 @@ class FakeModel {
   readonly #clock: Clock;
   readonly #ledger: ThinkingLedger;
   readonly #buckets: FakeBuckets | undefined;
-  readonly #paused = new PausedTurns();
+  readonly #paused = new PauseTurnAnswers();
   #arrived = 0;
 
   constructor(options: StrictFakeOptions) {

@@ -19,8 +19,8 @@ import { type ContentBlock, isThought } from '../base/messages.ts';
 import { given, member, type Violation } from '../context/legality-report.ts';
 import { BINDING_BETA } from '../context/legality-thinking.ts';
 import { modelTraits } from '../context/model-traits.ts';
-import { stableText, trailingBlocks } from '../models/governor/paused-turns.ts';
 import type { ModelRequest, ModelResponse } from '../models/provider.ts';
+import { stableText, trailingBlocks } from '../models/script/pause-turn-answers.ts';
 
 /** Most answers and foreign signatures remembered. The oldest are forgotten and no longer judged. */
 const REMEMBERED_MAX = 10_000;

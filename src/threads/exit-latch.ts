@@ -17,7 +17,7 @@ import { GATE_CLOSE_MS } from '../base/bounds.ts';
 
 /** Indexes into the memory. */
 const STATE = 0;
-const TOLD = 1;
+const CLOSED_BEFORE_END = 1;
 const PLACES = 2;
 
 /** States of a gate. */
@@ -42,12 +42,12 @@ export class ExitLatch {
     this.#places = new Int32Array(this.memory);
     // A thread other than the main one may be ended by the thread that started it, together with the threads below it,
     // without notice.
-    if (memory === undefined && isMainThread) this.#places[TOLD] = 1;
+    if (memory === undefined && isMainThread) this.#places[CLOSED_BEFORE_END] = 1;
   }
 
   /** True if the thread is ended only after the gate is closed. False if it may also end without that. */
-  get isTold(): boolean {
-    return this.#places[TOLD] === 1;
+  get isClosedBeforeEnd(): boolean {
+    return this.#places[CLOSED_BEFORE_END] === 1;
   }
 
   /** Enters the gate. Returns false if the thread is about to end. */

@@ -135,8 +135,8 @@ function isBoolean(value: unknown): value is boolean {
  */
 export function advertiseTool(description: ToolDescription, timeoutMs: number): AdvertisedTool {
   const { name, inputSchema } = description;
-  const told = { name, description: description.description, input_schema: inputSchema };
-  if (!takesTimeout(description)) return told;
+  const advertised = { name, description: description.description, input_schema: inputSchema };
+  if (!takesTimeout(description)) return advertised;
   const properties = isRecord(inputSchema['properties']) ? inputSchema['properties'] : {};
   const timeout = {
     type: 'integer',
@@ -144,7 +144,7 @@ export function advertiseTool(description: ToolDescription, timeoutMs: number): 
     description: `Seconds (default: ${(description.timeoutMs ?? timeoutMs) / 1_000})`,
   };
   return {
-    ...told,
+    ...advertised,
     input_schema: { ...inputSchema, properties: { ...properties, timeout } } as Readonly<Record<string, Json>>,
   };
 }

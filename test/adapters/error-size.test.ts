@@ -1,6 +1,6 @@
 /**
  * Goal: no interface answers with an error larger than 4 kB, whatever its input. Method: each interface receives bodies
- * of megabytes with as many errors, and names of megabytes.
+ * of megabytes with up to 100,000 errors, and names of megabytes.
  */
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { InMemoryTransport } from '@modelcontextprotocol/sdk/inMemory.js';
@@ -43,7 +43,7 @@ test.each([
   expect(shown((error as Error).message)).toBeLessThan(MOST);
 });
 
-test('MCP: results that describe the failure', async () => {
+test('MCP: a failed call returns a small result that describes the failure', async () => {
   const runtime = await kit.open();
   const server = mcpServer(runtime);
   const client = new Client({ name: 'test', version: '1' });
@@ -64,7 +64,7 @@ test('MCP: results that describe the failure', async () => {
 });
 
 describe('HTTP and the methods behind it', () => {
-  test('every route answers a huge body, a huge name and a huge query with a small problem', async () => {
+  test('every route answers a huge body, a huge name and a huge query with a problem document below 4 kB', async () => {
     const { url, post, get, runtime } = await kit.serve();
     await runtime.session('s').ask('Hi');
     const bodies = [
@@ -107,7 +107,7 @@ describe('HTTP and the methods behind it', () => {
     expect(url).toContain('http');
   });
 
-  test('a problem has a small detail, however long the message of its error', () => {
+  test("the `detail` of a problem document is short, however long the error's message is", () => {
     expect(shown(problemOf(new HttpProblem('bad_request', huge)))).toBeLessThan(MOST);
   });
 
@@ -140,7 +140,7 @@ describe('HTTP and the methods behind it', () => {
   });
 });
 
-test('a text is cut to a number of JSON bytes, never within a character', () => {
+test('a text is cut so that its JSON form fits a number of bytes, and never within a character', () => {
   for (const text of [
     '\0'.repeat(9_000),
     '😀'.repeat(9_000),

@@ -11,7 +11,7 @@ import {
   timeLine,
 } from '../../src/context/render.ts';
 import { systemPrompt } from '../../src/context/system-prompt.ts';
-import { PausedTurns } from '../../src/models/governor/paused-turns.ts';
+import { PauseTurnAnswers } from '../../src/models/script/pause-turn-answers.ts';
 import { MISSING_RESULT } from '../../src/session/rules/tool-texts.ts';
 import type { LoggedMessage } from '../../src/session/state/messages.ts';
 import { isAccepted, settingOf, THINKING } from '../support/model-settings.ts';
@@ -322,7 +322,7 @@ describe('legality (A8)', () => {
       fc.property(lifeOptions, steps(), fc.boolean(), draws, (options, all, timestamps, draw) => {
         const mode = modeOf(options, timestamps, draw);
         seen.add(mode.model);
-        const paused = new PausedTurns();
+        const paused = new PauseTurnAnswers();
         let last: readonly RenderedMessage[] = [];
         new Life(options, {
           called: (life) => {

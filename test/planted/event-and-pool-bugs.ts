@@ -15,14 +15,14 @@ export const eventAndPoolBugs: readonly PlantedBug[] = [
   {
     name: 'reader-begins-too-early',
     what: 'a reader receives the event at its cursor again',
-    file: 'src/events/reading/subscriber.ts',
+    file: 'src/events/reading/event-queue.ts',
     find: 'options.after !== undefined ? options.after + 1 : undefined;',
     replace: 'options.after !== undefined ? Math.max(1, options.after) : undefined;',
   },
   {
     name: 'live-event-read-twice',
     what: 'an event that was published during a read of the log is read twice',
-    file: 'src/events/reading/subscriber.ts',
+    file: 'src/events/reading/event-queue.ts',
     find: 'const isStale = seq === undefined ? after !== UNKNOWN && after < next - 1 : seq < next;',
     replace: 'const isStale = seq === undefined ? after !== UNKNOWN && after < next - 1 : seq < next - 1;',
   },

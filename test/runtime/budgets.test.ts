@@ -113,7 +113,7 @@ test('a spawn key with another budget is refused', async () => {
   });
 });
 
-test('an invalid budget is refused by name, and no child is spawned', async () => {
+test('an invalid budget is refused with an error that names it, and no child is spawned', async () => {
   const runtime = await kit.open({ agents, provider: scripted([]) });
   const parent = runtime.session('p');
   for (const budget of [0, -1, 1.5, Number.NaN, Number.POSITIVE_INFINITY, BUDGET_TOKENS_MAX + 1, '5', null]) {

@@ -25,7 +25,7 @@ const echo = scripted({ rules: [], otherwise: 'to {{text}}' });
 const smallWindow = { llm: { tokenBudget: 1_000 } };
 
 describe.each(MATRIX)('F63: a flood of messages, sessions: $sessions, models: $models', (threads) => {
-  test('F63, A7: beyond the bound each send is refused by name but interrupt; each accepted message is somewhere, once', async () => {
+  test('F63, A7: beyond the bound each send fails with `MailboxFullError`, an interrupt does not; each accepted message is somewhere, once', async () => {
     const model = gatedModel();
     const mailbox = 200;
     const sends = 5_000;

@@ -52,13 +52,13 @@ describe('the option', () => {
     [{ inputTokensPerMinute: '80k' }, /"governor\.inputTokensPerMinute".*got string "80k"/u],
     [{ outputTokensPerMinute: -1 }, /"governor\.outputTokensPerMinute".*got number -1/u],
     ['fast', /"governor".*got string "fast"/u],
-  ])('A9: %o is refused by name', async (governor, message) => {
+  ])('A9: %o is refused, and the error names the option', async (governor, message) => {
     const error = await failure(kit.open({ provider: model, governor } as OpenOptions));
     expect(error).toBeInstanceOf(ConfigError);
     expect(error.message).toMatch(message);
   });
 
-  test('A9: a limit smaller than the number of session threads is refused by name', async () => {
+  test('A9: a limit smaller than the number of session threads is refused, and the error names it', async () => {
     const error = await failure(kit.open({ provider: model, threads: { sessions: 2 }, governor: { concurrency: 1 } }));
     expect(error).toBeInstanceOf(ConfigError);
     expect(error.message).toMatch(/"governor\.concurrency".*2; got number 1/u);

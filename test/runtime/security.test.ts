@@ -173,7 +173,7 @@ describe('F70: secrets', () => {
     },
   );
 
-  test('F70: an address that contains a password is refused by name, from options and from the environment', async () => {
+  test('F70: an address that contains a password is refused, from options and from the environment; the error names its source', async () => {
     const address = `http://user:${CANARY}@127.0.0.1:9`;
     const thrown = await failure((async () => anthropic({ apiKey: 'k', baseURL: address }))());
     expect(thrown).toMatchObject({ name: 'ConfigError', message: expect.stringContaining('anthropic.baseURL') });

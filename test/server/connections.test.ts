@@ -78,7 +78,7 @@ async function serverAt(url: string): Promise<Server> {
 }
 
 describe('connections', () => {
-  test('of one address are bounded: more are refused by name, health is answered, other addresses are served', async () => {
+  test('of one address are bounded: more are refused with the code `limit`, health is answered, other addresses are served', async () => {
     const { url } = await kit.serve({}, { connectionsPerAddress: 3 });
     for (let index = 0; index < 3; index += 1) await hold(url);
     const refused = await ask(`${url}/info`);
@@ -106,7 +106,7 @@ describe('connections', () => {
     await expect(kit.serve({}, { connectionsPerAddress: 1.5 })).rejects.toThrow('serve.connectionsPerAddress');
   });
 
-  test('data that is not a request, and headers that are too large, are refused by name', async () => {
+  test('data that is not a request, and headers that are too large, are each refused with a code', async () => {
     const { url } = await kit.serve();
     const none = await hold(url);
     none.write('hello\r\n\r\n');
@@ -116,7 +116,7 @@ describe('connections', () => {
     expect(await saidBy(large)).toMatch(/^HTTP\/1.1 431 .*"code":"headers_too_large"/s);
   });
 
-  test('incomplete headers are refused by name after a few seconds', async () => {
+  test('incomplete headers are refused as `request_timeout` after a few seconds', async () => {
     const { url } = await kit.serve();
     const server = await serverAt(url);
     expect(server.headersTimeout).toBe(SERVER_HEADERS_MS_MAX);
@@ -127,7 +127,7 @@ describe('connections', () => {
     expect(await saidBy(late)).toMatch(/^HTTP\/1.1 408 .*"code":"request_timeout"/s);
   });
 
-  test('a body that does not arrive is refused by name after a few seconds', async () => {
+  test('a body that does not arrive is refused as `request_timeout` after a few seconds', async () => {
     const { url } = await kit.serve();
     const server = await serverAt(url);
     expect(server.requestTimeout).toBe(SERVER_REQUEST_MS_MAX);

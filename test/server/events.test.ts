@@ -221,7 +221,7 @@ describe('faults', () => {
     await eventually(async () => (await open()) === 0);
   });
 
-  test('one stream above the bound is refused by name, until another stream ends', async () => {
+  test('one stream above the bound is refused with the code `limit`, until another stream ends', async () => {
     const runtime = await kit.open({ provider: echo });
     const { fetch } = createApplication(runtime, checkHandlerOptions({ hosts: ['localhost'] }), 1);
     const open = (): Promise<Response> => fetch(new Request('http://localhost/events'));

@@ -49,7 +49,7 @@ describe('the listening address', () => {
     expect(await ask(`${open.url}/info`, { authorization, host: 'rebound.example' })).toBe(403);
   });
 
-  test('an address that is in use, or invalid, is refused by name', async () => {
+  test('an address that is in use, or invalid, is refused with a `config` error', async () => {
     const { url, runtime } = await kit.serve();
     const port = Number(new URL(url).port);
     expect(await failure(serve(runtime, { port }))).toMatchObject({

@@ -41,7 +41,7 @@ export function ask(model: string, changes: Fields = {}): Fields {
   return { model, max_tokens: 2_048, messages: [HI], ...changes };
 }
 
-/** A conversation with a turn of the model and the messages after it. */
+/** A conversation in which the model has answered once, with the user's next message and `more` after the answer. */
 export function talk(model: string, ...more: readonly Fields[]): Fields {
   return ask(model, { messages: [HI, YES, HI, ...more] });
 }
@@ -73,7 +73,10 @@ export function images(count: number, image: Fields): Fields {
   return { messages: [{ role: 'user', content: Array.from({ length: count }, () => image) }] };
 }
 
-/** A turn in which the model called a tool of ours and one of the API's, which waits for the result of our tool. */
+/**
+ * A request in which the model called one of our tools and one server tool. The server tool waits for the result of
+ * ours.
+ */
 export function deferred(followers: readonly Fields[], tools: readonly Fields[] = [ADD, SEARCH]): Fields {
   const calls = [
     { type: 'server_tool_use', id: 'srvtoolu_1', name: 'web_search', input: { query: 'x' } },

@@ -3,8 +3,8 @@
 import { isRecord } from '../../src/base/json.ts';
 import { checkRequest, fatalOf } from '../../src/context/legality.ts';
 import { modelTraits } from '../../src/context/model-traits.ts';
-import { PausedTurns } from '../../src/models/governor/paused-turns.ts';
 import type { ModelProvider, ModelRequest, ModelResponse, RequestMessage } from '../../src/models/provider.ts';
+import { PauseTurnAnswers } from '../../src/models/script/pause-turn-answers.ts';
 import { createScriptedProvider } from '../../src/models/script/provider.ts';
 import type { Reply } from '../../src/models/script/script.ts';
 import { digestOf, type Ledger } from '../../src/testing/simulation/ledger.ts';
@@ -41,7 +41,7 @@ const UIDS = /\b[mt]\d+\b/g;
 /** One model for all lives of a run. */
 export class StoryModel {
   readonly #parts: StoryModelParts;
-  readonly #paused = new PausedTurns();
+  readonly #paused = new PauseTurnAnswers();
   readonly #asked = new Map<string, number>();
   readonly #thoughts = new ThinkingLedger(1);
   #thought = 0;

@@ -38,7 +38,7 @@ export const SCRIPT_SESSIONS_MAX = 1_000_000;
  * Paused answers that a scripted model or the fake server recognises when they are continued. A few suffice, because
  * callers continue a pause at once.
  */
-export const PAUSED_TURNS_MAX = 10_000;
+export const PAUSE_TURN_ANSWERS_MAX = 10_000;
 /**
  * Milliseconds that a model thread may stay silent after a call's timeout or cancellation. Then the thread is ended and
  * replaced.

@@ -12,8 +12,8 @@
 import { SUBSCRIBERS_MAX } from '../../base/bounds.ts';
 import { LimitError } from '../../base/errors.ts';
 import type { SessionEvent } from '../event.ts';
+import { EventQueue, type EventQueueOptions } from './event-queue.ts';
 import { EventTap, type TapReader } from './event-tap.ts';
-import { EventQueue, type EventQueueOptions } from './subscriber.ts';
 
 /** Ports of a fan-out. */
 export interface FanOutOptions {

@@ -275,7 +275,7 @@ class LmdbEngine implements Engine {
   #isHere(bytes: number): boolean {
     // A thread that may end without closing the gate leaves its transactions to the writer thread, which is always
     // waited for (L6).
-    return this.#options.gate?.isTold !== false && this.#pace.isHere(bytes);
+    return this.#options.gate?.isClosedBeforeEnd !== false && this.#pace.isHere(bytes);
   }
 
   /**

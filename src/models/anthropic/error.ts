@@ -110,9 +110,10 @@ function describe(error: Error): string {
  */
 function withoutSecrets(error: TroupeError, secrets: readonly string[]): TroupeError {
   const shape = errorShape(error);
-  const told = JSON.stringify(shape);
+  const shapeText = JSON.stringify(shape);
   const keepsCause = !(error.cause instanceof SyntaxError) && !holdsSecret(error, secrets);
-  if (keepsCause && redact(told, secrets) === told && redact(shape.message, secrets) === shape.message) return error;
+  if (keepsCause && redact(shapeText, secrets) === shapeText && redact(shape.message, secrets) === shape.message)
+    return error;
   const clean = { ...shape, message: redact(shape.message, secrets) };
   const data: unknown = JSON.parse(redactJson(shape.data ?? {}, secrets));
   return errorFromShape({ ...clean, ...(isRecord(data) ? { data } : {}) }, keepsCause ? error.cause : undefined);

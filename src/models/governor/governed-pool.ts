@@ -56,7 +56,7 @@ export function createGovernedPool(options: GovernedPoolOptions): ModelPool {
   return new GovernedPool(options);
 }
 
-/** A call that has not left. */
+/** A call that has not been sent to the provider yet. */
 interface Waiting {
   readonly id: number;
   readonly session: string;

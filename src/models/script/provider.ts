@@ -10,10 +10,10 @@ import { type Clock, systemClock } from '../../base/clock.ts';
 import { CancelledError, ModelInvalidRequestError } from '../../base/errors.ts';
 import type { ContentBlock } from '../../base/messages.ts';
 import { type BlockView, checkRequest, fatalOf } from '../../context/legality.ts';
-import { PausedTurns } from '../governor/paused-turns.ts';
 import { modelErrorOf } from '../model-error.ts';
 import type { GenerateContext, ModelProvider, ModelRequest, ModelResponse } from '../provider.ts';
 import { bodyOf } from '../request-body.ts';
+import { PauseTurnAnswers } from './pause-turn-answers.ts';
 import { createScriptPlayer, isReplyError, responseOf, type ScriptPlayer } from './player.ts';
 import { checkScript, type ReplyError, type Script } from './script.ts';
 
@@ -31,7 +31,7 @@ export function createScriptedProvider(script: Script, options: ScriptedOptions 
     player: createScriptPlayer(checkScript(script)),
     clock: options.clock ?? systemClock,
     strict: options.strict ?? true,
-    paused: new PausedTurns(),
+    paused: new PauseTurnAnswers(),
   };
   return {
     name: 'scripted',
@@ -43,7 +43,7 @@ interface Stage {
   readonly player: ScriptPlayer;
   readonly clock: Clock;
   readonly strict: boolean;
-  readonly paused: PausedTurns;
+  readonly paused: PauseTurnAnswers;
 }
 
 async function generate(
@@ -64,7 +64,7 @@ async function generate(
   return response;
 }
 
-function refuseIllegal(request: ModelRequest, paused: PausedTurns): void {
+function refuseIllegal(request: ModelRequest, paused: PauseTurnAnswers): void {
   // An answer that paused before a restart is not remembered; calls of the provider's own tools show that it paused.
   const isPausedTurn = (blocks: readonly BlockView[]): boolean =>
     paused.has(blocks) || blocks.some((block) => block.type === 'server_tool_use');

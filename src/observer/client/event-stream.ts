@@ -45,7 +45,7 @@ export function openStream(options: StreamOptions): EventStream {
   let lastId = '';
   let wake: (() => void) | undefined;
   let wasLive = false;
-  const tell = (state: StreamState): void => {
+  const report = (state: StreamState): void => {
     if (ending.signal.aborted && state.kind !== 'closed') return;
     options.onState(state, state.kind === 'live' && wasLive);
     if (state.kind === 'live') wasLive = true;
@@ -61,7 +61,7 @@ export function openStream(options: StreamOptions): EventStream {
         signal: silence.signal,
       });
       if (!response.ok || response.body === null) throw await refusal(response);
-      tell({ kind: 'live' });
+      report({ kind: 'live' });
       const parser = new StreamParser((event) => {
         if (event.id !== '') lastId = event.id;
         if (!ending.signal.aborted) options.onEvent(event);
@@ -78,7 +78,7 @@ export function openStream(options: StreamOptions): EventStream {
   };
   const run = async (): Promise<void> => {
     let waitMs = RECONNECT_MS;
-    tell({ kind: 'connecting' });
+    report({ kind: 'connecting' });
     while (!ending.signal.aborted) {
       await seen(ending.signal);
       if (ending.signal.aborted) return;
@@ -88,14 +88,14 @@ export function openStream(options: StreamOptions): EventStream {
       } catch (thrown) {
         const error = thrown instanceof ApiError ? thrown : unreachable(thrown);
         if (isRefusal(error.status)) {
-          tell({ kind: 'refused', error });
+          report({ kind: 'refused', error });
           return;
         }
       }
       if (ending.signal.aborted) return;
       // After a connection that lasted a while, the next loss starts with the shortest wait.
       if (Date.now() - startedAt > RECONNECT_MS_MAX) waitMs = RECONNECT_MS;
-      tell({ kind: 'lost', retryAt: Date.now() + waitMs });
+      report({ kind: 'lost', retryAt: Date.now() + waitMs });
       await new Promise<void>((resolve) => {
         const timer = setTimeout(resolve, waitMs);
         wake = () => {
@@ -107,13 +107,13 @@ export function openStream(options: StreamOptions): EventStream {
     }
   };
   run().catch((error: unknown) =>
-    tell({ kind: 'refused', error: new ApiError(0, 'internal', String(error), { cause: error }) }),
+    report({ kind: 'refused', error: new ApiError(0, 'internal', String(error), { cause: error }) }),
   );
   return {
     close() {
       ending.abort();
       wake?.();
-      tell({ kind: 'closed' });
+      report({ kind: 'closed' });
     },
     retry: () => wake?.(),
   };

@@ -3,7 +3,7 @@
 import type { SessionNode } from './session-tree.ts';
 import { durationText } from './time-scale.ts';
 
-/** The state of a session in one word, which also determines its drawing. */
+/** The state of a session in one word. It also selects how the session is drawn. */
 export type Mark =
   | 'idle'
   | 'model'
@@ -25,12 +25,14 @@ export const MARK_WORDS: Readonly<Record<Mark, { readonly word: string; readonly
   paused: { word: 'paused', meaning: 'starts nothing until it is resumed' },
   approval: { word: 'asks', meaning: 'a tool call waits for a person' },
   preparing: { word: 'prepares', meaning: 'its next half-step is being prepared' },
-  stopped: { word: 'stopped', meaning: 'stopped by an error' },
+  stopped: { word: 'stopped', meaning: 'its last turn failed, or an error blocks it' },
   ended: { word: 'ended', meaning: 'has finished its task' },
-  failed: { word: 'failed', meaning: 'has failed' },
+  failed: { word: 'failed', meaning: 'the child ended with a failure' },
 };
 
-/** The mark of a session. A needed action of a person comes first, then the session's activity, then its end. */
+/**
+ * The mark of a session. States in which a person must act come first, then the session's activity, then how it ended.
+ */
 export function markOf(node: Pick<SessionNode, 'state' | 'phase' | 'trouble' | 'ended'>): Mark {
   const { state, phase, trouble, ended } = node;
   if (phase === 'approval' || phase === 'paused') return phase;

@@ -28,7 +28,7 @@ export type ChosenStatus =
 export type Asked<T> =
   | { readonly kind: 'not asked' }
   | { readonly kind: 'asking'; readonly last: T | undefined }
-  | { readonly kind: 'told'; readonly value: T; readonly at: number }
+  | { readonly kind: 'answered'; readonly value: T; readonly at: number }
   | { readonly kind: 'failed'; readonly message: string };
 
 /** The parts of the page that the chosen session needs. */
@@ -150,10 +150,10 @@ export class ChosenSession {
   async askRequest(): Promise<void> {
     const before = this.request.value;
     if (before.kind === 'asking') return;
-    this.request.value = { kind: 'asking', last: before.kind === 'told' ? before.value : undefined };
+    this.request.value = { kind: 'asking', last: before.kind === 'answered' ? before.value : undefined };
     try {
       const value = await this.#parts.api.request(this.id);
-      if (!this.#isClosed) this.request.value = { kind: 'told', value, at: Date.now() };
+      if (!this.#isClosed) this.request.value = { kind: 'answered', value, at: Date.now() };
     } catch (error) {
       if (!this.#isClosed) this.request.value = { kind: 'failed', message: messageOf(error) };
     }

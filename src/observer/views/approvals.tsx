@@ -69,9 +69,9 @@ function Approval(props: {
 
 /** The calls announced by events. If the session waits and no call was announced, its open calls. */
 function waitingCalls(observer: Observer, chosen: ChosenSession): readonly WaitingCall[] {
-  const told = chosen.conversation.approvals();
-  if (told.length > 0) {
-    return told.map(({ toolUseId, toolName, input }) => ({ callId: toolUseId, tool: toolName, input }));
+  const announced = chosen.conversation.approvals();
+  if (announced.length > 0) {
+    return announced.map(({ toolUseId, toolName, input }) => ({ callId: toolUseId, tool: toolName, input }));
   }
   if (observer.tree.get(chosen.id)?.phase !== 'approval') return [];
   return chosen.conversation

@@ -26,7 +26,7 @@ export function RequestView({ chosen }: { readonly chosen: ChosenSession }): JSX
       </div>
     );
   }
-  const report = asked.kind === 'told' ? asked.value : asked.kind === 'asking' ? asked.last : undefined;
+  const report = asked.kind === 'answered' ? asked.value : asked.kind === 'asking' ? asked.last : undefined;
   if (report === undefined) {
     return (
       <div class="ghost-rows" aria-busy="true">
@@ -48,7 +48,7 @@ export function RequestView({ chosen }: { readonly chosen: ChosenSession }): JSX
         <button type="button" disabled={asked.kind === 'asking'} onClick={again}>
           Read again
         </button>
-        <span class="small">{asked.kind === 'told' ? `as of ${clockText(asked.at)}` : 'reading…'}</span>
+        <span class="small">{asked.kind === 'answered' ? `as of ${clockText(asked.at)}` : 'reading…'}</span>
       </div>
       <Parts report={report} />
     </section>

@@ -56,7 +56,7 @@ export function TimeLineView(props: {
             <i class="bar bar-wait" /> waits
           </span>
           <span class="legend-item" title="The log shows when it existed, not what it did">
-            <i class="bar bar-unseen" /> not told
+            <i class="bar bar-unseen" /> not known
           </span>
         </p>
         <p class="time-sum" role="status">

@@ -17,8 +17,8 @@
 import { REPLAY_PAGE_EVENTS } from '../../base/bounds.ts';
 import type { SessionEvent } from '../../events/event.ts';
 import { charactersOf } from '../../events/reading/event-buffer.ts';
+import type { EventQueue } from '../../events/reading/event-queue.ts';
 import { type BudgetedReader, READERS } from '../../events/reading/reader-budget.ts';
-import type { EventQueue } from '../../events/reading/subscriber.ts';
 
 /** The options of a reader. The functions are called while it reads. */
 export interface CursoredEventsOptions {

@@ -15,7 +15,7 @@ import {
   web_get,
   write_file,
 } from '../../tools/built-in/index.ts';
-import { isRuntimeTool } from '../../tools/built-in/runtime-tools.ts';
+import { isRuntimeTool } from '../../tools/built-in/runtime-tool-names.ts';
 import { namedTool } from '../../tools/named-tool.ts';
 import type { AnyTool } from '../../tools/tool.ts';
 import { type Agent, agent } from '../protocol/agent.ts';

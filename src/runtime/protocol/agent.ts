@@ -7,7 +7,7 @@ import { ConfigError, describeValue } from '../../base/errors.ts';
 import { isAgentName } from '../../base/ids.ts';
 import { type CompressionSettings, parseOption } from '../../base/settings.ts';
 import type { ModelOptions } from '../../models/model-options.ts';
-import { isRuntimeTool } from '../../tools/built-in/runtime-tools.ts';
+import { isRuntimeTool } from '../../tools/built-in/runtime-tool-names.ts';
 import { isNamedTool } from '../../tools/named-tool.ts';
 import type { AnyTool } from '../../tools/tool.ts';
 import { describeTool } from '../../tools/tool-schema.ts';

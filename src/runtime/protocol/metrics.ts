@@ -1,6 +1,12 @@
 /**
  * Counters of a shard, in memory shared with the host thread, so that `metrics()` sends no request. The shard is the
- * only writer.
+ * only writer. The files that count, in `src/runtime`:
+ *
+ *  - `shard/transitions.ts`: transitions (`turns`) and those with records (`journalTurns`), accepted messages, sessions
+ *    in a turn and queued, calls in flight, completions for sessions that no longer exist;
+ *  - `shard/session-work.ts`: half-steps, model calls and tool calls that begin, completions that `decide` finds stale;
+ *  - `shard/residency.ts`: sessions in memory; `shard/shard.ts`: flushes;
+ *  - `door/build-shard.ts`: model calls that the governor holds back; `door/shard.worker.ts`: stalls.
  */
 
 /** Names of the counters, in the order of the shared array. */

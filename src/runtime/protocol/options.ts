@@ -269,7 +269,7 @@ function loggerOf(given: Logger | false): GuardedLogger | undefined {
 
 /** A failing logger must not end a transition or the host: its error is dropped with the line (F65). */
 function guarded(logger: Logger): GuardedLogger {
-  const tell =
+  const guardedLine =
     (level: 'debug' | 'info' | 'warn' | 'error') =>
     (fields: object, message: string): void => {
       try {
@@ -286,5 +286,11 @@ function guarded(logger: Logger): GuardedLogger {
       return undefined;
     }
   };
-  return { debug: tell('debug'), info: tell('info'), warn: tell('warn'), error: tell('error'), child };
+  return {
+    debug: guardedLine('debug'),
+    info: guardedLine('info'),
+    warn: guardedLine('warn'),
+    error: guardedLine('error'),
+    child,
+  };
 }

@@ -145,7 +145,7 @@ export class SessionWork {
     return this.#tools.holds(sessionId, callId);
   }
 
-  /** Called when subscribers of a session (`undefined`: of all sessions) come or go. */
+  /** Called when subscribers of a session come or go. Without an id, subscribers of all sessions came or went. */
   watched(sessionId: string | undefined): void {
     this.#models.watched(sessionId);
   }

@@ -1,6 +1,6 @@
 /**
- * Turns the model's output into messages: an answer with its calls, and a more exact token count. Pure but linear, as
- * `apply`. Keeps S4 and S6 of `state.ts`.
+ * Turns the model's output into messages: an answer with its calls, and a more exact token count. Changes the given
+ * state in place, as `apply` does; otherwise pure. Keeps S4 and S6 of `state.ts`.
  */
 import type { Draft } from '../../base/draft.ts';
 import { addUsage, isThought, type ToolUseBlock } from '../../base/messages.ts';

@@ -2,8 +2,9 @@
  * `apply` defines what a session remembers. It folds one record into a state and publishes its durable events to an
  * observer. Live sessions and replays use the same fold, so they cannot differ.
  *
- * Pure but linear: the given state is changed and returned. If each record copied the messages, the cost of a half-step
- * would grow with the history. A caller that needs the earlier state folds the log again. Keeps S1 to S8 of `state.ts`.
+ * The given state is changed in place and returned; otherwise `apply` is pure. If each record copied the messages, the
+ * cost of a half-step would grow with the history. A caller that needs the earlier state folds the log again. Keeps S1
+ * to S8 of `state.ts`.
  *
  * This file only dispatches. The meaning of a record is in the file of its area in this folder; `decide/` writes the
  * records. The areas are mailbox, turn, answer, run-loop, children, lifecycle, eviction, goals, enrichment, memory,

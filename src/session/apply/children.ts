@@ -1,6 +1,6 @@
 /**
  * The facts that a session keeps about its children: their spawning, names, token use and end, and which of them are
- * listed for it. Pure but linear, as `apply`.
+ * listed for it. Changes the given state in place, as `apply` does; otherwise pure.
  */
 import { CHILDREN_LISTED_MAX } from '../../base/bounds.ts';
 import type { RecordOf } from '../state/records.ts';

@@ -1,6 +1,6 @@
 /**
- * Applies the records of a compression. The compression occupies the session like a claim, and releases it when it
- * has ended, successful or not. Pure but linear, as `apply`: the given state is changed.
+ * Applies the records of a compression. The compression occupies the session like a claim, and releases it when it has
+ * ended, successful or not. Changes the given state in place, as `apply` does; otherwise pure.
  *
  * Invariants:
  *  C1 a compression is atomic: summary, archived and shortened messages, numbers and tokens change together, or nothing

@@ -1,7 +1,7 @@
 /**
  * The effects of a history edit on a session's state: messages leave, change in place, or are inserted between others.
- * The record names the affected messages, so a replay need not search for them. Pure but linear, as `apply`: the given
- * state is changed.
+ * The record names the affected messages, so a replay need not search for them. Changes the given state in place, as
+ * `apply` does; otherwise pure.
  *
  * Invariants:
  *  H1 an edit is atomic: its messages, `tokens`, `callIds` and open calls change together (S4, S6);

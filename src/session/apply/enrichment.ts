@@ -1,4 +1,7 @@
-/** The effects of a preparation and a naming on a session. Pure but linear, as `apply`. Keeps S7 of `state.ts`. */
+/**
+ * The effects of a preparation and a naming on a session. Changes the given state in place, as `apply` does; otherwise
+ * pure. Keeps S7 of `state.ts`.
+ */
 import { addUsage, type Usage } from '../../base/messages.ts';
 import { goalOf } from '../rules/goal-book.ts';
 import { bookOf, type GoalRecord } from '../rules/goals.ts';

@@ -1,4 +1,7 @@
-/** How messages leave the window for good. Pure but linear, as `apply`. Keeps S1 and S6 of `state.ts`. */
+/**
+ * How messages leave the window for good. Changes the given state in place, as `apply` does; otherwise pure. Keeps S1
+ * and S6 of `state.ts`.
+ */
 
 import { trimStarts } from '../history/tasks.ts';
 import { rememberPins } from '../rules/goals.ts';

@@ -1,4 +1,7 @@
-/** The effects of goal and pin records on a session, and their events. Pure but linear, as `apply`. */
+/**
+ * The effects of goal and pin records on a session, and their events. Changes the given state in place, as `apply`
+ * does; otherwise pure.
+ */
 
 import { applyGoal, completeTask, completeTaskGoal, type GoalRecord, goalsOf } from '../rules/goals.ts';
 import { isReworded } from './enrichment.ts';

@@ -1,6 +1,6 @@
 /**
  * The effects of a history operation on a whole session: on its messages (`apply/edit.ts`), its open calls, its
- * branches and its memory, and their events. Pure but linear, as `apply`.
+ * branches and its memory, and their events. Changes the given state in place, as `apply` does; otherwise pure.
  */
 import { EDIT_KEYS_REMEMBERED_MAX } from '../../base/bounds.ts';
 import { changedCalls, settleCalls, settleSuspension } from '../history/edited-calls.ts';

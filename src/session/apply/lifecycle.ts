@@ -1,6 +1,6 @@
 /**
  * The life of a session as a whole: it is created, or begins as a fork; it is paused, recovered, restarted, and ends.
- * Pure but linear, as `apply`.
+ * Changes the given state in place, as `apply` does; otherwise pure.
  */
 
 import { plantSeed } from '../history/fork-seed.ts';

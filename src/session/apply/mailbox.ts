@@ -1,7 +1,7 @@
 /**
  * How entries enter and leave the mailbox: they are accepted, promoted into the log, recalled, dropped, or set aside as
- * dead. Pure but linear, as `apply`. Keeps S2 of `state.ts`: an entry is in the mailbox or has left it in one of these
- * ways, never two of them (A7).
+ * dead. Changes the given state in place, as `apply` does; otherwise pure. Keeps S2 of `state.ts`: an entry is in the
+ * mailbox or has left it in one of these ways, never two of them (A7).
  */
 import { DEAD_LETTERS_MAX, KEYS_REMEMBERED_MAX } from '../../base/bounds.ts';
 import type { Draft } from '../../base/draft.ts';

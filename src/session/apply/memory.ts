@@ -1,6 +1,6 @@
 /**
- * The effects of summary records on a session, and their events. Pure but linear, as `apply`: the given state is
- * changed.
+ * The effects of summary records on a session, and their events. Changes the given state in place, as `apply` does;
+ * otherwise pure.
  */
 import { addUsage } from '../../base/messages.ts';
 import { hasActive } from '../rules/mailbox.ts';

@@ -1,7 +1,7 @@
 /**
  * The effects of the run loop's records on a session. The session is held at a message boundary and continues; its run
- * is suspended and continued; a person decides a call. Pure but linear, as `apply`. Keeps S4 of `state.ts`: held calls
- * have not started.
+ * is suspended and continued; a person decides a call. Changes the given state in place, as `apply` does; otherwise
+ * pure. Keeps S4 of `state.ts`: held calls have not started.
  */
 import { APPROVALS_REMEMBERED_MAX } from '../../base/bounds.ts';
 import { lastAnswerText } from '../rules/run-loop.ts';

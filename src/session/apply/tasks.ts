@@ -1,4 +1,7 @@
-/** How another branch of the conversation becomes visible. Pure but linear, as `apply`. Keeps S1 of `state.ts`. */
+/**
+ * How another branch of the conversation becomes visible. Changes the given state in place, as `apply` does; otherwise
+ * pure. Keeps S1 of `state.ts`.
+ */
 
 import { showBranch } from '../history/branch.ts';
 import { forgetHidden, settleSuspension } from '../history/edited-calls.ts';

@@ -1,7 +1,7 @@
 /**
  * The course of a turn: its half-steps begin, are retried, and end; its end settles the receipts of the waiting
- * senders. Pure but linear, as `apply`. Keeps S3 of `state.ts`: there is a current call exactly while a session is
- * awaiting.
+ * senders. Changes the given state in place, as `apply` does; otherwise pure. Keeps S3 of `state.ts`: there is a
+ * current call exactly while a session is awaiting.
  */
 import { defined } from '../../base/defined.ts';
 import type { ErrorShape } from '../../base/errors.ts';

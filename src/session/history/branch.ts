@@ -1,7 +1,7 @@
 /**
  * The messages that the active branch shows: those of the tasks on its chain, and those without a task, except messages
  * that a compaction of that chain archived. All others are hidden: they stay in memory and reappear with their branch.
- * Pure but linear.
+ * Changes the given state in place, as `apply` does; otherwise pure.
  *
  * Invariants:
  *  V1 `messages` and `hidden` have no message in common, and each is in the order of the conversation;

@@ -1,6 +1,6 @@
 /**
  * Edits of the history that remove or change calls which have not started. Such calls are held at a message boundary,
- * wait for a person, or belong to a suspended run. Pure but linear, as `apply`.
+ * wait for a person, or belong to a suspended run. Changes the given state in place, as `apply` does; otherwise pure.
  *
  * Invariants:
  *  E1 a call whose message leaves is gone with everything that waited for it: its approval ends, and `approve` answers

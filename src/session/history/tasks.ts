@@ -1,6 +1,7 @@
 /**
  * Tasks: the branches of a conversation. Each user turn begins a task below the active one. Undoing a task makes its
- * parent active, so the next task is a sibling of the undone task. Pure but linear, as `apply`.
+ * parent active, so the next task is a sibling of the undone task. Changes the given state in place, as `apply` does;
+ * otherwise pure.
  *
  * Owns: each task's parent, the active task, and the messages from which on each was active. Does not own: the
  * messages; `branch.ts` determines which of them are shown. Invariants:

@@ -1,7 +1,8 @@
 /**
- * Converts a history to the form for a model. The history is filtered by the chain of tasks and reduced to the fields
- * that are sent. Each call has exactly one result, and answers are padded for providers that require their reasoning
- * back. Pure. The same history gives the same bytes, which prompt caches rely on.
+ * Converts a history to the messages that are sent to a model. Messages outside the given tasks are left out, and only
+ * the fields that are sent are kept. Each call has exactly one result. Answers get an empty `reasoningContent` if the
+ * provider requires the reasoning of earlier answers. Pure. The same history gives the same bytes, which prompt caches
+ * rely on.
  */
 import type { HistoryCall, HistoryMessage, ReasoningPart, ToolMessage } from '../../base/history-message.ts';
 import type { ContentBlock } from '../../base/messages.ts';
@@ -126,9 +127,8 @@ function isHole(block: ContentBlock): boolean {
 }
 
 /**
- * Gives assistant messages without `reasoningContent` an empty one, if `force` is set or one of them has
- * `reasoningContent` (an empty text counts, null does not). Otherwise the list itself is returned. Messages are never
- * changed.
+ * Adds an empty `reasoningContent` to assistant messages that have none, if `force` is set or any assistant message has
+ * one (an empty text counts, null does not). Otherwise the list itself is returned. Messages are never changed.
  */
 export function padReasoning<M extends { readonly role: string; readonly reasoningContent?: string | null }>(
   messages: readonly M[],

@@ -1,7 +1,7 @@
 /**
  * The goals of a session's state: read, and changed by records (contract §1.4, §6.7). A child's task is its first goal
- * and its first pin. As long as it has no other goal or pin, only the task is kept (`state.goal`), without a book. Pure
- * but linear, as `apply`: the given state is changed.
+ * and its first pin. As long as it has no other goal or pin, only the task is kept (`state.goal`), without a book.
+ * Changes the given state in place, as `apply` does; otherwise pure.
  */
 import type { Goal } from '../../base/goals.ts';
 import { textOf } from '../../base/messages.ts';

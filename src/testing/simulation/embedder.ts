@@ -447,9 +447,9 @@ export class Embedder {
 
   async #read(session: string, from?: number): Promise<void> {
     const { runtime, ledger, process, world, faults } = this.#parts;
-    const told = ledger.events.get(session);
+    const seen = ledger.events.get(session);
     // The reading overlaps the events seen before, so that events published twice are compared.
-    const last = told === undefined ? 0 : Math.max(0, ...told.keys());
+    const last = seen === undefined ? 0 : Math.max(0, ...seen.keys());
     const after = from ?? Math.max(0, last - 3);
     let previous = after;
     await this.#attempts.attempt('read', async () => {

@@ -173,11 +173,11 @@ export class Ledger {
   }
 
   event(session: string, seq: number, digest: string): void {
-    const told = this.events.get(session) ?? new Map<number, string>();
-    this.events.set(session, told);
-    const before = told.get(seq);
+    const seen = this.events.get(session) ?? new Map<number, string>();
+    this.events.set(session, seen);
+    const before = seen.get(seq);
     if (before !== undefined && before !== digest) this.violate('changed', `event ${seq} of ${session}`);
-    told.set(seq, digest);
+    seen.set(seq, digest);
   }
 
   /** Whether the deletion of a session, or of one of its ancestors, was requested. */

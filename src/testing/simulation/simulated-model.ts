@@ -6,10 +6,10 @@ import { CancelledError } from '../../base/errors.ts';
 import { COMPACTION_INSTRUCTION } from '../../context/compaction-request.ts';
 import { checkRequest, fatalOf } from '../../context/legality.ts';
 import { modelTraits } from '../../context/model-traits.ts';
-import { PausedTurns } from '../../models/governor/paused-turns.ts';
 import { modelErrorOf } from '../../models/model-error.ts';
 import type { GenerateContext, ModelProvider, ModelRequest, ModelResponse } from '../../models/provider.ts';
 import { bodyOf } from '../../models/request-body.ts';
+import { PauseTurnAnswers } from '../../models/script/pause-turn-answers.ts';
 import { ThinkingLedger } from '../thinking-ledger.ts';
 import type { FaultKind, Faults } from './faults.ts';
 import { digestOf, type Ledger } from './ledger.ts';
@@ -57,7 +57,7 @@ const FAILURES: readonly (readonly [FaultKind, () => Parameters<typeof modelErro
 export class SimulatedModel {
   readonly #surroundings: ModelSurroundings;
   readonly #random: SeededRandom;
-  readonly #paused = new PausedTurns();
+  readonly #paused = new PauseTurnAnswers();
   /** The model's thoughts and their contexts. The thoughts outlive processes, as in a real provider. */
   readonly #thoughts = new ThinkingLedger(1);
   #count = 0;

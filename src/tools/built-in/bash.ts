@@ -225,8 +225,8 @@ async function runOne(call: Call, command: string, bytesMax: number): Promise<An
     end.type === 'stopped' ? '' : '\n[The command did not stop: its shell was killed. The next one gets a new one.]';
   const notice = `${stopNotice(call)}${lost}\n\nPartial output:\n`;
   const text = room(fresh + notice);
-  const told = text === '' ? `${stopNotice(call)}${lost}` : notice + text;
-  return { text: fresh === '' ? told : `${told}\n\n${fresh.trimEnd()}`, isFailure: isTimeout(stop) };
+  const body = text === '' ? `${stopNotice(call)}${lost}` : notice + text;
+  return { text: fresh === '' ? body : `${body}\n\n${fresh.trimEnd()}`, isFailure: isTimeout(stop) };
 }
 
 function notRun(stop: AbortSignal, timeoutMs: number): Answer {

@@ -74,12 +74,15 @@ export function editFile(options: EditFileOptions = {}): Tool<EditFileInput> {
     snippet: 'change one place of a text file',
     input,
     effect: 'probe',
-    run: (call, { signal }) => told(call, () => edit(call, bounds, signal)),
-    probe: ({ input: call }) => told(call, () => outcomeOf(call, bounds)),
+    run: (call, { signal }) => withErrorResult(call, () => edit(call, bounds, signal)),
+    probe: ({ input: call }) => withErrorResult(call, () => outcomeOf(call, bounds)),
   });
 }
 
-async function told<T>(call: EditFileInput, work: () => Promise<T>): Promise<T | { readonly error: string }> {
+async function withErrorResult<T>(
+  call: EditFileInput,
+  work: () => Promise<T>,
+): Promise<T | { readonly error: string }> {
   try {
     return await work();
   } catch (error) {

@@ -15,7 +15,7 @@ export {
   view_messages,
 } from './memory-tools.ts';
 export { type ReadFileInput, type ReadFileOptions, read_file, readFile } from './read-file.ts';
-export { mark_goal_completed, type RuntimeTool, spawn_specialist, spawn_subagent } from './runtime-tools.ts';
+export { mark_goal_completed, type RuntimeTool, spawn_specialist, spawn_subagent } from './runtime-tool-names.ts';
 export { type ThinkInput, type ThinkingOptions, think, thinking } from './think.ts';
 export { type WebGetInput, type WebGetOptions, web_get, webGet } from './web-get.ts';
 export { type WriteFileInput, type WriteFileOptions, write_file, writeFile } from './write-file.ts';

@@ -103,7 +103,8 @@ export interface ShowOptions {
  */
 export async function showBody(type: BodyType, body: BodyBytes, options: ShowOptions): Promise<string> {
   if (type.kind === 'binary') throw new WebError(`Not a text: ${type.mediaType}`);
-  if (type.mediaType === '' && body.bytes.includes(0)) throw new WebError('Not a text: bytes of no given type');
+  if (type.mediaType === '' && body.bytes.includes(0))
+    throw new WebError('Not a text: the response has no content type and contains a zero byte');
   const text = textOf(type, body);
   if (type.kind === 'json') return compactJson(text);
   if (type.kind !== 'html') return text;

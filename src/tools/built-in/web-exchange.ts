@@ -75,7 +75,7 @@ export async function exchange(url: string, options: ExchangeOptions): Promise<A
 export function redirectTarget(from: URL, location: string): URL {
   const url = webUrl(location, from);
   if (from.protocol === 'https:' && url.protocol === 'http:') {
-    throw new WebError(`Not followed: a redirect from https to http, to ${shown(url.href)}`);
+    throw new WebError(`Not followed: a redirect from https to http (${shown(url.href)})`);
   }
   return url;
 }

@@ -120,7 +120,7 @@ async function textOf({ url, response, redirects }: Answer, bounds: Bounds): Pro
   if (type.kind === 'binary') throw new WebError(`${status}: ${type.mediaType} is not a text`);
   const body = await readBody(response, headers['content-encoding'], bounds.maxBytes);
   const text = await showBody(type, body, { url, charactersMin: bounds.minCharacters });
-  const notice = `[Truncated: the answer is longer than ${bounds.maxBytes} bytes; this is made of the first ${bounds.maxBytes}]`;
+  const notice = `[Truncated: the answer is longer than ${bounds.maxBytes} bytes; the text above comes from its first ${bounds.maxBytes} bytes]`;
   return [
     ...(statusCode === 200 ? [] : [status]),
     ...(redirects === 0 ? [] : [`[Redirected to ${url.href}]`]),

@@ -92,7 +92,10 @@ export function answerTo(action: SupervisorAction | undefined): SupervisorInput 
   }
 }
 
-/** Actions as short words: `start a`, `stop b`, `escalate intensity`, so that an order of events reads as a list. */
+/**
+ * Actions as short texts: `start a`, `stop b`, `escalate intensity`. A test can compare their order with a list of
+ * texts.
+ */
 export function words(actions: readonly SupervisorAction[]): string[] {
   return actions.map(word);
 }
@@ -118,7 +121,7 @@ function word(action: SupervisorAction): string {
   }
 }
 
-/** Only starts and stops of children, and the end. */
+/** Like `words`, but only starts and stops of children, and the end of the supervisor. */
 export function moves(actions: readonly SupervisorAction[]): string[] {
   return words(actions).filter((each) => /^(?:start|restart|stop|kill|escalate|stopped)\b/u.test(each));
 }

@@ -1,6 +1,6 @@
 /** Events for tests: short to write, of one session, at time 0. */
 import type { SessionEvent } from '../../../src/events/event.ts';
-import type { Replay } from '../../../src/events/reading/subscriber.ts';
+import type { Replay } from '../../../src/events/reading/event-queue.ts';
 
 /** A durable event. */
 export function durable(seq: number, session = 's'): SessionEvent {

@@ -66,7 +66,7 @@ test('B1, B3: joined text is bounded as well', () => {
   expect(buffer.size).toBe(1);
 });
 
-test('B1: for any puts and takes the bounds hold, and the kept events leave in order', () => {
+test('B1: the bounds hold after any series of puts and takes, and the kept events leave in order', () => {
   const events = fc.array(fc.record({ isTaken: fc.boolean(), length: fc.nat(200) }), { maxLength: 300 });
   fc.assert(
     fc.property(
@@ -95,7 +95,7 @@ test('B1: for any puts and takes the bounds hold, and the kept events leave in o
   );
 });
 
-test('B1: order and size hold while the buffer grows from any position, and after a large burst', () => {
+test('B1: order and size stay correct when the ring grows with its oldest event at any index, and after a large burst', () => {
   const buffer = new EventBuffer({ ...wide, eventsMax: 10_000 });
   let next = 1;
   let wanted = 1;

@@ -5,8 +5,8 @@ import { expect, test } from 'vitest';
 import { READERS_BYTES_MAX } from '../../../src/base/bounds.ts';
 import type { SessionEvent } from '../../../src/events/event.ts';
 import { charactersOf } from '../../../src/events/reading/event-buffer.ts';
+import { EventQueue } from '../../../src/events/reading/event-queue.ts';
 import { ReaderBudget } from '../../../src/events/reading/reader-budget.ts';
-import { EventQueue } from '../../../src/events/reading/subscriber.ts';
 import { replayOf, settled, short, take } from '../packing/event-samples.ts';
 
 const now = (): number => 0;

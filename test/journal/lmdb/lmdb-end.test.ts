@@ -61,7 +61,9 @@ describe('L6: a thread that is ended in the middle of a commit', () => {
 });
 
 describe('L6: the thread that runs commits', () => {
-  const gateOf = (isTold: boolean): { readonly gate: ThreadGate; readonly entered: () => number; close(): void } => {
+  const gateOf = (
+    isClosedBeforeEnd: boolean,
+  ): { readonly gate: ThreadGate; readonly entered: () => number; close(): void } => {
     let entered = 0;
     let isClosed = false;
     const enter = (): boolean => {
@@ -69,7 +71,7 @@ describe('L6: the thread that runs commits', () => {
       return !isClosed;
     };
     return {
-      gate: { isTold, enter, leave: () => undefined },
+      gate: { isClosedBeforeEnd, enter, leave: () => undefined },
       entered: () => entered,
       close: () => {
         isClosed = true;
@@ -79,13 +81,13 @@ describe('L6: the thread that runs commits', () => {
 
   test('a thread that may end without notice leaves its commits to the writer thread', async () => {
     vi.spyOn(CommitPace.prototype, 'isHere').mockReturnValue(true);
-    for (const isTold of [true, false]) {
-      const { gate, entered } = gateOf(isTold);
+    for (const isClosedBeforeEnd of [true, false]) {
+      const { gate, entered } = gateOf(isClosedBeforeEnd);
       const journal = await openLmdbJournal({ directory, durability: 'flush', gate });
       const opened = entered();
-      journal.append([{ key: journal.intern('a'), data: JSON.stringify(`${isTold}`) }]);
+      journal.append([{ key: journal.intern('a'), data: JSON.stringify(`${isClosedBeforeEnd}`) }]);
       await journal.flushed();
-      expect(entered() - opened).toBe(isTold ? 1 : 0);
+      expect(entered() - opened).toBe(isClosedBeforeEnd ? 1 : 0);
       await journal.close();
     }
     expect(await textsOf(directory)).toEqual(['true', 'false']);
@@ -93,10 +95,10 @@ describe('L6: the thread that runs commits', () => {
 
   test('a thread started by another thread relies on no notice; the main thread receives it', async () => {
     const { thread } = await startHeldCommits(directory);
-    expect(await thread.endpoint.call('isTold', 0)).toBe(false);
+    expect(await thread.endpoint.call('isClosedBeforeEnd', 0)).toBe(false);
     await thread.exit();
     // The process of the tests runs its commits on its main thread.
-    expect(new ExitLatch().isTold).toBe(true);
+    expect(new ExitLatch().isClosedBeforeEnd).toBe(true);
   });
 
   test('after the gate closed, a commit still becomes durable, and no store can be opened', async () => {

@@ -19,7 +19,7 @@ const own = new ExitLatch(memory);
 let isInside = false;
 let isArmed = false;
 const gate: ThreadGate = {
-  isTold: own.isTold,
+  isClosedBeforeEnd: own.isClosedBeforeEnd,
   enter() {
     isInside = own.enter();
     return isInside;
@@ -50,4 +50,4 @@ endpoint.handle('commit', async (text) => {
   await journal.flushed();
 });
 /** True if a gate made here, below the main thread, relies on a notification. */
-endpoint.handle('isTold', () => new ExitLatch().isTold);
+endpoint.handle('isClosedBeforeEnd', () => new ExitLatch().isClosedBeforeEnd);

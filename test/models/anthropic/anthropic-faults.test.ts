@@ -113,7 +113,7 @@ describe('F23: a model that answers late', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('F23: the time limits are options, and an invalid one is refused by name', () => {
+  it('F23: the time limits are options, and the error for an invalid one names it', () => {
     expect(() => anthropic({ idleTimeoutMs: 0 })).toThrow(/anthropic\.idleTimeoutMs/);
     expect(() => anthropic({ firstByteTimeoutMs: 0.5 })).toThrow(/anthropic\.firstByteTimeoutMs/);
   });

@@ -370,7 +370,7 @@ describe('anthropic()', () => {
     expect(anthropic({ fetch: globalThis.fetch })).toMatchObject({ name: 'anthropic' });
   });
 
-  it('F70: refuses bad and unknown options by name, without showing the key', () => {
+  it('F70: bad and unknown options are refused; the error names the option and does not show the key', () => {
     const build = (options: object) => (): unknown => anthropic(options);
     expect(build({ model: 'x' })).toThrow(/anthropic\.model/);
     expect(build({ baseURL: 'ftp://x' })).toThrow(/anthropic\.baseURL/);

@@ -18,7 +18,7 @@ interface Load {
   readonly refused: number;
   /** The virtual milliseconds of an answer; a refusal takes a twentieth of it. */
   readonly answerMs: number;
-  /** The number of calls the provider serves at once; it refuses one more. If missing, it serves any number. */
+  /** The number of calls the provider serves at once; it refuses any call beyond that. If missing: no limit. */
   readonly capacity?: number;
   readonly spanMs: number;
 }
@@ -28,7 +28,7 @@ interface Outcome {
   readonly refusals: number;
 }
 
-/** Sessions that call, wait after a refusal as the half-step does, and call again after each answer. */
+/** Runs sessions that call again after each answer. After a refusal a session waits as long as a half-step would. */
 async function run({
   sessions,
   refused,
@@ -66,7 +66,7 @@ async function run({
       return;
     }
     const attempt = (attempts.get(session) ?? 0) + 1;
-    // The turn fails for good: the next one starts with its first attempt.
+    // After the last attempt the turn fails for good, and the next turn starts at its first attempt.
     attempts.set(session, attempt % retry.attempts);
     if (attempt === retry.attempts) ask(session);
     else clock.setTimer(() => ask(session), retryWaitMs(retry, attempt, completion.error, random.number()));
@@ -105,7 +105,7 @@ async function run({
 
 describe('P13: refusals without retry-after', () => {
   test.each([50, 300])(
-    'P13: %i sessions with 1 % of 529 answers keep at least 0.8 of the throughput without them',
+    'P13: %i sessions keep at least 0.8 of their throughput when 1 % of the calls are refused with 529',
     async (sessions) => {
       const load = { sessions, answerMs: 4_000, spanMs: 400_000 };
       const without = await run({ ...load, refused: 0 });
@@ -115,10 +115,10 @@ describe('P13: refusals without retry-after', () => {
     },
   );
 
-  // By the contract a refused call waits 1, 16, 81, 256 seconds: 1.9 seconds a half-step on average. With calls of ten
-  // seconds these waits alone reduce the throughput to 0.84.
+  // By the contract a refused call waits 1, 16, 81, then 256 seconds. When 20 % of the calls are refused, a half-step
+  // waits 1.9 seconds on average. With calls of ten seconds these waits alone reduce the throughput to 0.84.
   test.each([50, 300])(
-    'P13: %i sessions with 20 % of 529 answers keep at least 0.5 of the throughput without them',
+    'P13: %i sessions keep at least 0.5 of their throughput when 20 % of the calls are refused with 529',
     async (sessions) => {
       const load = { sessions, answerMs: 10_000, spanMs: 1_200_000 };
       const without = await run({ ...load, refused: 0 });

@@ -170,7 +170,7 @@ describe('rates', () => {
     expect(desk.opensIn).toBe(0);
   });
 
-  test('shares add up to the limits, and none is empty; a limit below the number of shards is refused by name', () => {
+  test('shares add up to the limits, and none is empty; the error for a limit below the number of shards names it', () => {
     const limits = { concurrency: 7, requestsPerMinute: 50 };
     const shares = [0, 1, 2].map((index) => shareOfLimits(limits, index, 3));
     expect(shares).toEqual([

@@ -186,7 +186,7 @@ test('the death of a session thread loses no event', async () => {
   expect(of(await reading, 's')).toEqual(await history(runtime.session('s')));
 });
 
-test('invalid cursors are refused by name', async () => {
+test('invalid cursors are refused, each with an error code', async () => {
   const runtime = await kit.open({ provider: echo });
   const codeOf = (after: unknown): unknown => {
     try {

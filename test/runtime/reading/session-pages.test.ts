@@ -124,7 +124,7 @@ test('the first page of a request has everything but its messages, and the rules
   expect((await session.page('request', { limit: 2, after: first.next ?? '' })).head).toBeUndefined();
 });
 
-test('an invalid page is refused by name', async () => {
+test('an invalid page is refused as `config`, and the error names the option', async () => {
   const runtime = await kit.open({ provider });
   const session = runtime.session('s');
   for (const after of ['x', '1e3', '0x10', ' 1', '1.0', '-1', '1-2']) {

@@ -36,7 +36,7 @@ describe('settings.llm.retry', () => {
     [{ factor: 0.5 }, /"settings\.llm\.retry\.factor".*got number 0\.5/u],
     [{ maximum: 1e9 }, /"settings\.llm\.retry\.maximum"/u],
     [{ tries: 3 }, /unknown option "settings\.llm\.retry\.tries"/u],
-  ])('%o is refused by name', (retry, message) => {
+  ])('%o is refused, and the error names the option', (retry, message) => {
     expect(() => parseSettings({ llm: { retry } })).toThrow(message);
   });
 });

@@ -25,7 +25,7 @@ function failedSession(error: Parameters<Machine['fail']>[0], options: WorldOpti
 const CONNECTION = { ...transientError(), retryable: false };
 
 describe('deferred rollback', () => {
-  it('H59: a refused request is shown, and removed with everything after it when the next turn starts; published once', () => {
+  it('H59: a refused request is shown until the next turn starts, then removed with everything after it; the rollback is published once', () => {
     const machine = failedSession(FATAL);
     expect(machine.log.slice(0, 3)).toEqual(['user_message one', 'agent_message uno', 'user_message bad']);
     machine.send('good');
@@ -43,7 +43,7 @@ describe('deferred rollback', () => {
     expect(refolded(machine).state).toEqual(machine.state);
   });
 
-  it('H59: in a session that was opened again every failure counts', () => {
+  it('H59: in a session that was opened again, a failed turn is rolled back whatever its error', () => {
     const machine = failedSession(CONNECTION);
     machine.world.openedAt = machine.world.now + 1;
     machine.world.now += 2;
@@ -52,7 +52,7 @@ describe('deferred rollback', () => {
     expect(machine.events('session.rollback')).toHaveLength(1);
   });
 
-  it('a message whose failure a retry may fix stays while the process lives', () => {
+  it('a message stays while the process runs, if a retry may fix the failure of its turn', () => {
     const machine = failedSession(CONNECTION);
     machine.send('good');
     expect(machine.log).toContain('user_message bad');

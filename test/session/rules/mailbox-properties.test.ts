@@ -1,6 +1,6 @@
 /**
  * Goal: the mailbox behaves like a plain array (contract §3, §4.2, the delivery policies). Method: the same random
- * steps for a session and for a model of twenty lines that knows an array and the order of promotion. After each step
+ * steps run on a session and on `PlainMailbox`, a reference with an array and the order of promotion. After each step
  * both hold the same entries in the same order. The seed of a failing run is printed.
  */
 import fc from 'fast-check';
@@ -66,7 +66,7 @@ class PlainMailbox {
     return id;
   }
 
-  /** Answers the running calls, promotes the round, and gives waiting entries a separate turn. */
+  /** Answers the running calls as interrupted, promotes all results, and starts a turn for the waiting entries. */
   interrupt(): void {
     if (this.state === 'idle') return;
     for (const id of this.open.splice(0)) {
@@ -78,7 +78,7 @@ class PlainMailbox {
     this.go();
   }
 
-  /** Starts a half-step if one may start and an active entry waits. */
+  /** Starts a half-step if one may start and an entry that causes a half-step waits. */
   go(): void {
     if (this.paused || this.state === 'awaiting' || this.open.length > 0) return;
     const isFresh = this.state === 'idle' && !this.waiting.some(({ kind }) => kind === 'response');
@@ -138,7 +138,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   },
 );
 
-/** The entries a session promoted, in the form of the array's model. */
+/** The contents that a session promoted, in the form of `PlainMailbox.promoted`. */
 function promotedBy(machine: Machine): readonly string[] {
   return machine
     .events('message.created')
@@ -201,11 +201,11 @@ it('A7, T5: a session holds, drops and promotes the same entries as a plain arra
           machine.state.mailbox.map(({ id }) => id),
           `waiting after step ${index}`,
         ).toEqual(plain.waiting.map(({ id }) => id));
-        const told = promotedBy(machine).map((content) =>
+        const promoted = promotedBy(machine).map((content) =>
           content.startsWith('<') || content.startsWith('of ') ? content : 'interrupted',
         );
         const expected = plain.promoted.map((content) => (content.startsWith('interrupted') ? 'interrupted' : content));
-        expect(told, `promoted by step ${index}`).toEqual(expected);
+        expect(promoted, `promoted by step ${index}`).toEqual(expected);
         promotions += plain.promoted.length;
       });
       const left = machine.events('pending.removed').filter(({ reason }) => reason !== 'promoted');

@@ -291,7 +291,7 @@ describe('F146: calls', () => {
     }
   });
 
-  test('Δ40: the schema states the real default, and bad options are refused by name', () => {
+  test('Δ40: the schema states the real default; a bad option is refused, and the error names it', () => {
     const description = describeTool(bash);
     expect(description).toMatchObject({ name: 'bash', effect: 'once', adjustableTimeout: true, timeoutMs: 30_000 });
     expect(advertiseTool(description, 180_000).input_schema).toMatchObject({

@@ -110,7 +110,7 @@ describe('read_file', () => {
     expect(describeTool(readFile())).toMatchObject({ name: 'read_file', effect: 'pure', truncate: false });
   });
 
-  test('F147: bad options are refused by name', () => {
+  test('F147: a bad option is refused, and the error names it', () => {
     expect(() => readFile({ maxReadLines: 0 })).toThrow(ConfigError);
     expect(() => readFile({ rooot: '/' } as ReadFileOptions)).toThrow(/rooot/);
   });

@@ -507,7 +507,7 @@ describe('F147, F148: a crash before the result', () => {
   });
 });
 
-test('F147, F148: bad options are refused by name', () => {
+test('F147, F148: a bad option is refused, and the error names it', () => {
   expect(() => writeFile({ maxFileSize: 0 })).toThrow(ConfigError);
   expect(() => writeFile({ rooot: '/' } as WriteFileOptions)).toThrow(/rooot/);
   expect(() => editFile({ maxFileSize: 1.5 })).toThrow(ConfigError);

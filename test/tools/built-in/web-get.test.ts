@@ -278,7 +278,7 @@ describe('F75: names', () => {
     expect(errorOf(failed)).toBe('TypeError: no such name');
   });
 
-  test('a look-up without an answer ends with the call', async () => {
+  test('a look-up that is never answered ends when its call times out', async () => {
     const clock = new HandClock();
     const outcome = get(
       named(),
@@ -326,12 +326,12 @@ describe('F75: addresses allowed by an embedder', () => {
     '*.example.org/',
     'u@a',
     ' ',
-  ])('%j is refused by name', (entry) => {
+  ])('%j is refused, and the error names it', (entry) => {
     expect(() => webGet({ allow: [entry] })).toThrow(ConfigError);
     expect(() => webGet({ allow: [entry] })).toThrow(JSON.stringify(entry));
   });
 
-  test('bad options are refused by name', () => {
+  test('a bad option is refused, and the error names it', () => {
     expect(() => webGet({ maxBytes: 0 })).toThrow(/webGet.maxBytes/);
     expect(() => webGet({ alow: [] } as WebGetOptions)).toThrow(/alow/);
     expect(() => webGet({ resolve: 'x' } as unknown as WebGetOptions)).toThrow(/webGet.resolve/);
@@ -394,7 +394,7 @@ describe('redirects', () => {
 
   test('F75: a redirect from https to http is not followed; from http to https is', () => {
     expect(() => redirectTarget(new URL('https://a.example/x'), 'http://a.example/y')).toThrow(
-      'Not followed: a redirect from https to http, to http://a.example/y',
+      'Not followed: a redirect from https to http (http://a.example/y)',
     );
     expect(redirectTarget(new URL('https://a.example/x'), '//b.example/y').href).toBe('https://b.example/y');
     expect(redirectTarget(new URL('http://a.example/x'), 'https://a.example/').href).toBe('https://a.example/');
@@ -465,7 +465,7 @@ describe('results', () => {
       expect(errorOf(await get(here()))).toBe(`HTTP 200 OK: ${type.split(';')[0]} is not a text`);
     }
     serve(undefined, Buffer.from([1, 0, 2]));
-    expect(errorOf(await get(here()))).toBe('Not a text: bytes of no given type');
+    expect(errorOf(await get(here()))).toBe('Not a text: the response has no content type and contains a zero byte');
     serve(undefined, 'plain');
     expect((await get(here())).content).toBe('plain');
   });
@@ -497,7 +497,7 @@ describe('results', () => {
 
 describe('F76: no more is read than is shown', () => {
   const note = (bytes: number): string =>
-    `\n\n[Truncated: the answer is longer than ${bytes} bytes; this is made of the first ${bytes}]`;
+    `\n\n[Truncated: the answer is longer than ${bytes} bytes; the text above comes from its first ${bytes} bytes]`;
 
   test('F76: an endless answer is read up to the bound, and its connection is closed', async () => {
     let closed: Promise<unknown> | undefined;
@@ -536,7 +536,7 @@ describe('F76: no more is read than is shown', () => {
     expect((await get(here(), { ...loopback, maxBytes: 1_000 })).content).toBe('0'.repeat(1_000) + note(1_000));
   });
 
-  test('F76: of an endless compressed answer only little is read', async () => {
+  test('F76: only a little of an endless compressed answer is read', async () => {
     const member = gzipSync(Buffer.alloc(10_000_000));
     let taken = 0;
     const endless = Readable.from(
@@ -550,7 +550,8 @@ describe('F76: no more is read than is shown', () => {
     );
     const body = await readBody(endless, 'gzip', 100_000);
     expect(body).toMatchObject({ isTruncated: true, bytes: { length: 100_000 } });
-    // Enough bodies to fill the read-ahead of the streams. One of them would unpack to a hundred times the bound.
+    // The streams read ahead, so they take a few gzip members. One member alone would unpack to a hundred times the
+    // bound.
     expect(taken).toBeLessThan(20);
     expect(endless.destroyed).toBe(true);
   });
@@ -565,8 +566,8 @@ describe('F76: no more is read than is shown', () => {
   });
 });
 
-describe('failures are results', () => {
-  test('a refused connection, a broken connection, and an answer that is not HTTP are results', async () => {
+describe('failures are returned as results', () => {
+  test('a refused connection, a broken connection, and an answer that is not HTTP are returned as results', async () => {
     const other = createServer().listen(0, '127.0.0.1');
     await once(other, 'listening');
     const free = (other.address() as AddressInfo).port;
@@ -589,7 +590,7 @@ describe('failures are results', () => {
   test.each([
     ['before its status', (_response: ServerResponse) => undefined],
     ['in its body', (response: ServerResponse) => response.writeHead(200).write('some')],
-  ])('an answer that is slow %s times out, and the connection is closed', async (_when, begin) => {
+  ])('a slow answer times out, and its connection is closed: it stalls %s', async (_when, begin) => {
     const clock = new HandClock();
     let closed: Promise<unknown> | undefined;
     answer = (_request, response) => {
@@ -623,7 +624,7 @@ describe('failures are results', () => {
   });
 });
 
-test('the call is repeated after a crash, but never before its intent is stored; the model can set its timeout', () => {
+test('the call starts only once its intent is stored, and is repeated after a crash; the model can set its timeout', () => {
   expect(describeTool(web_get)).toMatchObject({
     name: 'web_get',
     effect: 'keyed',
@@ -634,7 +635,7 @@ test('the call is repeated after a crash, but never before its intent is stored;
   expect(describeTool(webGet({ timeoutMs: 500 })).timeoutMs).toBe(500);
 });
 
-test('F75: the URL is found and runs in tool threads, without exceptions', async () => {
+test('F75: the tool is found by its module URL and runs in a tool thread, where no private address is allowed', async () => {
   const under = new PoolUnderTest({ threads: 1 });
   const [described] = await under.pool.describe(webGetTool.href);
   expect(described?.description.name).toBe('web_get');

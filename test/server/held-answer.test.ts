@@ -4,14 +4,14 @@
  */
 import { expect, test } from 'vitest';
 import { ReaderBudget } from '../../src/events/reading/reader-budget.ts';
-import { heldBody } from '../../src/server/held-body.ts';
+import { heldAnswer } from '../../src/server/held-answer.ts';
 
 const bytes = (): Uint8Array => new Uint8Array(10_000).fill(7);
 
 test('an answer counts until the next read shows that it was sent, or until it is cancelled', async () => {
   const budget = new ReaderBudget(1_000_000);
-  const taken = heldBody(bytes(), budget).getReader();
-  const cancelled = heldBody(bytes(), budget);
+  const taken = heldAnswer(bytes(), budget).getReader();
+  const cancelled = heldAnswer(bytes(), budget);
   expect(budget.held).toBe(20_000);
   expect((await taken.read()).value).toEqual(bytes());
   expect(budget.held).toBe(20_000);
@@ -23,7 +23,7 @@ test('an answer counts until the next read shows that it was sent, or until it i
 
 test('the answer that was not read for longest is aborted when others need the room', async () => {
   const budget = new ReaderBudget(25_000);
-  const [first, ...others] = [1, 2, 3].map(() => heldBody(bytes(), budget).getReader());
+  const [first, ...others] = [1, 2, 3].map(() => heldAnswer(bytes(), budget).getReader());
   await expect(first?.read()).rejects.toMatchObject({ code: 'limit' });
   expect(budget.held).toBeLessThanOrEqual(25_000);
   const last = others.at(-1);

@@ -6,12 +6,12 @@ import { LimitError } from '../base/errors.ts';
 import { type BudgetedReader, READERS, type ReaderBudget } from '../events/reading/reader-budget.ts';
 
 /** Size in bytes from which a body is counted. A smaller one fits into a socket's own buffer. */
-export const HELD_BODY_BYTES_MIN: number = 64 * 1024;
+export const HELD_ANSWER_BYTES_MIN: number = 64 * 1024;
 
 /**
  * A stream of these bytes. The budget releases the bytes when the next read shows that they were sent, or on cancel.
  */
-export function heldBody(bytes: Uint8Array, budget: ReaderBudget = READERS): ReadableStream<Uint8Array> {
+export function heldAnswer(bytes: Uint8Array, budget: ReaderBudget = READERS): ReadableStream<Uint8Array> {
   let left: Uint8Array | undefined = bytes;
   let controllerOf: ReadableStreamDefaultController<Uint8Array> | undefined;
   let isHanded = false;

@@ -5,7 +5,7 @@
 import fc from 'fast-check';
 import { describe, expect, test, vi } from 'vitest';
 import type { SessionEvent } from '../../../src/events/event.ts';
-import { EventQueue, type EventQueueOptions, type Replay } from '../../../src/events/reading/subscriber.ts';
+import { EventQueue, type EventQueueOptions, type Replay } from '../../../src/events/reading/event-queue.ts';
 import {
   delta,
   durable,

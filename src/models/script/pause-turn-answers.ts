@@ -4,14 +4,14 @@
  * Owns: fingerprints of paused answers, the oldest forgotten. Does not own: whether resuming is allowed.
  */
 import { createHash } from 'node:crypto';
-import { PAUSED_TURNS_MAX } from '../../base/bounds.ts';
+import { PAUSE_TURN_ANSWERS_MAX } from '../../base/bounds.ts';
 import { isRecord } from '../../base/json.ts';
 import type { ModelRequest, ModelResponse } from '../provider.ts';
 
 type Blocks = readonly unknown[];
 
 /** Paused answers by content: the assistant blocks at the end of the request plus the blocks of the answer. */
-export class PausedTurns {
+export class PauseTurnAnswers {
   readonly #fingerprints = new Set<string>();
 
   /** Notes an answer, if it paused. */
@@ -19,7 +19,7 @@ export class PausedTurns {
     if (response.stop_reason !== 'pause_turn') return;
     const blocks = [...trailingBlocks(request), ...response.content];
     this.#fingerprints.add(fingerprint(blocks));
-    if (this.#fingerprints.size <= PAUSED_TURNS_MAX) return;
+    if (this.#fingerprints.size <= PAUSE_TURN_ANSWERS_MAX) return;
     const oldest = this.#fingerprints.values().next();
     if (oldest.done !== true) this.#fingerprints.delete(oldest.value);
   }
