@@ -46,7 +46,7 @@ export interface Place {
 }
 
 /** Ports of the links that replace those of the machine. */
-export type LinkPorts = Pick<LinkParts, 'startShard' | 'shardPorts'>;
+export type LinkPorts = Partial<Pick<LinkParts, 'startShard' | 'startInPlace' | 'shardPorts'>>;
 
 /**
  * Starts the shards of `place` and returns the runtime over them. Rejects with `ConfigError` for an option that a model
@@ -60,6 +60,10 @@ export async function assembleRuntime(
   definitions?: DefinitionSource,
 ): Promise<Runtime> {
   checkAgentModels(checked.agents, checked.settings);
+  const startInPlace =
+    checked.threads.sessions > 0
+      ? undefined
+      : (ports.startInPlace ?? (await import('../host/shard-in-place.ts')).startInPlace);
   const links: ShardLink[] = [];
   const logs = new SessionLogs(checked.logger, checked.provider);
   const hub = new EventHub({
@@ -84,7 +88,7 @@ export async function assembleRuntime(
         ...ports,
         plan: shardPlan(checked, place, { index, agents, counters: memory }),
         values,
-        isThread: checked.threads.sessions > 0,
+        startInPlace,
         clock: checked.clock,
         random: checked.random,
         listener: {
