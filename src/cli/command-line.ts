@@ -2,35 +2,12 @@
 import { TroupeError } from '../base/errors.ts';
 import { VERSION } from '../runtime/protocol/version.ts';
 import { nearest, readArguments } from './arguments.ts';
-import { benchCommand } from './bench/command.ts';
-import { type Command, EXIT, UsageError } from './command.ts';
-import { doctorCommand } from './doctor/command.ts';
-import { exportCommand } from './export-command.ts';
+import { type CommandEntry, EXIT, UsageError } from './command.ts';
+import { COMMANDS } from './commands.ts';
 import { commandHelp, programHelp } from './help.ts';
-import { importCommand } from './import-command.ts';
-import { inspectCommand } from './inspect-command.ts';
-import { runCommand } from './run-command.ts';
-import { sendCommand } from './send-command.ts';
-import { serveCommand } from './serve-command.ts';
-import { simCommand } from './sim-command.ts';
 import { paintFor, type Surroundings } from './surroundings.ts';
-import { tailCommand } from './tail-command.ts';
 import { printable, printableJson } from './text-layout.ts';
-import { topCommand } from './top/command.ts';
 
-const COMMANDS: readonly Command[] = [
-  runCommand,
-  inspectCommand,
-  tailCommand,
-  sendCommand,
-  topCommand,
-  exportCommand,
-  importCommand,
-  serveCommand,
-  doctorCommand,
-  benchCommand,
-  simCommand,
-];
 /** Maximum causes shown below an error. */
 const CAUSES_MAX = 3;
 
@@ -46,19 +23,20 @@ export async function runCommandLine(line: readonly string[], surroundings: Surr
       surroundings.stdout.write(`${VERSION}\n`);
       return EXIT.ok;
     }
-    const command = commandNamed(name);
+    const entry = entryNamed(name);
+    const command = await entry.load();
     const given = readArguments(command, rest);
     if (given !== 'help') return await command.run(given, surroundings);
-    surroundings.stdout.write(commandHelp(command));
+    surroundings.stdout.write(commandHelp(entry, command));
     return EXIT.ok;
   } catch (error) {
     return report(error, line, surroundings);
   }
 }
 
-function commandNamed(name: string): Command {
-  const command = COMMANDS.find((each) => each.name === name);
-  if (command !== undefined) return command;
+function entryNamed(name: string): CommandEntry {
+  const entry = COMMANDS.find((each) => each.name === name);
+  if (entry !== undefined) return entry;
   if (name.startsWith('-')) throw new UsageError(`unknown option ${name}; a command comes first`);
   const near = nearest(
     name,

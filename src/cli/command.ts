@@ -37,11 +37,17 @@ export interface Arguments {
   positional(name: string): string | undefined;
 }
 
-/** One command of the program. */
-export interface Command {
+/** One command in the program's list. */
+export interface CommandEntry {
   readonly name: string;
   /** One line, for the list of commands. */
   readonly summary: string;
+  /** Loads the module of the command. */
+  readonly load: () => Promise<Command>;
+}
+
+/** One command of the program. */
+export interface Command {
   readonly positionals: readonly PositionalSpec[];
   readonly options: Readonly<Record<string, OptionSpec>>;
   /** Paragraphs of the help after the options. */

@@ -16,8 +16,6 @@ import { counted, printableJson, printableJsonText } from './text-layout.ts';
 
 /** See the head of the file. */
 export const exportCommand: Command = {
-  name: 'export',
-  summary: 'Write the messages or the history of a session as JSON lines',
   positionals: [{ name: 'session', required: true, help: 'Session whose messages to write' }],
   options: {
     data: DATA_OPTION,

@@ -1,12 +1,12 @@
 /** Writes help texts from the tables of the commands. Pure. */
-import type { Command, OptionSpec } from './command.ts';
+import type { Command, CommandEntry, OptionSpec } from './command.ts';
 import { wrap } from './text-layout.ts';
 
 const COLUMNS = 79;
 const GUTTER = 2;
 
 /** Help of the program: a list of its commands. */
-export function programHelp(commands: readonly Command[], version: string): string {
+export function programHelp(commands: readonly CommandEntry[], version: string): string {
   return [
     `troupe ${version}: an actor runtime for LLM agent sessions`,
     '',
@@ -21,13 +21,13 @@ export function programHelp(commands: readonly Command[], version: string): stri
 }
 
 /** Help of one command. */
-export function commandHelp(command: Command): string {
+export function commandHelp({ name: called, summary }: CommandEntry, command: Command): string {
   const words = command.positionals.map(({ name, required, rest }) => {
     const word = `${name}${rest === true ? '...' : ''}`;
     return required ? `<${word}>` : `[${word}]`;
   });
-  const lines = [`troupe ${command.name}: ${command.summary}`, ''];
-  lines.push(`Usage: ${['troupe', command.name, ...words, '[options]'].join(' ')}`, '');
+  const lines = [`troupe ${called}: ${summary}`, ''];
+  lines.push(`Usage: ${['troupe', called, ...words, '[options]'].join(' ')}`, '');
   if (command.positionals.length > 0) {
     lines.push('Arguments:', ...table(command.positionals.map(({ name, help }) => [name, help])), '');
   }

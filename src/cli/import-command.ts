@@ -22,8 +22,6 @@ const DEFAULT_AGENT = 'default';
 
 /** See the head of the file. */
 export const importCommand: Command = {
-  name: 'import',
-  summary: 'Read the history of a session from JSON lines',
   positionals: [{ name: 'session', required: true, help: 'Session to fill; created if missing' }],
   options: {
     data: DATA_OPTION,

@@ -12,8 +12,6 @@ const MESSAGES_DEFAULT = 10;
 
 /** See the head of the file. */
 export const inspectCommand: Command = {
-  name: 'inspect',
-  summary: 'Show the sessions of a data directory, or one of them',
   positionals: [{ name: 'session', required: false, help: 'Session to show; all of them, as a tree, without it' }],
   options: {
     data: DATA_OPTION,

@@ -20,8 +20,6 @@ import { number, printableJson } from './text-layout.ts';
 
 /** See the head of the file. */
 export const runCommand: Command = {
-  name: 'run',
-  summary: 'Review a directory: one sub-agent for each source file',
   positionals: [],
   options: {
     dir: { kind: 'text', value: 'DIR', help: 'Directory to review (default: the sources of this project)' },

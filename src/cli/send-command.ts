@@ -21,8 +21,6 @@ const PLAN_EVENTS = 20;
 
 /** See the head of the file. */
 export const sendCommand: Command = {
-  name: 'send',
-  summary: 'Send a message to a session and print its answer',
   positionals: [
     { name: 'session', required: true, help: 'Session to send to; created if missing' },
     { name: 'text', required: true, rest: true, help: 'Text of the message; after -- if it begins with a dash' },

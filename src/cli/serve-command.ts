@@ -18,8 +18,6 @@ const TOKEN_VARIABLE = 'TROUPE_TOKEN';
 
 /** See the head of the file. */
 export const serveCommand: Command = {
-  name: 'serve',
-  summary: 'Serve a data directory over HTTP',
   positionals: [
     { name: 'dir', required: false, help: `Data directory, created if missing (default: ${DEFAULT_DATA})` },
   ],

@@ -25,8 +25,6 @@ const SEEDS_FOR_ALL_KINDS = 1_000;
 
 /** See the head of the file. */
 export const simCommand: Command = {
-  name: 'sim',
-  summary: 'Simulate the runtime with faults, from seeds, and check its guarantees',
   positionals: [],
   options: {
     seed: {

@@ -16,8 +16,6 @@ const TYPE_COLUMNS = 17;
 
 /** See the head of the file. */
 export const tailCommand: Command = {
-  name: 'tail',
-  summary: 'Print the durable events of a session',
   positionals: [{ name: 'session', required: true, help: 'Session whose events to print' }],
   options: {
     data: DATA_OPTION,

@@ -1,16 +1,19 @@
 /** Goal: every argument is read, or refused with exit code 2 and a message that names it. */
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { readArguments } from '../../src/cli/arguments.ts';
 import type { Command } from '../../src/cli/command.ts';
 import { VERSION } from '../../src/runtime/protocol/version.ts';
-import { emptyDirectory } from './support/program.ts';
+import { emptyDirectory, runProgram } from './support/program.ts';
 import { command } from './support/surroundings.ts';
 
+/** The report that `NODE_V8_COVERAGE` asks for, as far as it is read here. */
+interface Coverage {
+  readonly result: readonly { readonly url: string }[];
+}
+
 const probe: Command = {
-  name: 'probe',
-  summary: 'A command for tests',
   positionals: [
     { name: 'session', required: true, help: 'a session' },
     { name: 'text', required: false, help: 'a text', rest: true },
@@ -100,5 +103,18 @@ describe('help', () => {
       for (const name of ['run', 'inspect', 'tail', 'send']) expect(stdout).toMatch(new RegExp(`^ {2}${name} `, 'm'));
     }
     expect(await command(['--version'], '/')).toEqual({ code: 0, stdout: `${VERSION}\n`, stderr: '' });
+  });
+
+  test.each([['--help'], ['--version'], ['isnpect']])('troupe %s loads no library and no command', async (word) => {
+    const directory = await emptyDirectory();
+    // Node lists every script that the process loaded.
+    await runProgram([word], directory, { NODE_V8_COVERAGE: directory });
+    const [report = ''] = await readdir(directory);
+    const { result } = JSON.parse(await readFile(join(directory, report), 'utf8')) as Coverage;
+    const loaded = result.map(({ url }) => url).filter((url) => url.startsWith('file:'));
+    expect(loaded.some((url) => url.endsWith('/dist/src/cli/command-line.js'))).toBe(true);
+    expect(loaded.filter((url) => /node_modules|command\.js$|\/runtime\/handles\//u.test(url))).toEqual([
+      expect.stringMatching(/\/cli\/command\.js$/u),
+    ]);
   });
 });

@@ -9,7 +9,7 @@ import { type Output, paintFor, type StopSignal, type Surroundings } from '../su
 import { counted, number, oneLine, printableJson, wrap } from '../text-layout.ts';
 import { measureDisk } from './disk.ts';
 import { type BenchReport, benchJson, benchText } from './report.ts';
-import { type Isolation, measureWork, StoppedError, type WorkFigures } from './workloads.ts';
+import { type Isolation, measureWork, StoppedError, sessionsFor, type WorkFigures } from './workloads.ts';
 
 const SECONDS_DEFAULT = 15;
 const SECONDS_MAX = 3_600;
@@ -20,8 +20,6 @@ const COLUMNS = 79;
 
 /** See the head of the file. */
 export const benchCommand: Command = {
-  name: 'bench',
-  summary: 'Measure this machine and its disk with a model that answers at once',
   positionals: [],
   options: {
     seconds: {
@@ -46,7 +44,7 @@ export const benchCommand: Command = {
     json: { kind: 'flag', help: 'Print one JSON object; progress goes to stderr' },
   },
   details: [
-    'A turn is a question, a call of a tool, its result, an answer: two model calls, four messages, each flushed before anything depends on it. One session makes turns one after another; 1,000 sessions make three each, all at once; one parent has 1,000 children that answer it. First with the threads of the defaults (isolated), then on one thread (inline).',
+    'A turn is a question, a call of a tool, its result, an answer: two model calls, four messages, each flushed before anything depends on it. One session makes turns one after another; 1,000 sessions make three each, all at once; one parent has 1,000 children that answer it; fewer than ten seconds measure 100 of them for each second. First with the threads of the defaults (isolated), then on one thread (inline).',
     'Code is compiled before anything is measured; figures are medians; every answer is checked. The store is in a new directory and is removed afterwards. Other work on the machine lowers the figures.',
   ],
   run,
@@ -67,12 +65,13 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
     printStart(head, messages);
     const disk = await measureDisk(directory, DISK_SHARE * seconds);
     const work = (isolation: Isolation): Promise<WorkFigures> =>
-      measureWork(
-        join(directory, isolation),
+      measureWork({
+        directory: join(directory, isolation),
         isolation,
-        ((1 - DISK_SHARE) * seconds) / 2,
-        () => stop.came() !== undefined,
-      );
+        seconds: ((1 - DISK_SHARE) * seconds) / 2,
+        sessions: head.sessions,
+        isStopped: () => stop.came() !== undefined,
+      });
     const isolated = await work('isolated');
     const inline = await work('inline');
     const callsPerMinute = given.count('calls-per-minute') ?? CALLS_DEFAULT;
@@ -93,12 +92,20 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
   }
 }
 
-type Head = Pick<BenchReport, 'directory' | 'seconds' | 'node' | 'machine' | 'cores' | 'load'>;
+type Head = Pick<BenchReport, 'directory' | 'seconds' | 'node' | 'machine' | 'cores' | 'load' | 'sessions'>;
 
 function headOf(seconds: number, directory: string): Head {
   const load = process.platform === 'win32' ? undefined : loadavg()[0];
   const machine = oneLine(cpus()[0]?.model ?? 'an unknown processor');
-  return { directory, seconds, node: process.version, machine, cores: availableParallelism(), load };
+  return {
+    directory,
+    seconds,
+    node: process.version,
+    machine,
+    cores: availableParallelism(),
+    load,
+    sessions: sessionsFor(seconds),
+  };
 }
 
 function printStart({ directory, seconds, node, machine, cores, load }: Head, output: Output): void {

@@ -3,7 +3,7 @@
 import type { Paint } from '../surroundings.ts';
 import { counted, left, number, right, wrap } from '../text-layout.ts';
 import type { DiskFigures } from './disk.ts';
-import { MANY, type WorkFigures } from './workloads.ts';
+import type { WorkFigures } from './workloads.ts';
 
 /** All measurements, and where they were made. */
 export interface BenchReport {
@@ -15,6 +15,8 @@ export interface BenchReport {
   readonly cores: number;
   /** Load average of the last minute, taken before the start; missing when the system does not report it. */
   readonly load: number | undefined;
+  /** Sessions at once, and children of one parent. */
+  readonly sessions: number;
   readonly disk: DiskFigures;
   readonly isolated: WorkFigures;
   readonly inline: WorkFigures;
@@ -37,11 +39,11 @@ export function agentsOf(halfStepsPerSecond: number, callsPerMinute: number): nu
 
 /** The report for people. */
 export function benchText(report: BenchReport, paint: Paint): string {
-  const { isolated, inline, disk } = report;
+  const { isolated, inline, disk, sessions } = report;
   const lines: readonly (readonly [label: string, name: keyof WorkFigures, unit: string])[] = [
     ['one session, turn after turn', 'oneSession', 'turns/s'],
-    [`${number(MANY)} sessions at once`, 'manySessions', 'half-steps/s'],
-    [`one parent, ${number(MANY)} children`, 'oneFamily', 'children/s'],
+    [`${number(sessions)} sessions at once`, 'manySessions', 'half-steps/s'],
+    [`one parent, ${number(sessions)} children`, 'oneFamily', 'children/s'],
     ['send to durable receipt, median', 'receiptMs', 'ms'],
   ];
   const head = ['isolated', 'inline'].map((word) => right(word, NUMBER_COLUMNS)).join('');

@@ -31,8 +31,10 @@ export class StoppedError extends Error {
   override readonly name: string = 'StoppedError';
 }
 
-/** The number of sessions of W2, and of children of W3. */
-export const MANY = 1_000;
+/** The most sessions of W2, and the most children of W3. */
+const SESSIONS_MAX = 1_000;
+/** A measurement of fewer than ten seconds has fewer sessions, since one pass over all of them would take longer. */
+const SESSIONS_A_SECOND = 100;
 const TURNS_EACH = 3;
 const HALF_STEPS_A_TURN = 2;
 /** Turns of W1 in one repetition: few, so that even a slow disk finishes within the time. */
@@ -41,22 +43,34 @@ const TURNS_IN_A_ROW = 20;
 const SHARES = { oneSession: 0.2, manySessions: 0.25, oneFamily: 0.2, receipts: 0.05 } as const;
 const WARM_SHARE = 0.3;
 
-/** Measures for about `seconds` in a new store in `directory`. Throws `StoppedError`, or the error of the work. */
-export async function measureWork(
-  directory: string,
-  isolation: Isolation,
-  seconds: number,
-  isStopped: IsStopped,
-): Promise<WorkFigures> {
+/** The number of sessions of W2, and of children of W3, in a benchmark of `seconds`. */
+export function sessionsFor(seconds: number): number {
+  return Math.min(SESSIONS_MAX, SESSIONS_A_SECOND * seconds);
+}
+
+/** The parameters of one measurement: a new store in `directory`, about `seconds`, `sessions` of W2 and W3. */
+export interface WorkPlan {
+  readonly directory: string;
+  readonly isolation: Isolation;
+  readonly seconds: number;
+  readonly sessions: number;
+  readonly isStopped: IsStopped;
+}
+
+/** Measures. Throws `StoppedError`, or the error of the work. */
+export async function measureWork(plan: WorkPlan): Promise<WorkFigures> {
+  const { directory, isolation, seconds, sessions, isStopped } = plan;
   const runtime = await open(directory, optionsOf(isolation));
   try {
     const repeat = repeater(seconds, isStopped);
-    await repeat('warm-', WARM_SHARE / 2, (label) => manySessions(runtime, label));
-    await repeat('also-', WARM_SHARE / 2, (label) => oneFamily(runtime, label));
+    await repeat('warm-', WARM_SHARE / 2, (label) => manySessions(runtime, label, sessions));
+    await repeat('also-', WARM_SHARE / 2, (label) => oneFamily(runtime, label, sessions));
     return {
       oneSession: median(await repeat('one-', SHARES.oneSession, (label) => oneSession(runtime, label))),
-      manySessions: median(await repeat('many-', SHARES.manySessions, (label) => manySessions(runtime, label))),
-      oneFamily: median(await repeat('family-', SHARES.oneFamily, (label) => oneFamily(runtime, label))),
+      manySessions: median(
+        await repeat('many-', SHARES.manySessions, (label) => manySessions(runtime, label, sessions)),
+      ),
+      oneFamily: median(await repeat('family-', SHARES.oneFamily, (label) => oneFamily(runtime, label, sessions))),
       receiptMs: median(await repeat('send-', SHARES.receipts, () => receipt(runtime))),
     };
   } finally {
@@ -94,24 +108,25 @@ async function oneSession(runtime: Runtime, label: string): Promise<number> {
   return rate(TURNS_IN_A_ROW, startedAt);
 }
 
-async function manySessions(runtime: Runtime, label: string): Promise<number> {
+async function manySessions(runtime: Runtime, label: string, sessions: number): Promise<number> {
   const startedAt = performance.now();
   await Promise.all(
-    indexes().map(async (index) => {
+    indexes(sessions).map(async (index) => {
       for (let turn = 0; turn < TURNS_EACH; turn += 1) await checkedTurn(runtime, `${label}-${index}`, index, turn);
     }),
   );
-  return rate(MANY * TURNS_EACH * HALF_STEPS_A_TURN, startedAt);
+  return rate(sessions * TURNS_EACH * HALF_STEPS_A_TURN, startedAt);
 }
 
-async function oneFamily(runtime: Runtime, label: string): Promise<number> {
+async function oneFamily(runtime: Runtime, label: string, children: number): Promise<number> {
   const startedAt = performance.now();
-  const family = await runtime.session(label).spawnAll(indexes().map((index) => ({ task: `add ${index} ${MANY}` })));
+  const tasks = indexes(children).map((index) => ({ task: `add ${index} ${children}` }));
+  const family = await runtime.session(label).spawnAll(tasks);
   const results = await family.all();
   // Wait until the parent has read its deliveries.
   await runtime.drain();
-  const found = rate(MANY, startedAt);
-  for (const [index, { reply }] of results.entries()) check(label, reply, index + MANY);
+  const found = rate(children, startedAt);
+  for (const [index, { reply }] of results.entries()) check(label, reply, index + children);
   return found;
 }
 
@@ -136,6 +151,6 @@ function rate(count: number, startedAt: number): number {
   return (count * 1_000) / (performance.now() - startedAt);
 }
 
-function indexes(): readonly number[] {
-  return Array.from({ length: MANY }, (_, index) => index);
+function indexes(length: number): readonly number[] {
+  return Array.from({ length }, (_, index) => index);
 }

@@ -19,8 +19,6 @@ type Action = (typeof ACTIONS)[number];
 
 /** See the head of the file. */
 export const doctorCommand: Command = {
-  name: 'doctor',
-  summary: 'Check a data directory, measure it, or save its readable part',
   positionals: [
     { name: 'action', required: false, help: 'check (default), salvage or stats' },
     { name: 'dir', required: false, help: 'Data directory; may also be given alone, or with --data' },

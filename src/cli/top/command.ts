@@ -20,8 +20,6 @@ const TOKEN_VARIABLE = 'TROUPE_TOKEN';
 
 /** See the head of the file. */
 export const topCommand: Command = {
-  name: 'top',
-  summary: 'Show the busiest sessions, live',
   positionals: [],
   options: {
     data: DATA_OPTION,

@@ -8,7 +8,6 @@
 import { mkdir } from 'node:fs/promises';
 import { asError } from '../../base/errors.ts';
 import { PRIVATE_DIRECTORY_MODE } from '../../base/private-files.ts';
-import { createLmdbStore } from '../lmdb/environment.ts';
 import { writeError } from '../lmdb/errors.ts';
 import {
   beginManifest,
@@ -36,6 +35,8 @@ export async function openManifest(directory: string, shards: number): Promise<S
 
 /** Resolves to the number of shards. An earlier opener that was killed during creation has fixed that number. */
 async function createShards(directory: string, wanted: number): Promise<number> {
+  // Imported only on use: the host thread needs the database for nothing else.
+  const { createLmdbStore } = await import('../lmdb/environment.ts');
   await mkdir(directory, { recursive: true, mode: PRIVATE_DIRECTORY_MODE });
   const { shards } = await beginManifest(directory, wanted);
   for (let shard = 0; shard < shards; shard += 1) {

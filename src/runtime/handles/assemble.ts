@@ -47,7 +47,7 @@ export interface Place {
 }
 
 /** Ports of the links that replace those of the machine. */
-export type LinkPorts = Pick<LinkParts, 'startShard' | 'shardPorts'>;
+export type LinkPorts = Partial<Pick<LinkParts, 'startShard' | 'startInPlace' | 'shardPorts'>>;
 
 /**
  * Starts the shards of `place` and returns the runtime over them. Rejects with `ConfigError` for an option that a model
@@ -61,6 +61,10 @@ export async function assembleRuntime(
   definitions?: DefinitionSource,
 ): Promise<Runtime> {
   checkAgentModels(checked.agents, checked.settings);
+  const startInPlace =
+    checked.threads.sessions > 0
+      ? undefined
+      : (ports.startInPlace ?? (await import('../host/shard-in-place.ts')).startInPlace);
   const links: ShardLink[] = [];
   const logs = new SessionLogs(checked.logger, checked.provider);
   const hub = new EventHub({
@@ -86,7 +90,7 @@ export async function assembleRuntime(
         ...ports,
         plan: shardPlan(checked, place, { index, agents, counters: memory, rates }),
         values,
-        isThread: checked.threads.sessions > 0,
+        startInPlace,
         clock: checked.clock,
         random: checked.random,
         listener: {

@@ -40,7 +40,8 @@ import { FollowedReceipts } from './followed-receipts.ts';
 import { type HostValues, serveHost } from './host-services.ts';
 import { RequestLine, textBytes } from './request-line.ts';
 import { ShardDeaths } from './shard-deaths.ts';
-import { type ShardThread, startInPlace, startWorker } from './shard-threads.ts';
+import type { startInPlace } from './shard-in-place.ts';
+import { type ShardThread, startWorker } from './shard-threads.ts';
 
 /** Receives the notifications of a link. */
 export interface LinkListener {
@@ -68,12 +69,13 @@ export interface LinkListener {
 export interface LinkParts {
   readonly plan: ShardPlan;
   readonly values: HostValues;
-  readonly isThread: boolean;
   readonly clock: Clock;
   readonly random: Random;
   readonly listener: LinkListener;
   /** Starts a shard on its own thread; default: a worker. A simulator returns one without a real thread. */
   readonly startShard?: (plan: ShardPlan) => ShardThread;
+  /** Starts the shard on this thread; undefined: the shard has its own thread. */
+  readonly startInPlace: typeof startInPlace | undefined;
   /** The ports of a shard on this thread; default: those of the machine. */
   readonly shardPorts?: ShardPorts;
 }
@@ -265,7 +267,7 @@ export class ShardLink implements ShardCaller {
   /** Kills the thread as a crash would; it is replaced. For tests. */
   async kill(): Promise<void> {
     const incarnation = await this.#running();
-    if (this.#parts.isThread) await incarnation.thread.exit();
+    if (this.#parts.startInPlace === undefined) await incarnation.thread.exit();
   }
 
   async close(deadlineMs: number): Promise<void> {
@@ -292,9 +294,9 @@ export class ShardLink implements ShardCaller {
    * deadline.
    */
   async #closed({ endpoint }: Incarnation, deadlineMs: number): Promise<void> {
-    const { clock, listener, plan, isThread } = this.#parts;
+    const { clock, listener, plan, startInPlace } = this.#parts;
     const closed = endpoint.call('runtime.close', { deadlineMs }).then(() => true);
-    if (!isThread) {
+    if (startInPlace !== undefined) {
       await closed;
       return;
     }
@@ -344,8 +346,8 @@ export class ShardLink implements ShardCaller {
   }
 
   #startShard(): ShardThread {
-    const { plan, isThread, startShard = startWorker, values, clock, random, shardPorts } = this.#parts;
-    if (isThread) return startShard(plan);
+    const { plan, startInPlace, startShard = startWorker, values, clock, random, shardPorts } = this.#parts;
+    if (startInPlace === undefined) return startShard(plan);
     return startInPlace(plan, { provider: values.provider, clock, random, ports: shardPorts });
   }
 

@@ -1,18 +1,14 @@
 /**
- * The thread of a shard: a worker thread, or the host thread. Both answer on an endpoint, and `shard.start` starts
- * both.
+ * The thread of a shard: a worker thread, or the host thread (`shard-in-place.ts`). Both answer on an endpoint, and
+ * `shard.start` starts both.
  */
 import { SESSION_THREAD_YOUNG_HEAP_MB } from '../../base/bounds.ts';
-import { defined } from '../../base/defined.ts';
 import { systemCodeOf } from '../../base/errors.ts';
 import type { SessionKey } from '../../journal/position.ts';
-import { createLocalEndpoints } from '../../threads/batched-endpoint.ts';
 import { createBridgePorts, exposeObject } from '../../threads/comlink-bridge.ts';
 import { ExitLatch } from '../../threads/exit-latch.ts';
 import { startThread, type Thread, type ThreadLimits } from '../../threads/thread.ts';
 import { workerUrl } from '../../threads/worker-url.ts';
-import type { ShardPorts } from '../door/build-shard.ts';
-import { type ServiceSurroundings, serveShardThread } from '../door/shard-service.ts';
 import type { ShardPlan } from '../protocol/protocol.ts';
 import { SessionAtWork } from '../shard/session-at-work.ts';
 import type { HostServer } from './host-services.ts';
@@ -48,33 +44,4 @@ export function startWorker(plan: ShardPlan, limits: ThreadLimits = {}): ShardTh
       listener(systemCodeOf(error) === 'ERR_WORKER_OUT_OF_MEMORY' ? { outOfMemory: sessionAtWork.key } : {}),
     );
   return { endpoint, onExit: onEnd, exit, serve: ({ runner }) => exposeObject(runner, ports.exposed) };
-}
-
-/** The surroundings of a shard on the host thread. */
-export interface InPlaceSurroundings extends Pick<ServiceSurroundings, 'clock' | 'random'> {
-  readonly provider: NonNullable<ServiceSurroundings['inPlace']>['provider'];
-  readonly ports: ShardPorts | undefined;
-}
-
-/** Starts a shard on the host thread. It ends with the process; `exit` ends its endpoint. */
-export function startInPlace(plan: ShardPlan, surroundings: InPlaceSurroundings): ShardThread {
-  const { clock, random, provider, ports } = surroundings;
-  const [endpoint, far] = createLocalEndpoints(ports?.soon);
-  return {
-    endpoint,
-    onExit: () => undefined,
-    exit: async () => far.close(),
-    serve({ runner, ask }) {
-      const gate = new ExitLatch();
-      serveShardThread(far, plan, {
-        runner,
-        inPlace: { provider, host: { ask } },
-        clock,
-        random,
-        gate,
-        ...defined({ ports }),
-      });
-      return () => undefined;
-    },
-  };
 }

@@ -1,6 +1,6 @@
 /** The package's version, read from its own package.json. */
 import { readFileSync } from 'node:fs';
-import { z } from 'zod';
+import { isRecord } from '../../base/json.ts';
 
 /** `major.minor.patch`. */
 export const VERSION: string = readVersion();
@@ -11,8 +11,11 @@ function readVersion(): string {
   for (const up of ['../../../package.json', '../../../../package.json']) {
     try {
       const text = readFileSync(new URL(up, import.meta.url), 'utf8');
-      const found = z.object({ name: z.literal('troupe'), version: z.string() }).safeParse(JSON.parse(text));
-      if (found.success) return found.data.version;
+      // Checked by hand: `troupe --version` needs nothing else of the validation library, and it loads slowly.
+      const found: unknown = JSON.parse(text);
+      if (isRecord(found) && found['name'] === 'troupe' && typeof found['version'] === 'string') {
+        return found['version'];
+      }
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
     }

@@ -15,6 +15,7 @@ import type { ShardPorts } from '../../runtime/door/build-shard.ts';
 import { serveShardThread } from '../../runtime/door/shard-service.ts';
 import { assembleRuntime } from '../../runtime/handles/assemble.ts';
 import type { Runtime } from '../../runtime/handles/runtime.ts';
+import { startInPlace } from '../../runtime/host/shard-in-place.ts';
 import type { ShardThread, ShardThreadEnd } from '../../runtime/host/shard-threads.ts';
 import { checkOptions, type OpenOptions } from '../../runtime/protocol/options.ts';
 import type { ShardPlan } from '../../runtime/protocol/protocol.ts';
@@ -123,6 +124,8 @@ export class SimulatedMachine {
     };
     const ports = {
       startShard: (plan: ShardPlan) => this.#startShard(process, plan),
+      // Given here, since an import takes real time and the world would not wait for it.
+      startInPlace,
       shardPorts: this.#portsOf(process, process),
     };
     return assembleRuntime(checked, place, ports, SIMULATED_DEFINITIONS);

@@ -3,6 +3,7 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { agentsOf, type BenchReport, benchJson, benchText } from '../../../src/cli/bench/report.ts';
+import { sessionsFor } from '../../../src/cli/bench/workloads.ts';
 import { paintFor } from '../../../src/cli/surroundings.ts';
 import { emptyDirectory, runProgram, startProgram } from '../support/program.ts';
 import { command, keptOutput } from '../support/surroundings.ts';
@@ -17,6 +18,7 @@ const REPORT: BenchReport = {
   machine: 'a processor',
   cores: 2,
   load: 0.5,
+  sessions: 1_000,
   disk: { flushMs: 0.21, isMemory: false },
   isolated: { oneSession: 812.4, manySessions: 41_234, oneFamily: 9_876, receiptMs: 0.55 },
   inline: { oneSession: 1_234, manySessions: 61_234, oneFamily: 19_876, receiptMs: 0.35 },
@@ -51,7 +53,13 @@ describe('the program', () => {
       const figures = Object.fromEntries(
         ['oneSession', 'manySessions', 'oneFamily', 'receiptMs'].map((name) => [name, expect.any(Number)]),
       );
-      expect(found).toMatchObject({ isolated: figures, inline: figures, callsPerMinute: 60, seconds: 1 });
+      expect(found).toMatchObject({
+        isolated: figures,
+        inline: figures,
+        callsPerMinute: 60,
+        seconds: 1,
+        sessions: 100,
+      });
       expect(found).toMatchObject({ flushMs: expect.any(Number), agents: expect.any(Number) });
     },
     LONG_MS,
@@ -96,6 +104,16 @@ describe('the report', () => {
       'This machine drains about 41,000 half-steps/s: about 410,000 concurrent agents',
     );
     expect(benchJson(REPORT)).toMatchObject({ halfStepsPerSecond: 41_234, agents: 412_340, flushMs: 0.21 });
+  });
+
+  test('the table says how many sessions and children there were', () => {
+    const text = benchText({ ...REPORT, sessions: 300 }, PLAIN);
+    expect(text).toContain('300 sessions at once');
+    expect(text).toContain('one parent, 300 children');
+  });
+
+  test('fewer than ten seconds measure fewer sessions', () => {
+    expect([1, 9, 10, 3_600].map(sessionsFor)).toEqual([100, 900, 1_000, 1_000]);
   });
 
   test('other work on the machine is reported', () => {

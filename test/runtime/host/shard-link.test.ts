@@ -59,7 +59,7 @@ test('L1: a thread that dies after answering its start is replaced, and requests
   const link = new ShardLink({
     plan: PLAN,
     values: { provider: undefined, tools: new Map(), systems: new Map() },
-    isThread: true,
+    startInPlace: undefined,
     clock: systemClock,
     random: () => 0,
     listener: {
@@ -90,7 +90,7 @@ test('L4: a close ends a thread that does not answer in time, and reports it', a
   const link = new ShardLink({
     plan: PLAN,
     values: { provider: undefined, tools: new Map(), systems: new Map() },
-    isThread: true,
+    startInPlace: undefined,
     clock,
     random: () => 0,
     listener: {

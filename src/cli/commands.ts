@@ -1,0 +1,61 @@
+/** The commands of the program, in the order of its help. */
+import type { CommandEntry } from './command.ts';
+
+/** See the head of the file. A command's module is loaded when the command is called: most need the whole runtime. */
+export const COMMANDS: readonly CommandEntry[] = [
+  {
+    name: 'run',
+    summary: 'Review a directory: one sub-agent for each source file',
+    load: async () => (await import('./run-command.ts')).runCommand,
+  },
+  {
+    name: 'inspect',
+    summary: 'Show the sessions of a data directory, or one of them',
+    load: async () => (await import('./inspect-command.ts')).inspectCommand,
+  },
+  {
+    name: 'tail',
+    summary: 'Print the durable events of a session',
+    load: async () => (await import('./tail-command.ts')).tailCommand,
+  },
+  {
+    name: 'send',
+    summary: 'Send a message to a session and print its answer',
+    load: async () => (await import('./send-command.ts')).sendCommand,
+  },
+  {
+    name: 'top',
+    summary: 'Show the busiest sessions, live',
+    load: async () => (await import('./top/command.ts')).topCommand,
+  },
+  {
+    name: 'export',
+    summary: 'Write the messages or the history of a session as JSON lines',
+    load: async () => (await import('./export-command.ts')).exportCommand,
+  },
+  {
+    name: 'import',
+    summary: 'Read the history of a session from JSON lines',
+    load: async () => (await import('./import-command.ts')).importCommand,
+  },
+  {
+    name: 'serve',
+    summary: 'Serve a data directory over HTTP',
+    load: async () => (await import('./serve-command.ts')).serveCommand,
+  },
+  {
+    name: 'doctor',
+    summary: 'Check a data directory, measure it, or save its readable part',
+    load: async () => (await import('./doctor/command.ts')).doctorCommand,
+  },
+  {
+    name: 'bench',
+    summary: 'Measure this machine and its disk with a model that answers at once',
+    load: async () => (await import('./bench/command.ts')).benchCommand,
+  },
+  {
+    name: 'sim',
+    summary: 'Simulate the runtime with faults, from seeds, and check its guarantees',
+    load: async () => (await import('./sim-command.ts')).simCommand,
+  },
+];

@@ -1,0 +1,40 @@
+/**
+ * A shard on the host thread. It needs all modules of a session thread. A runtime with session threads never runs them
+ * on its host thread, so this module is imported only on use.
+ */
+import { defined } from '../../base/defined.ts';
+import { createLocalEndpoints } from '../../threads/batched-endpoint.ts';
+import { ExitLatch } from '../../threads/exit-latch.ts';
+import type { ShardPorts } from '../door/build-shard.ts';
+import { type ServiceSurroundings, serveShardThread } from '../door/shard-service.ts';
+import type { ShardPlan } from '../protocol/protocol.ts';
+import type { ShardThread } from './shard-threads.ts';
+
+/** The surroundings of a shard on the host thread. */
+export interface InPlaceSurroundings extends Pick<ServiceSurroundings, 'clock' | 'random'> {
+  readonly provider: NonNullable<ServiceSurroundings['inPlace']>['provider'];
+  readonly ports: ShardPorts | undefined;
+}
+
+/** Starts a shard on the host thread. It ends with the process; `exit` ends its endpoint. */
+export function startInPlace(plan: ShardPlan, surroundings: InPlaceSurroundings): ShardThread {
+  const { clock, random, provider, ports } = surroundings;
+  const [endpoint, far] = createLocalEndpoints(ports?.soon);
+  return {
+    endpoint,
+    onExit: () => undefined,
+    exit: async () => far.close(),
+    serve({ runner, ask }) {
+      const gate = new ExitLatch();
+      serveShardThread(far, plan, {
+        runner,
+        inPlace: { provider, host: { ask } },
+        clock,
+        random,
+        gate,
+        ...defined({ ports }),
+      });
+      return () => undefined;
+    },
+  };
+}
