@@ -3,8 +3,9 @@
  * and headers for requests. Each is computed once and shared by all sessions of one agent with the same grants.
  */
 import { createHash } from 'node:crypto';
-import type { Limits } from '../src/base/bounds.ts';
+import { ANSWER_FORMS_KEPT_MAX, type Limits } from '../src/base/bounds.ts';
 import { ConfigError } from '../src/base/errors.ts';
+import { isRecord } from '../src/base/json.ts';
 import type { CompressionSettings, Settings } from '../src/base/settings.ts';
 import { enricherSections } from '../src/context/enricher-sections.ts';
 import { modelTraits } from '../src/context/model-traits.ts';
@@ -13,11 +14,14 @@ import { systemPrompt } from '../src/context/system-prompt.ts';
 import { cachedFields, type ModelOptions, modelOf, requestFields } from '../src/models/model-options.ts';
 import type { RequestHeader } from '../src/models/pool.ts';
 import type { ToolSchema } from '../src/models/provider.ts';
+import { formInForce } from '../src/session/rules/structured-answer.ts';
+import type { AnswerForm } from '../src/session/state/answer-form.ts';
 import type { AgentFacts, CompressionFacts, EnricherFacts } from '../src/session/state/inputs.ts';
 import type { SessionState } from '../src/session/state/state.ts';
 import type { ToolPlace } from '../src/tools/pool.ts';
 import { type RegisteredTool, ToolRegistry } from '../src/tools/tool-registry.ts';
 import { takesTimeout } from '../src/tools/tool-schema.ts';
+import { type AnswerParts, answerParts } from './answer-forms.ts';
 import { NO_SPAWN, runtimeTools, type SpawnGrant } from './runtime-tools.ts';
 import { type SupervisorOptionsInput, supervisorOptions } from './supervision/child-spec.ts';
 
@@ -44,6 +48,8 @@ export interface AgentPlan extends ModelOptions {
   readonly description?: string;
   /** Whether and when its conversations are compressed. Missing: the settings decide. */
   readonly compression?: boolean | Partial<CompressionSettings>;
+  /** The form of the answers of its main sessions. */
+  readonly output?: AnswerForm;
 }
 
 /** An agent with the tools that were found for it. */
@@ -75,6 +81,8 @@ export class AgentCatalog {
   /** Enricher facts of sub-agents. */
   readonly #namer: EnricherFacts | undefined;
   readonly #cache = new Map<string, SessionAgent>();
+  /** Agents for the forms that messages and tasks ask for; the one used last is the last one. */
+  readonly #formed = new Map<string, SessionAgent>();
 
   constructor(
     definitions: readonly AgentDefinition[],
@@ -103,12 +111,30 @@ export class AgentCatalog {
   of(state: SessionState): SessionAgent | undefined {
     const definition = state.agent === undefined ? undefined : this.#definitions.get(state.agent);
     if (definition === undefined) return undefined;
-    const isChild = state.parent !== undefined;
-    const key = `${definition.plan.name} ${isChild} ${state.depth} ${state.grants?.join(',') ?? '*'}`;
+    const { depth, grants } = state;
+    return this.#agentOf(definition, { isChild: state.parent !== undefined, depth, grants }, formInForce(state));
+  }
+
+  /** `form`: the form that the session asks for; missing: the agent decides. */
+  #agentOf(definition: AgentDefinition, role: AgentRole, form: AnswerForm | undefined): SessionAgent {
+    const { isChild, depth, grants } = role;
+    const key = `${definition.plan.name} ${isChild} ${depth} ${grants?.join(',') ?? '*'}`;
+    if (form !== undefined) return this.#formedAgent(`${form.key} ${key}`, definition, { ...role, form });
     let agent = this.#cache.get(key);
     if (agent === undefined) {
-      agent = this.#build(definition, { isChild, depth: state.depth, grants: state.grants });
+      agent = this.#build(definition, role);
       this.#cache.set(key, agent);
+    }
+    return agent;
+  }
+
+  #formedAgent(key: string, definition: AgentDefinition, role: AgentRole): SessionAgent {
+    const agent = this.#formed.get(key) ?? this.#build(definition, role);
+    this.#formed.delete(key);
+    this.#formed.set(key, agent);
+    if (this.#formed.size > ANSWER_FORMS_KEPT_MAX) {
+      const oldest = this.#formed.keys().next();
+      if (oldest.done !== true) this.#formed.delete(oldest.value);
     }
     return agent;
   }
@@ -143,24 +169,26 @@ export class AgentCatalog {
     return this.#definitions.get(name)?.tools.map((tool) => tool.description.name);
   }
 
-  #build(
-    definition: AgentDefinition,
-    role: { readonly isChild: boolean; readonly depth: number; readonly grants: readonly string[] | undefined },
-  ): SessionAgent {
+  #build(definition: AgentDefinition, role: AgentRole): SessionAgent {
     const { plan } = definition;
+    const form = role.form ?? (role.isChild ? undefined : plan.output);
     const granted = new ToolRegistry(plan.name, definition.tools).narrow(role.grants ?? null);
     const specialists = [...this.#definitions.values()]
       .filter((other) => other.plan.name !== plan.name)
       .map((other) => ({ name: other.plan.name, description: other.plan.description ?? '' }));
     const own = runtimeTools({
-      isChild: role.isChild,
+      // A child that owes a structured reply ends with that reply, not with a free text.
+      reports: role.isChild && form === undefined,
       spawn: role.depth < this.#limits.depth ? plan.subagents.spawn : NO_SPAWN,
       specialists,
     });
     const registry = new ToolRegistry(plan.name, [...granted.list(), ...own]);
-    const tools = registry.schemas(this.#settings.timeouts.tool * SECOND_MS);
+    const granting = registry.schemas(this.#settings.timeouts.tool * SECOND_MS);
     const runtimeNames = new Set(own.map((tool) => tool.description.name));
-    const base = this.#headerBase(plan, role.isChild, tools);
+    const model = modelOf(plan, this.#settings, role.isChild);
+    const answer = form === undefined ? undefined : answerParts(form, model, registry.names());
+    const tools = toolsWith(answer, plan.toolChoice === 'none', granting);
+    const base = this.#headerBase(plan, model, tools, answer);
     const guide = role.isChild ? undefined : this.#guide(registry);
     const renderOptions: RenderOptions = {
       timestamps: this.#settings.session.timestamps,
@@ -168,11 +196,17 @@ export class AgentCatalog {
       callsAsText: tools.length === 0,
       callsNeedThought: plan.thinking?.type === 'enabled',
       bindsThinking: modelTraits(base.model).bindsThinking,
+      ...(answer?.format === undefined ? {} : { dropsCitations: true }),
     };
     const facts = this.#facts(plan, registry, runtimeNames, { isChild: role.isChild, base, guide, renderOptions });
+    const { form: _form, ...plainRole } = role;
     return {
       supervision: plan.supervision,
-      facts,
+      facts: {
+        ...facts,
+        fingerprintFor: (other) => this.#agentOf(definition, plainRole, other).facts.fingerprint,
+        ...(answer === undefined ? {} : { answer: answer.facts }),
+      },
       registry,
       renderOptions,
       header: headerOf(base, plan.system, guide),
@@ -190,15 +224,20 @@ export class AgentCatalog {
     });
   }
 
-  #headerBase(plan: AgentPlan, isChild: boolean, tools: readonly ToolSchema[]): RequestHeader {
+  #headerBase(
+    plan: AgentPlan,
+    model: string,
+    tools: readonly ToolSchema[],
+    answer: AnswerParts | undefined,
+  ): RequestHeader {
     const { llm } = this.#settings;
-    const model = modelOf(plan, this.#settings, isChild);
     const toolNames = tools.map((tool) => tool.name);
+    const options = answer === undefined ? plan : answerOptions(plan, answer);
     return {
       model,
       max_tokens: plan.maxTokens ?? llm.maxTokens,
       ...(tools.length === 0 ? {} : { tools }),
-      ...requestFields(plan, model, toolNames),
+      ...requestFields(options, model, toolNames),
     };
   }
 
@@ -266,6 +305,39 @@ export class AgentCatalog {
     const { bindsThinking } = modelTraits(role.base.model);
     return { ...bounds, isAutomatic: !role.isChild, bindsThinking };
   }
+}
+
+/** The role of a session, by which sessions of one agent differ. */
+interface AgentRole {
+  readonly isChild: boolean;
+  readonly depth: number;
+  readonly grants: readonly string[] | undefined;
+  /** The form of the answer that the session itself asks for. */
+  readonly form?: AnswerForm;
+}
+
+/** The tools of a request. `callsNone`: the model may call none of the agent's own tools. */
+function toolsWith(
+  answer: AnswerParts | undefined,
+  callsNone: boolean,
+  own: readonly ToolSchema[],
+): readonly ToolSchema[] {
+  if (answer?.tool === undefined) return own;
+  return callsNone ? [answer.tool] : [...own, answer.tool];
+}
+
+/**
+ * The agent's options in a turn with a structured answer. A forced tool would keep the turn from ending, so none is
+ * forced.
+ */
+function answerOptions(plan: AgentPlan, { tool, format }: AnswerParts): ModelOptions {
+  const { toolChoice, ...rest } = plan;
+  const isKept = toolChoice === 'auto' || (toolChoice === 'none' && tool === undefined);
+  const options: ModelOptions = isKept ? { ...rest, toolChoice } : rest;
+  if (format === undefined) return options;
+  const { request = {} } = options;
+  const given = request['output_config'];
+  return { ...options, request: { ...request, output_config: { ...(isRecord(given) ? given : {}), format } } };
 }
 
 /** The agent facts of the run loop. Empty for an agent that uses none of its features. */

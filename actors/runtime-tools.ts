@@ -31,7 +31,8 @@ export interface Specialist {
 
 /** The runtime's tools of a session in its role. */
 export function runtimeTools(role: {
-  readonly isChild: boolean;
+  /** True if the session reports its result to a parent with a tool. */
+  readonly reports: boolean;
   /** The spawn tools of the agent; none beyond the maximum depth. */
   readonly spawn: SpawnGrant;
   readonly specialists: readonly Specialist[];
@@ -39,7 +40,7 @@ export function runtimeTools(role: {
   const tools: RegisteredTool[] = [];
   if (role.spawn.subagent) tools.push(spawnSubagent());
   if (role.spawn.specialist && role.specialists.length > 0) tools.push(spawnSpecialist(role.specialists));
-  if (role.isChild) tools.push(markGoalCompleted());
+  if (role.reports) tools.push(markGoalCompleted());
   return tools;
 }
 

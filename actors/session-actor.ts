@@ -32,6 +32,8 @@ export class SessionActor {
   position: number;
   /** The facts of its agent that its half-steps need, once the session has one. */
   agent: SessionAgent | undefined;
+  /** The key of the form for which `agent` was found; undefined: the session asked for none. */
+  agentForm: string | undefined;
   /** The state last published to watchers of its parent. */
   publishedState: string | undefined;
   /** The number of the introduction in which the host last learned of the session; see `Subscribers`. */
@@ -66,7 +68,8 @@ export class SessionActor {
 
   /** The request's rendering, kept from half-step to half-step. */
   window(agent: SessionAgent): RequestWindow {
-    this.#window ??= new RequestWindow(agent.renderOptions);
+    // A change of these options comes with a new epoch, in which everything is rendered again.
+    if (this.#window?.options !== agent.renderOptions) this.#window = new RequestWindow(agent.renderOptions);
     return this.#window;
   }
 

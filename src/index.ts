@@ -2,6 +2,7 @@
 export type { Limits } from './base/bounds.ts';
 export type { Clock, Random } from './base/clock.ts';
 export {
+  type AnswerErrorCode,
   CancelledError,
   ConfigError,
   ContentError,
@@ -90,7 +91,7 @@ export type {
 export type { MessageCallback } from './runtime/events/message-callbacks.ts';
 export { Child, type ChildExit } from './runtime/handles/child.ts';
 export type { AllEventOptions, EventOptions } from './runtime/handles/event-options.ts';
-export { type ChildResult, Family } from './runtime/handles/family.ts';
+export { type ChildResult, type CompletedChild, type FailedChild, Family } from './runtime/handles/family.ts';
 export { Goals } from './runtime/handles/goals.ts';
 export { History } from './runtime/handles/history.ts';
 export type { CompressOptions, EditOptions } from './runtime/handles/history-options.ts';
@@ -104,11 +105,14 @@ export type {
   PageOptions,
   SendOptions,
   SpawnOptions,
+  StructuredSendOptions,
+  StructuredSpawnOptions,
 } from './runtime/handles/session-options.ts';
 export {
   type Agent,
   type AgentOptions,
   agent,
+  type StructuredAgentOptions,
   type SubagentOptions,
   type SupervisionOptions,
 } from './runtime/protocol/agent.ts';
@@ -127,6 +131,7 @@ export type {
   OpenOptions,
   ThreadOptions,
 } from './runtime/protocol/options.ts';
+export type { AnswerOf, ObjectSchema, OutputSchema } from './runtime/protocol/output-option.ts';
 export type { Page, PageKind, PageOf, RequestPage } from './runtime/protocol/pages.ts';
 export type { ChunkInfo, CompressionResult, SessionSummary } from './runtime/protocol/protocol.ts';
 export type { SearchOptions, SearchReach, SearchScope, SearchScopeQuestion } from './runtime/protocol/search-scope.ts';
@@ -144,4 +149,12 @@ export {
   withReasoningPad,
 } from './session/history/to-api.ts';
 export { INTERRUPT_NOTICE } from './session/rules/tool-texts.ts';
-export { type Effect, type StandardSchema, type Tool, type ToolContext, type ToolOptions, tool } from './tools/tool.ts';
+export {
+  type Effect,
+  type JsonSchema,
+  type StandardSchema,
+  type Tool,
+  type ToolContext,
+  type ToolOptions,
+  tool,
+} from './tools/tool.ts';

@@ -40,6 +40,8 @@ export interface Limits {
   readonly depth: number;
   /** Model calls of one turn. */
   readonly toolRounds: number;
+  /** Times in one turn that a model is asked to correct a structured answer which does not fit its schema. */
+  readonly answerCorrections: number;
 }
 
 /** The defaults of `Limits`. */
@@ -54,4 +56,5 @@ export const LIMIT_DEFAULTS: Limits = Object.freeze({
   liveBytes: 64 * 1024 * 1024, // bytes: memory holds each four to five times (state, model thread, request body), so 300 MB a thread
   depth: 1, // levels: a model whose children spawn children is a fork bomb unless the embedder asks for that
   toolRounds: 250, // model calls a turn: contract, `llm.main_max_tool_rounds`
+  answerCorrections: 2, // model calls a turn: a model that has failed three times with the reasons given rarely succeeds
 });

@@ -26,6 +26,7 @@ export type ErrorCode =
   | 'store_lost'
   | 'store_version'
   | 'turn_failed'
+  | AnswerErrorCode
   | 'cancelled'
   | 'timeout'
   | 'model_authentication'
@@ -38,6 +39,12 @@ export type ErrorCode =
   | 'out_of_memory'
   | 'internal'
   | InvalidArgumentCode;
+
+/**
+ * Codes of a turn that ended without the structured answer that was asked for: it did not fit its schema after all
+ * corrections, the model refused, or the answer was cut by a token limit.
+ */
+export type AnswerErrorCode = 'answer_invalid' | 'answer_refused' | 'answer_cut';
 
 /** Codes of `InvalidArgumentError`: the fault in the arguments of a history operation. */
 export type InvalidArgumentCode =
@@ -189,10 +196,13 @@ export class StoreVersionError extends TroupeError {
 
 /**
  * The turn that consumed a message failed, or the message bounced. `cause` and `data.error` have the reason. Code
- * `limit`: `maxSteps`.
+ * `limit`: `maxSteps`. Codes `answer_…`: there is no structured answer, and `data.issues` says what did not fit.
  */
 export class TurnFailedError extends TroupeError {
-  constructor(message: string, details: ErrorDetails & { readonly code?: 'turn_failed' | 'limit' } = {}) {
+  constructor(
+    message: string,
+    details: ErrorDetails & { readonly code?: 'turn_failed' | 'limit' | AnswerErrorCode } = {},
+  ) {
     super(details.code ?? 'turn_failed', message, details);
   }
 }
@@ -319,6 +329,9 @@ const REBUILD: Readonly<Record<string, (message: string, details: ErrorDetails) 
   store_lost: (m, d) => new StoreLostError(m, d),
   store_version: (m, d) => new StoreVersionError(m, d),
   turn_failed: (m, d) => new TurnFailedError(m, d),
+  answer_invalid: (m, d) => new TurnFailedError(m, { ...d, code: 'answer_invalid' }),
+  answer_refused: (m, d) => new TurnFailedError(m, { ...d, code: 'answer_refused' }),
+  answer_cut: (m, d) => new TurnFailedError(m, { ...d, code: 'answer_cut' }),
   cancelled: (m, d) => new CancelledError(m, d),
   timeout: (m, d) => new TimeoutError(m, d),
   callback_required: (m, d) => new InvalidArgumentError('callback_required', m, d),

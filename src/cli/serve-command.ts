@@ -117,7 +117,7 @@ async function drained(runtime: Runtime): Promise<void> {
 /** The options for `open`: the default export of a module, which is a list of agents or options. */
 async function optionsOf(path: string, directory: string): Promise<OpenOptions> {
   const found = await load(path, directory);
-  if (Array.isArray(found)) return { agents: found as readonly Agent[] };
+  if (Array.isArray(found)) return { agents: found as readonly Agent<unknown>[] };
   if (typeof found === 'object' && found !== null) return found;
   throw new ConfigError(
     `--agents ${path}: the default export must be an array of agents, or options of open(), got ${describeValue(found)}`,

@@ -5,8 +5,7 @@ import { type SchemaCost, strictSchemaFault } from './legality-strict-schema.ts'
 
 /** Limits of one request, over all its schemas (R57). */
 const STRICT_TOOLS_MAX = 20;
-const OPTIONAL_MAX = 24;
-const UNIONS_MAX = 16;
+export const SCHEMA_COST_MAX: Readonly<SchemaCost> = Object.freeze({ optional: 24, unions: 16 });
 
 /** Reports R57 and R58. */
 export function checkStructuredOutput(view: RequestView, report: Report): void {
@@ -23,9 +22,13 @@ export function checkStructuredOutput(view: RequestView, report: Report): void {
     check(member(format, 'schema'), given(named) ? 'output_config.format.schema' : 'output_format.schema');
     checkConflicts(view, report);
   }
-  if (strict.length > STRICT_TOOLS_MAX || cost.optional > OPTIONAL_MAX || cost.unions > UNIONS_MAX) {
+  if (strict.length > STRICT_TOOLS_MAX || isCostly(cost)) {
     report('R57', 'tools', 'Schema is too complex for compilation.');
   }
+}
+
+function isCostly({ optional, unions }: SchemaCost): boolean {
+  return optional > SCHEMA_COST_MAX.optional || unions > SCHEMA_COST_MAX.unions;
 }
 
 /** Reports R58. */

@@ -13,6 +13,7 @@
  *
  * Pure: messages in, messages out.
  */
+import { isRecord } from '../base/json.ts';
 import type { ContentBlock, DocumentBlock, ImageBlock, TextBlock, ToolResultBlock } from '../base/messages.ts';
 import { isThought, textOf } from '../base/messages.ts';
 import { BLANK_RESULT, MISSING_RESULT } from '../session/rules/tool-texts.ts';
@@ -40,6 +41,8 @@ export interface RenderOptions {
   readonly callsNeedThought?: boolean;
   /** True if the model refuses thoughts whose preceding messages have changed (R21). */
   readonly bindsThinking?: boolean;
+  /** True if the request asks for a structured answer: then no source may ask for citations (R58). */
+  readonly dropsCitations?: boolean;
 }
 
 /**
@@ -63,7 +66,7 @@ export function renderMessages(
   prefix?: ContextPrefix,
 ): readonly RenderedMessage[] {
   const responses = new Responses(messages);
-  const request = new RequestDraft();
+  const request = new RequestDraft(options.dropsCitations === true);
   if (prefix !== undefined) renderPrefix(prefix, options, request);
   const staleBelow = options.bindsThinking === true ? thoughtFloor : 0;
   for (const message of messages) renderMessage(message, responses, options, request, staleBelow);
@@ -287,6 +290,11 @@ class RequestDraft {
   #isBroken = false;
   #mustResume = false;
   #isResumed = false;
+  readonly #dropsCitations: boolean;
+
+  constructor(dropsCitations: boolean) {
+    this.#dropsCitations = dropsCitations;
+  }
 
   /** True if the model's last text follows other text of the model that no earlier request may have ended with. */
   get isResumed(): boolean {
@@ -309,7 +317,8 @@ class RequestDraft {
 
   add(role: 'user' | 'assistant', content: string | readonly ContentBlock[]): void {
     // The content is copied, because sent content leaves the session and must not be the log's own list.
-    const kept = typeof content === 'string' ? content : sendable(content);
+    const sent = typeof content === 'string' ? content : sendable(content);
+    const kept = typeof sent === 'string' || !this.#dropsCitations ? sent : sent.map(withoutCitations);
     if (kept.length === 0 || (typeof kept === 'string' && kept.trim() === '')) return;
     if (role === 'user') this.#isResumed = false;
     if (this.#isBroken) {
@@ -335,6 +344,16 @@ class RequestDraft {
 
 function sendable(blocks: readonly ContentBlock[]): readonly ContentBlock[] {
   return blocks.every(isSendable) ? blocks.slice() : blocks.filter(isSendable);
+}
+
+/** The block, whose sources do not ask the model to cite them. */
+function withoutCitations<Block extends ContentBlock>(block: Block): Block {
+  if ('citations' in block && isRecord(block.citations) && block.citations['enabled'] === true) {
+    const { citations: _citations, ...rest } = block;
+    return rest as unknown as Block;
+  }
+  if (block.type !== 'tool_result' || !Array.isArray(block.content)) return block;
+  return { ...block, content: (block.content as readonly ContentBlock[]).map(withoutCitations) };
 }
 
 function isSendable(block: ContentBlock): boolean {

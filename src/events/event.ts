@@ -77,6 +77,8 @@ export type EventBody =
       readonly stopDetails?: Json;
       /** Calls of the interrupted run that were answered with a placeholder (`repair.onInterrupt: 'fill'`). */
       readonly healedToolCallIds?: readonly string[];
+      /** The structured answer, as JSON; missing: the turn had none. */
+      readonly output?: Json;
     }
   | {
       readonly type: 'approval.required';

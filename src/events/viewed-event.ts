@@ -32,7 +32,7 @@ export type ViewedSubGoal = Omit<SubGoal, 'description'>;
 export type ViewedGoal = Omit<Goal, 'description' | 'subGoals'> & { readonly subGoals: readonly ViewedSubGoal[] };
 
 /** Members of an event that are content and nothing else. */
-type Content = 'text' | 'content' | 'input' | 'data';
+type Content = 'text' | 'content' | 'input' | 'data' | 'output';
 
 /** Members of an event that hold content among other things, and their reduced forms. */
 interface Reduced {
@@ -104,6 +104,7 @@ const EVENT_MEMBERS: { readonly [Type in Kind]: Members<BodyOf<Type>> } = {
     outcome: 'carried',
     stopDetails: 'carried',
     healedToolCallIds: 'carried',
+    output: 'hidden',
   },
   'approval.required': { toolUseId: 'carried', toolName: 'carried', input: 'hidden' },
   'session.rollback': { reason: 'carried', index: 'carried' },

@@ -112,6 +112,9 @@ function foldRecord(fold: TextFold, record: SessionRecord, at: number, found: Se
     case 'noted':
       said('system', record.content);
       return true;
+    case 'corrected':
+      if (record.text !== undefined) said('system', record.text);
+      return true;
     case 'responded':
       foldAnswer(fold, record, said);
       return true;

@@ -187,11 +187,11 @@ const allEvents = route({
 /** See the file header. */
 export const conversationRoutes: readonly Route[] = [send, messages, pending, recall, receipt, events, allEvents];
 
-function accepted(receipt: Receipt): Response {
+function accepted(receipt: Receipt<unknown>): Response {
   return json(receiptOf(receipt), 202, { location: `receipts/${receipt.id.slice(receipt.id.lastIndexOf('/') + 1)}` });
 }
 
-function receiptOf({ id, session, seq, pendingId, duplicate }: Receipt): object {
+function receiptOf({ id, session, seq, pendingId, duplicate }: Receipt<unknown>): object {
   return { id, session, seq, pendingId, duplicate };
 }
 

@@ -27,14 +27,30 @@ export function isStandardSchema(input: unknown): input is StandardSchema {
  * errors. Throws `ConfigError` that names the broken rule.
  */
 export function inputSchemaOf(input: unknown, label: string): Readonly<Record<string, Json>> {
-  const { $schema: _dialect, ...schema } = plainSchema(rawSchema(input, label), label);
+  return objectSchemaOf(input, label, 'input');
+}
+
+/**
+ * The JSON Schema of an object, as a plain copy without `$schema`. A structured answer has the rules of a tool's input,
+ * since a tool takes it where the model has no other way. `label` and `member` name the schema in errors.
+ */
+export function objectSchemaOf(
+  input: unknown,
+  label: string,
+  member: 'input' | 'output',
+): Readonly<Record<string, Json>> {
+  const { $schema: _dialect, ...schema } = plainSchema(rawSchema(input, label, member), label, member);
   for (const key of COMBINATORS) {
     if (Object.hasOwn(schema, key)) {
-      throw broken(label, 'R32', `input has ${key} at the top level, which the Messages API refuses`);
+      throw broken(label, 'R32', `${member} has ${key} at the top level, which the Messages API refuses`);
     }
   }
   if (schema['type'] !== 'object') {
-    throw broken(label, 'R31', `input must have type "object" at the top level, got ${describeValue(schema['type'])}`);
+    throw broken(
+      label,
+      'R31',
+      `${member} must have type "object" at the top level, got ${describeValue(schema['type'])}`,
+    );
   }
   for (const key of Object.keys(isRecord(schema['properties']) ? schema['properties'] : {})) {
     if (!PROPERTY_KEY.test(key)) {
@@ -42,7 +58,7 @@ export function inputSchemaOf(input: unknown, label: string): Readonly<Record<st
     }
   }
   const problem = schemaProblem(schema);
-  if (problem !== undefined) throw broken(label, 'R31', `input is not a valid JSON Schema 2020-12: ${problem}`);
+  if (problem !== undefined) throw broken(label, 'R31', `${member} is not a valid JSON Schema 2020-12: ${problem}`);
   return schema;
 }
 
@@ -50,17 +66,17 @@ function broken(label: string, rule: string, why: string): ConfigError {
   return new ConfigError(`${label}: ${why} (${rule})`, { data: { rule } });
 }
 
-function plainSchema(raw: unknown, label: string): Readonly<Record<string, Json>> {
+function plainSchema(raw: unknown, label: string, member: string): Readonly<Record<string, Json>> {
   try {
     const plain = toPlainJson(raw);
     if (isRecord(plain)) return plain as Readonly<Record<string, Json>>;
   } catch (error) {
-    throw new ConfigError(`${label}: input is not plain JSON`, { cause: error, data: { rule: 'R31' } });
+    throw new ConfigError(`${label}: ${member} is not plain JSON`, { cause: error, data: { rule: 'R31' } });
   }
-  throw broken(label, 'R31', `input must be a Standard Schema or a JSON Schema object, got ${describeValue(raw)}`);
+  throw broken(label, 'R31', `${member} must be a Standard Schema or a JSON Schema object, got ${describeValue(raw)}`);
 }
 
-function rawSchema(input: unknown, label: string): unknown {
+function rawSchema(input: unknown, label: string, member: string): unknown {
   if (!isStandardSchema(input)) return input;
   try {
     if (isZod4(input)) return z.toJSONSchema(input, { io: 'input', target: DIALECT });
@@ -69,7 +85,7 @@ function rawSchema(input: unknown, label: string): unknown {
       return converter['input']({ target: DIALECT }) as unknown;
     }
   } catch (error) {
-    throw new ConfigError(`${label}: input has no JSON Schema form; give a JSON Schema instead`, {
+    throw new ConfigError(`${label}: ${member} has no JSON Schema form; give a JSON Schema instead`, {
       cause: error,
       data: { rule: 'R31' },
     });

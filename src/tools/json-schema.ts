@@ -18,11 +18,14 @@ const ajv: Ajv2020 = new Ajv2020(LENIENT);
  * another schema needs it.
  */
 const plainAjv: Ajv2020 = new Ajv2020({ ...LENIENT, validateSchema: false, meta: false });
+/** Finds all faults and not only the first, for a schema that was found valid before. */
+const thorough: Ajv2020 = new Ajv2020({ ...LENIENT, validateSchema: false, meta: false, allErrors: true });
 /**
  * Compiled schemas by schema object: a tool's schema is compiled once per thread, and is garbage collected with its
  * tool.
  */
-const compiled: WeakMap<object, ValidateFunction> = new WeakMap();
+const compiledOnce: WeakMap<object, ValidateFunction> = new WeakMap();
+const compiledThoroughly: WeakMap<object, ValidateFunction> = new WeakMap();
 /**
  * Schemas found valid, as texts: compiling a schema is expensive, and the same tools are described for every agent and
  * shard.
@@ -53,12 +56,29 @@ export function schemaIssue(schema: object, value: unknown): SchemaIssue | undef
   return { path: pathOf(error.instancePath), message: messageOf(error) };
 }
 
-function compile(schema: object): ValidateFunction {
+/**
+ * Every fault of `value` against `schema`, at most `issuesMax`. Throws when the schema itself cannot be compiled. A model
+ * that corrects its answer needs all of them at once.
+ */
+export function schemaIssues(schema: object, value: unknown, issuesMax: number): readonly SchemaIssue[] {
+  if (schemaIssue(schema, value) === undefined) return [];
+  const validate = compile(schema, thorough, compiledThoroughly);
+  validate(value);
+  return (validate.errors ?? [])
+    .slice(0, issuesMax)
+    .map((error) => ({ path: pathOf(error.instancePath), message: messageOf(error) }));
+}
+
+function compile(
+  schema: object,
+  given?: Ajv2020,
+  compiled: WeakMap<object, ValidateFunction> = compiledOnce,
+): ValidateFunction {
   const known = compiled.get(schema);
   if (known !== undefined) return known;
   // The name of another dialect does not count as a fault, because the relevant rules are the same.
   const { $schema: _dialect, ...rest } = schema as Readonly<Record<string, unknown>>;
-  const library = isPlainSchema(rest) ? plainAjv : ajv;
+  const library = given ?? (isPlainSchema(rest) ? plainAjv : ajv);
   try {
     const validate = library.compile(rest);
     compiled.set(schema, validate);

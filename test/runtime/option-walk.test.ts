@@ -329,6 +329,10 @@ const openRows: Readonly<Record<string, Row>> = {
     'runtime/handles/sub-agents.test.ts',
     'depth: children do not spawn unless limits.depth says so',
   ),
+  'limits.answerCorrections': shown(
+    'runtime/structured-answers.test.ts',
+    'after the last correction the turn fails with the issues',
+  ),
   'limits.toolRounds': () => {
     const { plan } = agentSource(agent({ name: 'a' }));
     const catalog = new AgentCatalog([{ plan, tools: [] }], parseSettings({}), { ...LIMIT_DEFAULTS, toolRounds: 9 });
@@ -398,6 +402,7 @@ const agentRows: Readonly<Record<string, Row>> = {
   ),
   maxTokens: MODEL_OPTIONS,
   toolRounds: shown('runtime/handles/session.test.ts', 'a turn over toolRounds fails with LimitError'),
+  output: shown('runtime/structured-answers.test.ts', 'an agent with an output types every answer of its sessions'),
   maxSteps: shown(
     'session/history/run-loop.test.ts',
     'H29: a limit of one with calls is max_steps, with the calls pending; a text at the limit completes',

@@ -32,6 +32,16 @@ export const DEAD_LETTERS_MAX = 100;
 export const PARALLEL_CALLS_MAX = 32;
 /** Tool calls in one model answer. A longer answer is cut, and each cut call is answered with the reason. */
 export const CALLS_PER_ANSWER_MAX = 128;
+/** UTF-8 bytes of the JSON Schema of a structured answer. Each request has it, and each waiting message may have one. */
+export const ANSWER_SCHEMA_BYTES_MAX: number = 64 * 1024;
+/** Reasons kept when a structured answer does not fit its schema: enough to correct it, few enough to read. */
+export const ANSWER_ISSUES_MAX = 10;
+/** Characters of one such reason: it may quote the answer, or all letters of an enumeration. */
+export const ANSWER_ISSUE_CHARACTERS_MAX = 300;
+/** Levels of a schema that are read: the walk must end for a schema that was made by a program. */
+export const ANSWER_SCHEMA_DEPTH_MAX = 64;
+/** Structured forms, beside those of the agents, for which a session thread keeps the fields of a request. */
+export const ANSWER_FORMS_KEPT_MAX = 256;
 /** Children listed in one `children.updated` event. `sessions.list` returns longer lists. */
 export const CHILDREN_LISTED_MAX = 100;
 /** Names suggested for a tool name that does not exist. */

@@ -7,7 +7,7 @@ import { errorShape } from '../../base/errors.ts';
 import type { CompressAnswer } from '../../session/decide/compression.ts';
 import type { Entry } from '../../session/state/records.ts';
 import type { ReceiptState } from '../../session/state/state.ts';
-import { estimateContent } from '../../session/state/tokens.ts';
+import { estimateContent, formBytes } from '../../session/state/tokens.ts';
 import type { HandlersOf, ShardMethods, SpawnAnswer } from '../protocol/protocol.ts';
 import { postedMessage } from '../protocol/sent-message.ts';
 import { compressionEnd } from '../reading/archived-chunks.ts';
@@ -94,8 +94,9 @@ export function sessionChanges(door: ShardDoor): SessionChanges {
 }
 
 function send(door: ShardDoor, request: Send['request']): Promise<Send['answer']> {
-  const { session, agent, content, deliver, key, fingerprint, bounceBack, from, follow } = request;
-  const bytes = typeof content === 'string' ? Buffer.byteLength(content) : estimateContent(content) * 4;
+  const { session, agent, content, deliver, key, fingerprint, bounceBack, from, output, follow } = request;
+  const contentBytes = typeof content === 'string' ? Buffer.byteLength(content) : estimateContent(content) * 4;
+  const bytes = output === undefined ? contentBytes : contentBytes + formBytes(output);
   // The members are assigned one by one: almost every message has none of these members, and a thousand messages may
   // arrive at once.
   const entry: Draft<Entry> = { type: 'user_message', content };
@@ -106,6 +107,7 @@ function send(door: ShardDoor, request: Send['request']): Promise<Send['answer']
   }
   if (bounceBack === true) entry.bounceBack = bounceBack;
   if (from !== undefined) entry.source = { type: 'user', name: from };
+  if (output !== undefined) entry.output = output;
   door.checkOpen();
   return new Promise((resolve, reject) => {
     const reply: Draft<Reply> = { resolve: resolve as Reply['resolve'], reject };

@@ -1,6 +1,8 @@
 /** A sub-agent as its spawner holds it: a session, and how it ended. */
 import { CancelledError, errorFromShape, TurnFailedError } from '../../base/errors.ts';
+import { type OutputSchema, typedAnswer } from '../protocol/output-option.ts';
 import type { ChildEnd } from '../protocol/protocol.ts';
+import { codeOf, issuesOf } from './receipt.ts';
 import { Session, type SessionParts } from './session.ts';
 
 /** How a child ended. */
@@ -8,15 +10,31 @@ export interface ChildExit {
   readonly reason: 'completed' | 'failed' | 'cancelled';
 }
 
-/** See the head of the file. */
-export class Child extends Session {
-  readonly parent: Session;
+/** The facts about a child that its handle has. `output`: the schema of its structured reply. */
+export interface ChildParts {
+  readonly name: string;
+  readonly parent: Session<unknown>;
+  readonly output?: OutputSchema | undefined;
+}
+
+/** The reply of a child that has completed. Rejects with `TurnFailedError` if the schema's own checks refuse it. */
+export let replyOf: <Answer>(child: Child<Answer>, end: ChildEnd) => Answer | Promise<Answer>;
+
+/** See the head of the file. `Answer`: text, or what the schema of a structured reply describes. */
+export class Child<Answer = string> extends Session {
+  static {
+    replyOf = (child, end) => child.#replyOf(end);
+  }
+
+  readonly parent: Session<unknown>;
   readonly #link: SessionParts['link'];
+  readonly #output: OutputSchema | undefined;
   #name: string;
 
-  constructor(parts: SessionParts, of: { readonly name: string; readonly parent: Session }) {
+  constructor(parts: SessionParts, of: ChildParts) {
     super(parts);
     this.#name = of.name;
+    this.#output = of.output;
     this.parent = of.parent;
     this.#link = parts.link;
   }
@@ -29,11 +47,19 @@ export class Child extends Session {
     return this.#name;
   }
 
-  /** The first result, or the final text of the first turn. Rejects with `TurnFailedError` or `CancelledError`. */
-  async reply(): Promise<string> {
+  /**
+   * The first result, or the final text of the first turn; the structured reply if `spawn` had an `output`. Rejects with
+   * `TurnFailedError` or `CancelledError`. Without a structured reply its code is `answer_invalid`, `answer_refused` or
+   * `answer_cut`.
+   */
+  async reply(): Promise<Answer> {
     const end = await this.end();
-    if (end.reason === 'completed') return end.reply;
-    throw childError(this.name, end);
+    if (end.reason !== 'completed') throw childError(this.name, end);
+    return this.#replyOf(end);
+  }
+
+  #replyOf(end: ChildEnd): Answer | Promise<Answer> {
+    return this.#output === undefined ? (end.reply as Answer) : typedAnswer<Answer>(this.#output, end.output);
   }
 
   /** Resolves when the child has ended for the first time; it stays addressable. */
@@ -52,7 +78,9 @@ export class Child extends Session {
 
 /** The error that a child's end represents. */
 export function childError(name: string, end: ChildEnd): Error {
-  const cause = end.error === undefined ? {} : { cause: errorFromShape(end.error), data: { error: end.error } };
+  const { error } = end;
+  const cause =
+    error === undefined ? {} : { cause: errorFromShape(error), data: { error, ...issuesOf(error) }, ...codeOf(error) };
   if (end.reason === 'cancelled') return new CancelledError(`child ${JSON.stringify(name)} was cancelled`, cause);
   return new TurnFailedError(`child ${JSON.stringify(name)} failed: ${end.error?.message ?? 'no reason given'}`, cause);
 }

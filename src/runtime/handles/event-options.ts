@@ -23,7 +23,7 @@ export interface EventOptions {
    * Ends the iteration: after the end of the turn that consumed a receipt, after a number, or where a predicate is
    * true.
    */
-  readonly until?: Receipt | number | ((event: SessionEvent) => boolean);
+  readonly until?: Receipt<unknown> | number | ((event: SessionEvent) => boolean);
   /** False: no text and thinking deltas. */
   readonly deltas?: boolean;
   /**
@@ -57,7 +57,13 @@ const functionSchema = z.custom<(event: SessionEvent) => boolean>((value) => typ
 });
 const eventsSchema = z.strictObject({
   after: z.number().int().min(0).optional(),
-  until: z.union([z.instanceof(Receipt), z.number().int().min(0), functionSchema]).optional(),
+  until: z
+    .union([
+      z.custom<Receipt<unknown>>((value) => value instanceof Receipt, 'must be a receipt'),
+      z.number().int().min(0),
+      functionSchema,
+    ])
+    .optional(),
   deltas: z.boolean().optional(),
   // Checked separately by a rule that names the modes.
   mode: z.custom<ViewMode>().optional(),

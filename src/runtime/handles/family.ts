@@ -1,24 +1,36 @@
 /** Many children at once; their spawner chooses how to join them. */
-import { ConfigError, describeValue } from '../../base/errors.ts';
-import { type Child, childError } from './child.ts';
+import { ConfigError, describeValue, TurnFailedError } from '../../base/errors.ts';
+import { type Child, childError, replyOf } from './child.ts';
 
-/** How one child of a family ended. */
-export interface ChildResult {
-  readonly child: Child;
+/** A child of a family that completed. */
+export interface CompletedChild<Answer = string> {
+  readonly child: Child<Answer>;
   readonly name: string;
-  readonly reason: 'completed' | 'failed' | 'cancelled';
-  readonly reply: string;
-  readonly error?: Error;
+  readonly reason: 'completed';
+  readonly reply: Answer;
+  readonly error?: undefined;
 }
 
+/** A child of a family that did not complete. */
+export interface FailedChild<Answer = string> {
+  readonly child: Child<Answer>;
+  readonly name: string;
+  readonly reason: 'failed' | 'cancelled';
+  readonly reply: '';
+  readonly error: Error;
+}
+
+/** How one child of a family ended. */
+export type ChildResult<Answer = string> = CompletedChild<Answer> | FailedChild<Answer>;
+
 /** The children of one `spawnAll`, in spawn order. Iterating yields results in order of completion. */
-export class Family implements AsyncIterable<ChildResult> {
-  readonly children: readonly Child[];
+export class Family<Answer = string> implements AsyncIterable<ChildResult<Answer>> {
+  readonly children: readonly Child<Answer>[];
   readonly #ended: () => Promise<readonly string[]>;
-  #results: readonly Promise<ChildResult>[] | undefined;
+  #results: readonly Promise<ChildResult<Answer>>[] | undefined;
 
   /** `ended`: the ids of the children that have ended, in order of completion. */
-  constructor(children: readonly Child[], ended: () => Promise<readonly string[]>) {
+  constructor(children: readonly Child<Answer>[], ended: () => Promise<readonly string[]>) {
     this.children = children;
     this.#ended = ended;
   }
@@ -28,12 +40,12 @@ export class Family implements AsyncIterable<ChildResult> {
   }
 
   /** Results in spawn order. Rejects with the first failure. */
-  all(): Promise<readonly ChildResult[]> {
+  all(): Promise<readonly CompletedChild<Answer>[]> {
     return Promise.all(this.#settling().map(async (result) => succeeded(await result)));
   }
 
   /** The first child that completes. Rejects with an `AggregateError` when none does. */
-  async any(): Promise<ChildResult> {
+  async any(): Promise<CompletedChild<Answer>> {
     const failures: Error[] = [];
     for await (const result of this) {
       if (result.error === undefined) return result;
@@ -43,28 +55,28 @@ export class Family implements AsyncIterable<ChildResult> {
   }
 
   /** The first `count` children that complete, in order of completion. Rejects when too few of them can complete. */
-  async first(count: number): Promise<readonly ChildResult[]> {
+  async first(count: number): Promise<readonly CompletedChild<Answer>[]> {
     if (!Number.isInteger(count) || count < 0 || count > this.children.length) {
       throw new ConfigError(`first() takes a number from 0 to ${this.children.length}, got ${describeValue(count)}`);
     }
-    const found: ChildResult[] = [];
+    const found: CompletedChild<Answer>[] = [];
     const failures: Error[] = [];
     if (count === 0) return found;
     for await (const result of this) {
       if (result.reason === 'completed') found.push(result);
-      else if (result.error !== undefined) failures.push(result.error);
+      else failures.push(result.error);
       if (found.length === count) return found;
     }
     throw new AggregateError(failures, `only ${found.length} of ${count} children completed`);
   }
 
   /** Results in spawn order, including failures. Never rejects for a child's failure. */
-  settled(): Promise<readonly ChildResult[]> {
+  settled(): Promise<readonly ChildResult<Answer>[]> {
     return Promise.all(this.#settling());
   }
 
-  async *[Symbol.asyncIterator](): AsyncGenerator<ChildResult, void, undefined> {
-    const ready: ChildResult[] = [];
+  async *[Symbol.asyncIterator](): AsyncGenerator<ChildResult<Answer>, void, undefined> {
+    const ready: ChildResult<Answer>[] = [];
     let failure: { readonly error: unknown } | undefined;
     let wake = (): void => undefined;
     const settling = this.#settling();
@@ -102,18 +114,28 @@ export class Family implements AsyncIterable<ChildResult> {
     }
   }
 
-  #settling(): readonly Promise<ChildResult>[] {
-    this.#results ??= this.children.map(async (child): Promise<ChildResult> => {
-      const end = await child.end();
-      const { reason, reply } = end;
-      const result = { child, name: child.name, reason, reply };
-      return reason === 'completed' ? result : { ...result, error: childError(child.name, end) };
-    });
+  #settling(): readonly Promise<ChildResult<Answer>>[] {
+    this.#results ??= this.children.map(resultOf);
     return this.#results;
   }
 }
 
-function succeeded(result: ChildResult): ChildResult {
+async function resultOf<Answer>(child: Child<Answer>): Promise<ChildResult<Answer>> {
+  const end = await child.end();
+  const { name } = child;
+  const { reason } = end;
+  if (reason !== 'completed') return { child, name, reason, reply: '', error: childError(name, end) };
+  try {
+    const reply = replyOf(child, end);
+    return { child, name, reason, reply: reply instanceof Promise ? await reply : reply };
+  } catch (error) {
+    // The child completed, but the schema's own checks refuse its reply.
+    if (error instanceof TurnFailedError) return { child, name, reason: 'failed', reply: '', error };
+    throw error;
+  }
+}
+
+function succeeded<Answer>(result: ChildResult<Answer>): CompletedChild<Answer> {
   if (result.error !== undefined) throw result.error;
   return result;
 }

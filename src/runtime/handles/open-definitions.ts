@@ -86,15 +86,15 @@ async function checkDirectories(directories: DefinitionDirectories): Promise<voi
 
 /** Specialists as agents. A specialist with a taken name or an unknown tool is left out with a warning. */
 function specialists(
-  agents: readonly Agent[],
+  agents: readonly Agent<unknown>[],
   definitions: readonly SpecialistDefinition[],
   warn: Warn,
-): readonly Agent[] {
+): readonly Agent<unknown>[] {
   const taken = new Set(agents.map((each) => each.name));
   const tools = toolsByName(agents);
   // The exports of a module are unknown until a tool thread has loaded it.
   const hasModules = agents.some((each) => each.tools?.some((tool) => tool instanceof URL) === true);
-  const found: Agent[] = [];
+  const found: Agent<unknown>[] = [];
   for (const { name, description, prompt, model, maxTurns, tools: wanted } of definitions) {
     const unknown = hasModules ? [] : wanted.filter((tool) => !tools.has(tool));
     if (taken.has(name)) warn('a specialist is left out: an agent of this name is defined', name);
@@ -115,7 +115,7 @@ function specialists(
 }
 
 /** Tools by name in lower case; an embedder's own tool takes precedence over the built-in one. */
-function toolsByName(agents: readonly Agent[]): ReadonlyMap<string, AnyTool> {
+function toolsByName(agents: readonly Agent<unknown>[]): ReadonlyMap<string, AnyTool> {
   const tools = new Map<string, AnyTool>(BUILT_IN.map((each) => [each.name.toLowerCase(), each]));
   for (const each of agents) {
     for (const tool of each.tools ?? []) {

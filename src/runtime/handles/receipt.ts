@@ -1,5 +1,6 @@
 /** The receipt of an accepted message: its outcome, awaitable at each stage, also after a restart. */
 import {
+  type AnswerErrorCode,
   CancelledError,
   describeValue,
   type ErrorShape,
@@ -10,6 +11,7 @@ import {
 } from '../../base/errors.ts';
 import { checkSessionId } from '../../base/ids.ts';
 import type { ReceiptState } from '../../session/state/state.ts';
+import { type OutputSchema, typedAnswer } from '../protocol/output-option.ts';
 import type { ReceiptName, ShardCaller } from '../protocol/protocol.ts';
 
 /** The outcome of a message so far. */
@@ -23,8 +25,11 @@ export interface ReceiptStatus {
   readonly reason?: string;
 }
 
-/** See the head of the file. A value: it may be kept, passed on, or looked up again by its `id`. */
-export class Receipt {
+/**
+ * See the head of the file. A value: it may be kept, passed on, or looked up again by its `id`. `Answer`: text, or what
+ * the schema of a structured answer describes.
+ */
+export class Receipt<Answer = string> {
   /**
    * Names the message: `<session>/<incarnation>.<pending id>`. An incarnation number is given only once: a new session
    * with the id of a deleted one has another number.
@@ -39,10 +44,11 @@ export class Receipt {
   readonly #incarnation: number;
   readonly #link: ShardCaller;
   readonly #followed: Promise<ReceiptState | undefined> | undefined;
+  readonly #output: OutputSchema | undefined;
 
   /**
    * `followed`: a promise of the outcome, which the shard sends without a request; `undefined` if the outcome must be
-   * requested.
+   * requested. `output`: the schema of a structured answer; `undefined`: the answer is text.
    */
   constructor(
     link: ShardCaller,
@@ -54,8 +60,10 @@ export class Receipt {
       readonly duplicate: boolean;
     },
     followed?: Promise<ReceiptState | undefined>,
+    output?: OutputSchema,
   ) {
     this.#link = link;
+    this.#output = output;
     this.#followed = followed;
     this.session = accepted.session;
     this.pendingId = accepted.pendingId;
@@ -90,15 +98,18 @@ export class Receipt {
    * `TurnFailedError` if that turn failed or bounced the message. At the agent's step limit its code is `limit` and
    * `data.reason` is `max_steps`; if a guardrail blocked the turn, `data.reason` is `guardrail`. Rejects with
    * `CancelledError` if the turn was interrupted, or the message was withdrawn or replaced.
+   *
+   * If a structured answer was asked for, it is that value. If there is none, the code of the `TurnFailedError` is
+   * `answer_invalid` (`data.issues` says what did not fit), `answer_refused` or `answer_cut`.
    */
-  async answer(): Promise<string> {
+  async answer(): Promise<Answer> {
     // Without a follower the request is posted at once, so that it precedes later requests of the caller, such as a
     // deletion.
     const followed = this.#followed === undefined ? undefined : await this.#followed;
     const state = followed ?? (await this.#wait('settled'));
     switch (state.status) {
       case 'answered':
-        return state.text;
+        return this.#output === undefined ? (state.text as Answer) : await typedAnswer(this.#output, state.output);
       case 'cancelled':
         throw new CancelledError('the turn was interrupted', { data: { turn: state.turn } });
       case 'suspended':
@@ -109,7 +120,8 @@ export class Receipt {
         const cause = errorFromShape(state.error);
         throw new TurnFailedError(`the turn failed: ${state.error.message}`, {
           cause,
-          data: { turn: state.turn, error: state.error, ...reasonOf(state.error) },
+          ...codeOf(state.error),
+          data: { turn: state.turn, error: state.error, ...reasonOf(state.error), ...issuesOf(state.error) },
         });
       }
       case 'accepted':
@@ -166,6 +178,16 @@ function publicStatus(state: ReceiptState): ReceiptStatus {
 function reasonOf({ data }: ErrorShape): { readonly reason?: string } {
   const reason = data?.['reason'];
   return typeof reason === 'string' ? { reason } : {};
+}
+
+/** The code of a turn that has no structured answer. */
+export function codeOf({ code }: ErrorShape): { readonly code?: AnswerErrorCode } {
+  return code === 'answer_invalid' || code === 'answer_refused' || code === 'answer_cut' ? { code } : {};
+}
+
+/** The issues of a structured answer that does not fit. */
+export function issuesOf({ data }: ErrorShape): { readonly issues?: unknown } {
+  return data?.['issues'] === undefined ? {} : { issues: data['issues'] };
 }
 
 /**

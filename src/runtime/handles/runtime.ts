@@ -17,6 +17,7 @@ import type { Diagnostics } from '../events/diagnostics.ts';
 import type { EventHub } from '../events/event-hub.ts';
 import type { MessageCallbacks } from '../events/message-callbacks.ts';
 import type { ShardLink } from '../host/shard-link.ts';
+import { type Agent, isAgent } from '../protocol/agent.ts';
 import { type CounterValues, readCounters } from '../protocol/metrics.ts';
 import type { SessionSummary } from '../protocol/protocol.ts';
 import type { MessageSearch } from '../search/client.ts';
@@ -103,15 +104,21 @@ export class Runtime {
   /**
    * A session by its id: the existing one, or one that the first request creates. No await, no lock. Throws
    * `InvalidNameError`, and `ConfigError` (`unknown_agent`) for an undefined agent. An existing session keeps its
-   * agent.
+   * agent. With the agent itself in place of its name, the answers are typed by the agent's `output`; with the name they
+   * are text.
    */
-  session(id: string, agent?: string): Session {
+  session<Answer>(id: string, agent: Agent<Answer>): Session<Answer>;
+  session(id: string, agent?: string): Session;
+  session(id: string, given?: string | Agent<unknown>): Session<unknown> {
     checkSessionId(id);
     this.#parts.diagnostics.look();
-    if (agent !== undefined && !this.#parts.agentNames.has(agent)) {
+    const isWhole = isAgent(given);
+    const agent: unknown = isWhole ? given.name : given;
+    const output = isWhole ? given.output : undefined;
+    if (agent !== undefined && !(typeof agent === 'string' && this.#parts.agentNames.has(agent))) {
       throw new ConfigError(`no agent is named ${describeValue(agent)}`, { code: 'unknown_agent', data: { agent } });
     }
-    return new Session(this.#partsOf(id, agent ?? this.#parts.defaultAgent));
+    return new Session({ ...this.#partsOf(id, agent ?? this.#parts.defaultAgent), output });
   }
 
   #partsOf(id: string, agent: string | undefined): SessionParts {

@@ -14,6 +14,7 @@ import { checkSessionId } from '../../base/ids.ts';
 import { NotPlainError, toPlainJson, wellFormed } from '../../base/json.ts';
 import type { Deliver } from '../../base/messages.ts';
 import { parseOption } from '../../base/settings.ts';
+import { answerForm, type OutputSchema } from '../protocol/output-option.ts';
 import type { PageBounds, PageKind } from '../protocol/pages.ts';
 import type { ShardMethods, SpawnItem } from '../protocol/protocol.ts';
 import { fingerprintOf } from '../protocol/sent-message.ts';
@@ -30,6 +31,21 @@ export interface SendOptions {
   readonly signal?: AbortSignal;
   /** The sender, for the record. */
   readonly from?: string;
+}
+
+/** Options of `send` and `ask` for a structured answer. */
+export interface StructuredSendOptions<Output extends OutputSchema = OutputSchema>
+  extends Omit<SendOptions, 'deliver'> {
+  /** The form of the answer. The message has a separate turn, whose answer has this form. */
+  readonly output: Output;
+  /** Default `turn`. A message that joins another turn cannot ask for a form. */
+  readonly deliver?: 'turn' | 'interrupt' | 'reject';
+}
+
+/** Options of `spawn` for a structured reply. */
+export interface StructuredSpawnOptions<Output extends OutputSchema = OutputSchema> extends SpawnOptions {
+  /** The form of the child's reply. A parent's model gets the reply as JSON. */
+  readonly output: Output;
 }
 
 /** Options of `spawn`. */
@@ -114,6 +130,7 @@ const spawnSchema = z.strictObject({
   replies: z.enum(['mailbox', 'handle']).optional(),
   key: z.string().min(1).max(KEY_CHARACTERS_MAX).optional(),
   budget: z.number().int().min(1).max(BUDGET_TOKENS_MAX).optional(),
+  output: z.unknown().optional(),
 });
 
 const forkSchema = z.strictObject({ at: z.number().optional(), id: z.string().optional() });
@@ -180,16 +197,15 @@ export function checkForkOptions(options: unknown): ForkOptions {
 }
 
 function spawnItem(options: unknown, index: number): SpawnItem {
-  const { agent, specialist, task, name, tools, replies, budget, key } = parseOption(
-    spawnSchema,
-    `spawn.${index}`,
-    options,
-  );
+  const optionKey = `spawn.${index}`;
+  const parsed = parseOption(spawnSchema, optionKey, options);
+  const { agent, specialist, task, name, tools, replies, budget, key } = parsed;
+  const output = parsed.output === undefined ? undefined : answerForm(parsed.output, `${optionKey}.output`);
   const item = {
     task: wellFormed(task),
     replies: replies ?? 'mailbox',
     ...(specialist === undefined ? {} : { agent: specialist, specialist: true }),
-    ...defined({ agent, name, tools, budget }),
+    ...defined({ agent, name, tools, budget, output }),
   } as const;
   return key === undefined ? item : { ...item, key, fingerprint: fingerprintOf(JSON.stringify(item)) };
 }

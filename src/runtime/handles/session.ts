@@ -24,11 +24,12 @@ import type { EventHub } from '../events/event-hub.ts';
 import type { MessageCallback, MessageCallbacks } from '../events/message-callbacks.ts';
 import type { Follower } from '../host/followed-receipts.ts';
 import type { ShardLink } from '../host/shard-link.ts';
+import type { AnswerOf, OutputSchema } from '../protocol/output-option.ts';
 import type { PageKind, PageOf } from '../protocol/pages.ts';
 import type { SessionSnapshot, ShardMethods } from '../protocol/protocol.ts';
 import { checkContent, postedKey, putOptions, sendSchema } from '../protocol/sent-message.ts';
 import type { WaitingListener } from '../protocol/waiting-listeners.ts';
-import type { Child } from './child.ts';
+import type { Child, ChildParts } from './child.ts';
 import { type EventOptions, sessionReading } from './event-options.ts';
 import type { Family } from './family.ts';
 import { Goals } from './goals.ts';
@@ -47,6 +48,8 @@ import {
   type PageOptions,
   type SendOptions,
   type SpawnOptions,
+  type StructuredSendOptions,
+  type StructuredSpawnOptions,
 } from './session-options.ts';
 
 /** A session's state as its embedder sees it. */
@@ -65,17 +68,26 @@ export interface SessionParts {
   readonly sibling: (id: string) => SessionParts;
   /** Skills and workflows; missing: no directories of them were given. */
   readonly definitions?: DefinitionSource | undefined;
+  /** The schema of the answers of the session's agent, if the handle was made with that agent. */
+  readonly output?: OutputSchema | undefined;
   /** Makes the handles that extend a session. Injected, because those classes import this file. */
   readonly kin: {
-    readonly child: (parts: SessionParts, of: { readonly name: string; readonly parent: Session }) => Child;
+    readonly child: <Answer>(parts: SessionParts, of: ChildParts) => Child<Answer>;
     /** `ended`: the ids of the children that have ended, in that order. */
-    readonly family: (children: readonly Child[], ended: () => Promise<readonly string[]>) => Family;
+    readonly family: <Answer>(
+      children: readonly Child<Answer>[],
+      ended: () => Promise<readonly string[]>,
+    ) => Family<Answer>;
   };
 }
 
 type SendRequest = ShardMethods['session.send']['request'];
 
 const NO_OPTIONS: SendOptions = Object.freeze({});
+
+const receiptSchema = z.strictObject({
+  output: z.custom<OutputSchema>((value) => value !== undefined, 'must be the schema of an answer').optional(),
+});
 
 const onMessageSchema = z.strictObject({
   wait: z.boolean().optional(),
@@ -87,10 +99,13 @@ const onMessageSchema = z.strictObject({
  * session's thread reads. Rejects as `send` does, with `ConfigError` for other members and `InvalidArgumentError` for
  * invalid JSON.
  */
-export let postMessage: (session: Session, json: Uint8Array) => Promise<Receipt>;
+export let postMessage: (session: Session<unknown>, json: Uint8Array) => Promise<Receipt>;
 
-/** See the head of the file. All methods but `events` return promises. */
-export class Session {
+/**
+ * See the head of the file. All methods but `events` return promises. `Answer`: the answers of the session's agent, which
+ * are text unless the handle was made with an agent that has an `output`.
+ */
+export class Session<Answer = string> {
   static {
     postMessage = (session, json) => session.#post(json);
   }
@@ -114,13 +129,25 @@ export class Session {
   /**
    * Puts a message into the mailbox; resolves once it is durable. Rejects with `ContentError` (blank or not storable),
    * `KeyReusedError`, `MailboxFullError`, `LimitError` (too large), `SessionBusyError` (`deliver: 'reject'`), `ConfigError`
-   * (bad option), `StoreFullError`, `CancelledError` (signal, closed).
+   * (bad option), `StoreFullError`, `CancelledError` (signal, closed). `output`: the schema of a structured answer.
    */
-  async send(content: UserContent, options: SendOptions = NO_OPTIONS): Promise<Receipt> {
+  send<Output extends OutputSchema>(
+    content: UserContent,
+    options: StructuredSendOptions<Output>,
+  ): Promise<Receipt<AnswerOf<Output>>>;
+  send(content: UserContent, options?: SendOptions): Promise<Receipt<Answer>>;
+  async send(
+    content: UserContent,
+    options: SendOptions | StructuredSendOptions = NO_OPTIONS,
+  ): Promise<Receipt<unknown>> {
     return this.#send(content, options);
   }
 
-  async #send(content: UserContent, options: SendOptions, follower?: Follower): Promise<Receipt> {
+  async #send(
+    content: UserContent,
+    options: SendOptions | StructuredSendOptions,
+    follower?: Follower,
+  ): Promise<Receipt<unknown>> {
     const sent = options === NO_OPTIONS ? NO_OPTIONS : parseOption(sendSchema, 'send', options);
     const { signal } = sent;
     if (signal?.aborted === true) throw new CancelledError('aborted by the signal', { cause: signal.reason });
@@ -131,7 +158,8 @@ export class Session {
     if (follower !== undefined) request.follow = follower.id;
     const accepted = link.call('session.send', request, request.key !== undefined);
     const answer = await orAborted(accepted, signal);
-    return new Receipt(this.#parts.link, { session: this.id, ...answer }, follower?.settled);
+    const output = 'output' in options ? options.output : this.#parts.output;
+    return new Receipt(this.#parts.link, { session: this.id, ...answer }, follower?.settled, output);
   }
 
   async #post(json: Uint8Array): Promise<Receipt> {
@@ -146,8 +174,13 @@ export class Session {
     return new Receipt(link, { session: this.id, ...answer });
   }
 
-  /** Calls `send`, then waits for the answer. */
-  async ask(content: UserContent, options: SendOptions = NO_OPTIONS): Promise<string> {
+  /** Calls `send`, then waits for the answer: text, or the value that `output` describes. */
+  ask<Output extends OutputSchema>(
+    content: UserContent,
+    options: StructuredSendOptions<Output>,
+  ): Promise<AnswerOf<Output>>;
+  ask(content: UserContent, options?: SendOptions): Promise<Answer>;
+  async ask(content: UserContent, options: SendOptions | StructuredSendOptions = NO_OPTIONS): Promise<unknown> {
     const { receipts } = this.#parts.link;
     const follower = receipts.follow();
     try {
@@ -237,29 +270,38 @@ export class Session {
    * existing child. Rejects with `ConfigError` (blank task, unknown tool or agent), `InvalidNameError` (nickname),
    * `LimitError` (depth, children).
    */
-  async spawn(options: SpawnOptions, extra: { readonly key?: string } = {}): Promise<Child> {
+  spawn<Output extends OutputSchema>(
+    options: StructuredSpawnOptions<Output>,
+    extra?: { readonly key?: string },
+  ): Promise<Child<AnswerOf<Output>>>;
+  spawn(options: SpawnOptions, extra?: { readonly key?: string }): Promise<Child>;
+  async spawn(options: SpawnOptions, extra: { readonly key?: string } = {}): Promise<Child<unknown>> {
     const [child] = await this.#spawn([keyedSpawn(options, extra)]);
     if (child === undefined) throw new TroupeError('internal', 'a spawn was not answered');
     return child;
   }
 
   /** Starts many children; those beyond `limits.liveSessions` wait for admission. Rejects if one of them is refused. */
-  async spawnAll(list: readonly SpawnOptions[]): Promise<Family> {
+  spawnAll<Output extends OutputSchema>(
+    list: readonly StructuredSpawnOptions<Output>[],
+  ): Promise<Family<AnswerOf<Output>>>;
+  spawnAll(list: readonly SpawnOptions[]): Promise<Family>;
+  async spawnAll(list: readonly SpawnOptions[]): Promise<Family<unknown>> {
     const children = await this.#spawn(list);
     const ids = children.map(({ id }) => id);
     const { link, kin } = this.#parts;
     return kin.family(children, () => link.call('children.ended', { session: this.id, children: ids }, true));
   }
 
-  async #spawn(list: unknown): Promise<readonly Child[]> {
+  async #spawn(list: readonly unknown[]): Promise<readonly Child<unknown>[]> {
     const items = checkSpawnItems(list);
     const repeatable = items.every((item) => item.key !== undefined);
     const answers = await this.#parts.link.call('session.spawn', { ...this.address, items }, repeatable);
-    return answers.map((answer) => {
+    return answers.map((answer, index) => {
       if ('error' in answer) throw errorFromShape(answer.error);
-      return this.#parts.kin.child(
-        { ...this.#parts, id: answer.child, agent: undefined },
-        { name: answer.name, parent: this },
+      return this.#parts.kin.child<unknown>(
+        { ...this.#parts, id: answer.child, agent: undefined, output: undefined },
+        { name: answer.name, parent: this, output: outputOf(list[index]) },
       );
     });
   }
@@ -271,7 +313,8 @@ export class Session {
     if (link.parent !== this.id) {
       throw new TroupeError('unknown_session', `${JSON.stringify(id)} is not a child of ${JSON.stringify(this.id)}`);
     }
-    return this.#parts.kin.child({ ...this.#parts, id, agent: undefined }, { name: link.name ?? '', parent: this });
+    const parts = { ...this.#parts, id, agent: undefined, output: undefined };
+    return this.#parts.kin.child(parts, { name: link.name ?? '', parent: this });
   }
 
   /** The conversation, for reading, changing and repairing. */
@@ -364,13 +407,19 @@ export class Session {
     return this.#parts.link.call('session.request', this.address, true);
   }
 
-  /** Finds a receipt by its id, also after a restart. */
-  async receipt(id: string): Promise<Receipt> {
+  /** Finds a receipt by its id, also after a restart. `output`: the schema with which its message was sent. */
+  receipt<Output extends OutputSchema>(
+    id: string,
+    options: { readonly output: Output },
+  ): Promise<Receipt<AnswerOf<Output>>>;
+  receipt(id: string): Promise<Receipt<Answer>>;
+  async receipt(id: string, options: { readonly output?: OutputSchema } = {}): Promise<Receipt<unknown>> {
+    const { output = this.#parts.output } = parseOption(receiptSchema, 'receipt', options);
     const named = parseReceiptId(id);
     const found = named.session === this.id ? await this.#parts.link.call('receipt.find', named, true) : undefined;
     if (found === undefined)
       throw new TroupeError('unknown_session', `no receipt ${JSON.stringify(id)} in ${JSON.stringify(this.id)}`);
-    return new Receipt(this.#parts.link, { ...named, ...found, duplicate: true });
+    return new Receipt(this.#parts.link, { ...named, ...found, duplicate: true }, undefined, output);
   }
 
   /**
@@ -381,15 +430,15 @@ export class Session {
    * (`unknown_session`), `InvalidArgumentError` (`message_not_found`: the current conversation has no such message),
    * `InvalidNameError` (an id that is taken, or too long), `ConfigError`.
    */
-  async fork(options: ForkOptions = {}): Promise<Session> {
+  async fork(options: ForkOptions = {}): Promise<Session<Answer>> {
     const { id, ...cut } = checkForkOptions(options);
-    const { link, sibling } = this.#parts;
+    const { link, sibling, output } = this.#parts;
     const session = this.id;
     if (id === undefined) {
       const made = await link.call('session.fork', { session, ...cut }, false);
-      return new Session(sibling(made.id));
+      return new Session({ ...sibling(made.id), output });
     }
-    const fork = sibling(id);
+    const fork = { ...sibling(id), output };
     if (fork.link === link) {
       await link.call('session.fork', { session, id, ...cut }, false);
     } else {
@@ -429,4 +478,11 @@ export function orAborted<T>(promise: Promise<T>, signal: AbortSignal | undefine
     signal.addEventListener('abort', onAbort, { once: true });
     promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
   });
+}
+
+/** The schema of a child's structured reply, in the options of its spawn, which were checked. */
+function outputOf(options: unknown): OutputSchema | undefined {
+  return typeof options === 'object' && options !== null && 'output' in options
+    ? (options.output as OutputSchema | undefined)
+    : undefined;
 }

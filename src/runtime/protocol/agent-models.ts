@@ -14,13 +14,13 @@ import type { CheckedOptions } from './options.ts';
  * Throws `ConfigError` for an option that a model of its agent refuses. The error names the option, its value, the
  * model and the remedy.
  */
-export function checkAgentModels(agents: readonly Agent[], settings: Settings): void {
+export function checkAgentModels(agents: readonly Agent<unknown>[], settings: Settings): void {
   for (const definition of agents) {
     for (const isChild of [false, true]) checkAgentModel(definition, settings, isChild);
   }
 }
 
-function checkAgentModel(definition: Agent, settings: Settings, isChild: boolean): void {
+function checkAgentModel(definition: Agent<unknown>, settings: Settings, isChild: boolean): void {
   const model = modelOf(definition, settings, isChild);
   const maxTokens = definition.maxTokens ?? settings.llm.maxTokens;
   const refused = refusedOption({ ...definition, maxTokens }, model);

@@ -5,6 +5,7 @@ import { GUARDRAILS_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { ConfigError, describeValue } from '../../base/errors.ts';
 import { isAgentName } from '../../base/ids.ts';
+import { isRecord } from '../../base/json.ts';
 import { type CompressionSettings, parseOption } from '../../base/settings.ts';
 import type { ModelOptions } from '../../models/model-options.ts';
 import { isRuntimeTool } from '../../tools/built-in/runtime-tool-names.ts';
@@ -13,6 +14,7 @@ import type { AnyTool } from '../../tools/tool.ts';
 import { describeTool } from '../../tools/tool-schema.ts';
 import type { ApprovalPredicate, Guardrails } from './guardrails.ts';
 import { checkParallelCalls, modelOptionsShape } from './model-options-schema.ts';
+import { type AnswerOf, answerForm, type OutputSchema } from './output-option.ts';
 import type { AgentSource, ToolSource } from './protocol.ts';
 
 /** Options of an agent's sub-agents. */
@@ -64,6 +66,12 @@ export interface AgentOptions extends ModelOptions {
   readonly compression?: boolean | Partial<CompressionSettings>;
 }
 
+/** An agent whose main sessions give structured answers. A sub-agent's reply has a form if `spawn` gives one. */
+export interface StructuredAgentOptions<Output extends OutputSchema = OutputSchema> extends AgentOptions {
+  /** The form of every answer, unless a message asks for another one. */
+  readonly output: Output;
+}
+
 /** The effect of a child's failed turn on the parent's other children and on the parent. The words are OTP's. */
 export interface SupervisionOptions {
   readonly strategy?: 'oneForOne' | 'oneForAll' | 'restForOne';
@@ -73,12 +81,16 @@ export interface SupervisionOptions {
   readonly onChildFailure?: 'report' | 'restart' | 'escalate' | 'ignore';
 }
 
-/** A checked agent. */
-export interface Agent extends AgentOptions {
+/** A checked agent. `Answer`: the answers of its main sessions. */
+export interface Agent<Answer = string> extends AgentOptions {
   readonly [CHECKED]: true;
+  readonly output?: OutputSchema;
+  /** Only a type: no agent has this member. */
+  readonly [ANSWER]?: Answer;
 }
 
 const CHECKED: unique symbol = Symbol('troupe.agent');
+declare const ANSWER: unique symbol;
 
 const positive = z.number().int().positive();
 const functions = z
@@ -86,7 +98,7 @@ const functions = z
   .max(GUARDRAILS_MAX)
   .optional();
 /** What `agent` takes: every option is a key of it. */
-export const agentSchema: z.ZodType<AgentOptions> = z.strictObject({
+export const agentSchema: z.ZodType<AgentOptions & { readonly output?: OutputSchema }> = z.strictObject({
   name: z.string().refine(isAgentName, 'must be letters, digits, dots, hyphens or underscores, at most 64'),
   model: z.string().min(1).optional(),
   system: z
@@ -134,22 +146,42 @@ export const agentSchema: z.ZodType<AgentOptions> = z.strictObject({
       }),
     ])
     .optional(),
-}) as unknown as z.ZodType<AgentOptions>;
+  output: z.unknown().optional(),
+}) as unknown as z.ZodType<AgentOptions & { readonly output?: OutputSchema }>;
 
 /**
  * Creates an agent. Throws `ConfigError` that names the key for unknown keys and bad values. `open` checks the tools,
  * and loads those given by URL.
  */
-export function agent(options: AgentOptions): Agent {
+export function agent<Output extends OutputSchema>(options: StructuredAgentOptions<Output>): Agent<AnswerOf<Output>>;
+export function agent(options: AgentOptions): Agent;
+export function agent(options: AgentOptions): Agent<unknown> {
   const name = typeof options === 'object' && options !== null && typeof options.name === 'string' ? options.name : '';
   const key = name === '' ? 'agent' : `agent ${name}`;
   const checked = parseOption(agentSchema, key, options);
   checkParallelCalls(key, checked);
+  if (checked.output !== undefined) checkOutput(key, checked);
   return { ...checked, [CHECKED]: true };
 }
 
+/** Refuses what would keep every turn of the agent from ending with its structured answer. */
+function checkOutput(agentKey: string, checked: AgentOptions & { readonly output?: OutputSchema }): void {
+  answerForm(checked.output, `${agentKey}.output`);
+  const { toolChoice, request } = checked;
+  if (toolChoice === 'any' || typeof toolChoice === 'object') {
+    const key = `${agentKey}.toolChoice`;
+    const why = 'a model that must call a tool cannot give its structured answer; leave toolChoice out';
+    throw new ConfigError(`option ${JSON.stringify(key)}: ${why}`, { data: { key, value: toolChoice } });
+  }
+  const config = request?.['output_config'];
+  if (isRecord(config) && config['format'] !== undefined) {
+    const key = `${agentKey}.request.output_config.format`;
+    throw new ConfigError(`option ${JSON.stringify(key)}: use the option "output" alone`, { data: { key } });
+  }
+}
+
 /** True for a value made by `agent()`. */
-export function isAgent(value: unknown): value is Agent {
+export function isAgent(value: unknown): value is Agent<unknown> {
   return typeof value === 'object' && value !== null && CHECKED in value;
 }
 
@@ -157,11 +189,11 @@ export function isAgent(value: unknown): value is Agent {
  * The description of an agent that is sent to its shards. Throws `ConfigError` for a tool value with a bad name or
  * schema (R29 to R33).
  */
-export function agentSource(definition: Agent): AgentSource {
+export function agentSource(definition: Agent<unknown>): AgentSource {
   const { name, model, system, maxTokens, toolRounds, tokenBudget, thinking, subagents, supervision, description } =
     definition;
   const { compression, maxSteps, approve, guardrails, effort, toolChoice, parallelToolCalls } = definition;
-  const { stopSequences, serviceTier, speed, cacheTtl, betas, request } = definition;
+  const { stopSequences, serviceTier, speed, cacheTtl, betas, request, output } = definition;
   return {
     plan: {
       name,
@@ -175,6 +207,7 @@ export function agentSource(definition: Agent): AgentSource {
       ...defined({ maxTokens, toolRounds, tokenBudget, thinking, description, compression }),
       ...defined({ effort, toolChoice, parallelToolCalls, stopSequences, serviceTier, speed }),
       ...defined({ cacheTtl, betas, request }),
+      ...(output === undefined ? {} : { output: answerForm(output, `agent ${name}.output`) }),
       ...(maxSteps === undefined || maxSteps === null ? {} : { maxSteps }),
       ...(approve === undefined ? {} : { approval: typeof approve === 'function' ? 'function' : approve }),
       ...(guardrails === undefined
@@ -191,7 +224,7 @@ export function agentSource(definition: Agent): AgentSource {
 }
 
 /** The spawn tools that the model has: those of the option `subagents`, or those listed in `tools`. */
-function spawnGrant(definition: Agent): SpawnGrant {
+function spawnGrant(definition: Agent<unknown>): SpawnGrant {
   const named = new Set((definition.tools ?? []).filter(isRuntimeTool).map((tool) => tool.name));
   const both = definition.subagents?.spawn === true;
   return { subagent: both || named.has('spawn_subagent'), specialist: both || named.has('spawn_specialist') };
@@ -209,7 +242,7 @@ function toolSource(agentName: string, tool: AnyTool | URL): ToolSource {
 }
 
 /** The tool values of an agent by name. */
-export function toolValues(definition: Agent): ReadonlyMap<string, AnyTool> {
+export function toolValues(definition: Agent<unknown>): ReadonlyMap<string, AnyTool> {
   const values = new Map<string, AnyTool>();
   for (const tool of definition.tools ?? []) {
     if (!(tool instanceof URL) && !isRuntimeTool(tool) && !isNamedTool(tool)) values.set(tool.name, tool);
@@ -218,7 +251,7 @@ export function toolValues(definition: Agent): ReadonlyMap<string, AnyTool> {
 }
 
 /** Throws `ConfigError` unless every agent was made by `agent()` and no two share a name. */
-export function checkAgents(agents: readonly unknown[]): readonly Agent[] {
+export function checkAgents(agents: readonly unknown[]): readonly Agent<unknown>[] {
   const names = new Set<string>();
   return agents.map((each, index) => {
     if (!isAgent(each)) {

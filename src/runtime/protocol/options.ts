@@ -48,7 +48,7 @@ export interface EnricherOptions {
 export interface OpenOptions {
   /** A provider value, provider data (`anthropic()`, `scripted()`), or the URL of a module whose default export is one. */
   readonly provider?: ModelProvider | ProviderData | URL;
-  readonly agents?: readonly Agent[];
+  readonly agents?: readonly Agent<unknown>[];
   readonly threads?: ThreadOptions;
   readonly durability?: Durability;
   readonly settings?: SettingsInput;
@@ -96,7 +96,7 @@ export interface DefinitionDirectories {
 /** Options with every default filled in. */
 export interface CheckedOptions {
   readonly provider: ModelProvider | ProviderData;
-  readonly agents: readonly Agent[];
+  readonly agents: readonly Agent<unknown>[];
   readonly threads: Required<ThreadOptions>;
   readonly durability: Durability;
   readonly settings: Settings;
@@ -169,6 +169,7 @@ export const openSchema: z.ZodType<GivenOptions> = z.strictObject({
       liveBytes: bound.optional(),
       depth: z.number().int().min(0).optional(),
       toolRounds: bound.optional(),
+      answerCorrections: z.number().int().min(0).optional(),
     })
     .optional(),
   governor: z

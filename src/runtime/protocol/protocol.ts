@@ -8,6 +8,7 @@ import type { Limits } from '../../base/bounds.ts';
 import type { ErrorShape } from '../../base/errors.ts';
 import type { Goal, GoalChange } from '../../base/goals.ts';
 import type { HistoryMessage } from '../../base/history-message.ts';
+import type { Json } from '../../base/json.ts';
 import type { ContentBlock, Deliver, Message, Pending, Usage } from '../../base/messages.ts';
 import type { Settings } from '../../base/settings.ts';
 import type { Phase, SessionEvent, SessionStateName } from '../../events/event.ts';
@@ -20,6 +21,7 @@ import type { TaskMove } from '../../session/decide/tasks.ts';
 import type { Explanation } from '../../session/explain.ts';
 import type { HistoryQuery } from '../../session/history/history-query.ts';
 import type { TaskSummary } from '../../session/history/task-view.ts';
+import type { AnswerForm } from '../../session/state/answer-form.ts';
 import type { EditRequest } from '../../session/state/edit-request.ts';
 import type { EnricherFacts, SpawnRequest } from '../../session/state/inputs.ts';
 import type { SessionRecord } from '../../session/state/records.ts';
@@ -139,6 +141,8 @@ export type SpawnAnswer =
 export interface ChildEnd {
   readonly reason: 'completed' | 'failed' | 'cancelled';
   readonly reply: string;
+  /** The structured reply, if one was asked for. `reply` is its text. */
+  readonly output?: Json;
   readonly error?: ErrorShape;
   /** The child's name; missing when the child was deleted. */
   readonly name?: string;
@@ -170,6 +174,8 @@ export interface ShardMethods {
       readonly fingerprint?: string;
       readonly bounceBack?: boolean;
       readonly from?: string;
+      /** The form of the answer that is asked for. */
+      readonly output?: AnswerForm;
       /** Given if the sender waits for the end of the receipt: that end is published once, under this number. */
       readonly follow?: number;
     };

@@ -7,10 +7,11 @@ import { z } from 'zod';
 import { KEY_CHARACTERS_MAX } from '../../base/bounds.ts';
 import { checkBlocks } from '../../base/content-rules.ts';
 import type { Draft } from '../../base/draft.ts';
-import { ContentError, describeValue, InvalidArgumentError } from '../../base/errors.ts';
+import { ConfigError, ContentError, describeValue, InvalidArgumentError } from '../../base/errors.ts';
 import { NotPlainError, toPlainJson, wellFormed } from '../../base/json.ts';
 import { type ContentBlock, DELIVERIES, type Deliver, isBlank } from '../../base/messages.ts';
 import { parseOption } from '../../base/settings.ts';
+import { answerForm } from './output-option.ts';
 import type { ShardMethods } from './protocol.ts';
 
 /** The form in which a session thread accepts a message. */
@@ -22,6 +23,7 @@ interface SentOptions {
   readonly deliver?: Deliver | undefined;
   readonly bounceBack?: boolean | undefined;
   readonly from?: string | undefined;
+  readonly output?: unknown;
 }
 
 const options = {
@@ -34,6 +36,7 @@ const options = {
 export const sendSchema: z.ZodType<SentOptions & { readonly signal?: AbortSignal | undefined }> = z.strictObject({
   ...options,
   signal: z.instanceof(AbortSignal).optional(),
+  output: z.unknown().optional(),
 });
 /** The members of a block are checked with the content. */
 const postedSchema = z.strictObject({
@@ -45,14 +48,33 @@ const postedSchema = z.strictObject({
  * Puts the options of a message into the request that has its content. It sets members one by one: nearly every message
  * has none of them, and this runs for a thousand messages at once.
  */
-export function putOptions(message: Draft<SentMessage>, { key, deliver, bounceBack, from }: SentOptions): void {
+export function putOptions(message: Draft<SentMessage>, sent: SentOptions): void {
+  const { key, deliver, bounceBack, from } = sent;
+  if (sent.output !== undefined) putForm(message, sent);
   if (deliver !== undefined) message.deliver = deliver;
   if (bounceBack !== undefined) message.bounceBack = bounceBack;
   if (from !== undefined) message.from = from;
   if (key !== undefined) {
     message.key = key;
-    message.fingerprint = fingerprintOf(message.content);
+    message.fingerprint =
+      message.output === undefined
+        ? fingerprintOf(message.content)
+        : fingerprintOf(JSON.stringify([message.content, message.output.key]));
   }
+}
+
+/** Deliveries with a separate turn. The form of an answer is that of a whole turn. */
+const ALONE: ReadonlySet<Deliver> = new Set(['turn', 'interrupt', 'reject']);
+
+function putForm(message: Draft<SentMessage>, { deliver = 'turn', output }: SentOptions): void {
+  if (!ALONE.has(deliver)) {
+    throw new ConfigError(
+      `option "send.deliver": a message with a structured answer has a separate turn, so it cannot be ${JSON.stringify(deliver)}; use turn, interrupt or reject`,
+      { data: { key: 'send.deliver', value: deliver } },
+    );
+  }
+  message.deliver = deliver;
+  message.output = answerForm(output, 'send.output');
 }
 
 /**

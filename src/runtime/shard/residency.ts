@@ -14,6 +14,7 @@
 import type { SessionAgent } from '../../../actors/agent-catalog.ts';
 import { SessionActor } from '../../../actors/session-actor.ts';
 import type { Head, SessionKey } from '../../journal/position.ts';
+import { formInForce } from '../../session/rules/structured-answer.ts';
 import type { TransientMessage } from '../../session/state/edit-request.ts';
 import { emptyState } from '../../session/state/state.ts';
 import { readActor } from '../reading/session-reader.ts';
@@ -104,8 +105,12 @@ export class Residency {
   }
 
   agentOf(actor: SessionActor): SessionAgent | undefined {
-    // Agent and grants of a session never change, so the parts of its agent do not change either.
-    actor.agent ??= this.#parts.catalog.of(actor.state);
+    // Agent and grants of a session never change. The form of its answers may change with each turn.
+    const form = formInForce(actor.state)?.key;
+    if (actor.agent === undefined || actor.agentForm !== form) {
+      actor.agent = this.#parts.catalog.of(actor.state);
+      actor.agentForm = form;
+    }
     return actor.agent;
   }
 

@@ -32,7 +32,8 @@ export function applyResponded(fold: Fold, record: RecordOf<'responded'>): void 
   const isUnbound = record.unbound === true || state.current.outdated === true;
   appendAnswer(fold, record, text);
   if (isUnbound && record.content.some(isThought)) fold.openEpoch();
-  if (record.held === true) {
+  // A structured answer is always held: it is judged at its boundary, in the same batch if nothing else is waited for.
+  if (record.held === true || record.then === 'form') {
     holdAnswer(state, record, firstSeq);
     fold.enter('executing');
     return;

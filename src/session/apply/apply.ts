@@ -37,7 +37,14 @@ import {
 } from './lifecycle.ts';
 import { applyAccepted, applyDropped, applyPoisoned, applyRecalled } from './mailbox.ts';
 import { applyMemory } from './memory.ts';
-import { applyContinued, applyDecided, applyGathered, applyProceeded, applySuspended } from './run-loop.ts';
+import {
+  applyContinued,
+  applyCorrected,
+  applyDecided,
+  applyGathered,
+  applyProceeded,
+  applySuspended,
+} from './run-loop.ts';
 import { applyTaskActivated, applyTaskStarted } from './tasks.ts';
 import { applyBlocked, applyClaimed, applyClosed, applyFailed, applyRetried, finishTurn } from './turn.ts';
 
@@ -97,6 +104,8 @@ export function applyRecord(fold: Fold, record: SessionRecord): void {
       return;
     case 'closed':
       return applyClosed(fold, record);
+    case 'corrected':
+      return applyCorrected(fold, record);
     case 'dropped':
       return applyDropped(fold, record);
     case 'recalled':

@@ -21,6 +21,7 @@ export function applyCreated(fold: Fold, record: RecordOf<'created'>): void {
   state.unnamed = record.unnamed === true;
   state.prompt = record.prompt;
   state.grants = record.grants;
+  state.form = record.output;
   state.replies = record.replies ?? 'mailbox';
   state.createdAt = fold.at;
   if (record.budget !== undefined) state.budget = { ...record.budget, below: 0 };

@@ -13,7 +13,7 @@ import type { FilledEntry } from '../state/messages.ts';
 import { type MailboxEntry, publicEntry } from '../state/messages.ts';
 import type { RecordOf } from '../state/records.ts';
 import type { BouncingMessage, CurrentCall, ReceiptState, SessionState } from '../state/state.ts';
-import { contentBytes } from '../state/tokens.ts';
+import { contentBytes, formBytes } from '../state/tokens.ts';
 import { publishActive } from './activation.ts';
 import { showChild } from './children.ts';
 import { forgetPrepared } from './enrichment.ts';
@@ -47,6 +47,10 @@ export function applyAccepted(fold: Fold, record: RecordOf<'accepted'>): void {
   if (entry.deliver !== undefined) waiting.deliver = entry.deliver;
   if (entry.bounceBack !== undefined) waiting.bounceBack = entry.bounceBack;
   if (entry.seed !== undefined) waiting.seed = entry.seed;
+  if (entry.output !== undefined) {
+    waiting.output = entry.output;
+    waiting.bytes += formBytes(entry.output);
+  }
   state.mailbox.push(waiting);
   if (entry.seed === undefined) state.mailboxBytes += waiting.bytes;
   state.nextPendingId = record.id + 1;
@@ -118,6 +122,7 @@ function promoteGroup(fold: Fold, group: readonly [FilledEntry, ...FilledEntry[]
     if (entry.type !== 'user_message') continue;
     const turn = state.turn?.id ?? 0;
     state.turn?.entries.push(entry.id);
+    if (entry.output !== undefined && state.turn !== undefined) state.turn.form = entry.output;
     state.receipts.set(
       entry.id,
       messageSeq === undefined ? { status: 'promoted', turn } : { status: 'promoted', turn, messageSeq },

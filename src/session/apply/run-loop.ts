@@ -9,6 +9,7 @@ import type { Suspension } from '../state/boundary.ts';
 import type { OpenCall } from '../state/messages.ts';
 import type { RecordOf } from '../state/records.ts';
 import type { ReceiptState, SessionState } from '../state/state.ts';
+import { estimateTokens } from '../state/tokens.ts';
 import { endRunLoop, type Fold } from './fold.ts';
 import { promoteAll } from './mailbox.ts';
 import { beginTurn, continuePaused, finishTurn, turnName } from './turn.ts';
@@ -46,6 +47,18 @@ export function applyProceeded(fold: Fold, record: RecordOf<'proceeded'>): void 
   } else {
     finishTurn(fold, held.stop, held.stopDetails);
   }
+}
+
+/**
+ * A structured answer did not fit. It stays in the conversation, so that the model can correct it in the next half-step.
+ */
+export function applyCorrected(fold: Fold, { text }: RecordOf<'corrected'>): void {
+  const { state } = fold;
+  const { held, turn } = state;
+  if (held?.next !== 'form') throw new Error('no structured answer is held, so none is corrected');
+  state.held = undefined;
+  if (turn !== undefined) turn.corrections = (turn.corrections ?? 0) + 1;
+  if (text !== undefined) fold.append({ type: 'system_message', content: text, tokens: estimateTokens(text) });
 }
 
 /** The calls of a held answer start, except for those that wait for a person. */

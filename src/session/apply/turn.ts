@@ -135,15 +135,18 @@ export function applyBlocked(fold: Fold, record: RecordOf<'blocked'>): void {
 export function applyClosed(fold: Fold, record: RecordOf<'closed'>): void {
   promoteAll(fold, record.entries);
   if (record.error === undefined) {
-    finishTurn(fold, record.reason);
+    finishTurn(fold, record.reason, undefined, record.output);
     return;
   }
   fold.enter('idle');
   failTurn(fold, record.error);
 }
 
-/** The turn ends: waiting senders receive its text, or its cancellation. `stopDetails`: those of its last answer. */
-export function finishTurn(fold: Fold, reason: string, stopDetails?: Json): void {
+/**
+ * The turn ends: waiting senders receive its text, or its cancellation. `stopDetails`: those of its last answer.
+ * `output`: its structured answer, whose text is the text of the turn.
+ */
+export function finishTurn(fold: Fold, reason: string, stopDetails?: Json, output?: Json): void {
   const { state } = fold;
   const turn = state.turn;
   state.current = undefined;
@@ -153,12 +156,14 @@ export function finishTurn(fold: Fold, reason: string, stopDetails?: Json): void
   if (fold.counts()) {
     const outcome = outcomeOfReason(reason);
     const ended = { type: 'turn.finished', turn: turnName(turn.id), reason, usage: turn.usage } as const;
-    fold.publish({ ...ended, ...defined({ outcome, stopDetails }) });
+    fold.publish({ ...ended, ...defined({ outcome, stopDetails, output }) });
   }
   const receipt: ReceiptState =
     reason === 'cancelled'
       ? { status: 'cancelled', turn: turn.id }
-      : { status: 'answered', turn: turn.id, text: turn.text };
+      : output === undefined
+        ? { status: 'answered', turn: turn.id, text: turn.text }
+        : { status: 'answered', turn: turn.id, text: JSON.stringify(output), output };
   for (const id of turn.entries) fold.settle(id, receipt);
   if (state.tasks.wished !== undefined) activate(fold, state.tasks.wished);
 }

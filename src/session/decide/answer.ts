@@ -3,13 +3,14 @@ import { PAUSE_CONTINUATIONS_MAX, RETRY_AFTER_MS_MAX, RETRY_JITTER, TOOL_TIMEOUT
 import type { Draft } from '../../base/draft.ts';
 import type { ErrorShape } from '../../base/errors.ts';
 import { isRecord } from '../../base/json.ts';
-import { isThought } from '../../base/messages.ts';
+import { type ContentBlock, isThought } from '../../base/messages.ts';
 import type { RetrySettings } from '../../base/settings.ts';
 import { answerText, storableAnswer } from '../rules/answer.ts';
 import { callOrEvaluate } from '../rules/call-effect.ts';
 import { guardAnswer } from '../rules/guard-answer.ts';
 import { mentionedNames } from '../rules/mentions.ts';
 import { isRefusedRequest } from '../rules/run-loop.ts';
+import { callsAnswerTool } from '../rules/structured-answer.ts';
 import { type Decision, NO_EFFECTS, NOTHING, WAKE } from '../state/decision.ts';
 import type { Effect, Environment, Input } from '../state/inputs.ts';
 import type { Continuation, DispatchedCall } from '../state/messages.ts';
@@ -42,13 +43,15 @@ export function decideAnswer(
     taken: state.callIds,
     timeoutMsOf: (toolName, callInput) => requestedTimeoutMs(environment, toolName, callInput),
   });
-  const then = continuationOf(state, input.stop, calls.length);
+  const then = continuationOf(state, input.stop, content, environment);
   const { halfStep, stop, usage } = input;
   const responded: Draft<RecordOf<'responded'>> = { type: 'responded', halfStep, content, calls, stop, usage, then };
   if (input.unbound === true || isAltered) responded.unbound = true;
   if (input.stopDetails !== undefined) responded.stopDetails = input.stopDetails;
   if (input.container !== undefined) responded.container = input.container;
   if (input.inputTransformations !== undefined) responded.inputTransformations = input.inputTransformations;
+  // A structured answer reaches other sessions only once it fits.
+  if (then === 'form') return { records: [{ ...responded, held: true }], effects: [AT_BOUNDARY] };
   const text = answerText(content);
   const replies = routeText(state, text);
   if (isHeldAnswer(environment, then === 'tools')) {
@@ -83,10 +86,16 @@ function refusedCalls(calls: readonly DispatchedCall[]): Readonly<Record<string,
   return Object.fromEntries(calls.flatMap(({ id, refused }) => (refused === undefined ? [] : [[id, refused]])));
 }
 
-function continuationOf(state: SessionState, stop: string, callCount: number): Continuation {
-  if (callCount > 0) return 'tools';
+function continuationOf(
+  state: SessionState,
+  stop: string,
+  content: readonly ContentBlock[],
+  { agent: { answer } }: Environment,
+): Continuation {
+  if (answer !== undefined && callsAnswerTool(content, answer)) return 'form';
+  if (content.some(({ type }) => type === 'tool_use')) return 'tools';
   if (stop === 'pause_turn' && (state.turn?.pauses ?? 0) < PAUSE_CONTINUATIONS_MAX) return 'pause';
-  return 'end';
+  return answer === undefined ? 'end' : 'form';
 }
 
 /** The timeout a model set for a call, if the tool allows it; seconds in, ms out. */

@@ -91,6 +91,7 @@ function spawn(
     ...(callId === undefined ? {} : { callId }),
     ...(unnamed ? { unnamed } : {}),
     ...(budget === undefined ? {} : { budget }),
+    ...(request.output === undefined ? {} : { output: request.output }),
   };
   const record: SessionRecord = {
     type: 'spawned',
@@ -213,6 +214,7 @@ export function decideBirth(state: SessionState, seed: ChildSeed): Decision {
         ...(seed.callId === undefined ? {} : { spawnCallId: seed.callId }),
         ...(seed.unnamed === undefined ? {} : { unnamed: seed.unnamed }),
         ...(seed.budget === undefined ? {} : { budget: seed.budget }),
+        ...(seed.output === undefined ? {} : { output: seed.output }),
       },
       { type: 'accepted', id: 1, entry: { type: 'user_message', content: seed.task, seed: 1 } },
     ],

@@ -4,6 +4,7 @@ import { chunkCard } from '../history/chunk-card.ts';
 import { callOrEvaluate } from '../rules/call-effect.ts';
 import { evictionRecord, planEviction } from '../rules/eviction.ts';
 import { incomingTokens, promotionOrder, type Selection, selectEntries } from '../rules/mailbox.ts';
+import { formInForce } from '../rules/structured-answer.ts';
 import { type Decision, NO_RECORDS, NOTHING } from '../state/decision.ts';
 import type { CompressionFacts, Environment, Input } from '../state/inputs.ts';
 import type { SessionRecord } from '../state/records.ts';
@@ -73,7 +74,9 @@ function needsWord(state: SessionState, { background, steers, riders }: Selectio
     index -= 1;
   }
   const last = state.messages[index];
-  return last?.type === 'agent_message' && last.history !== undefined;
+  if (last?.type !== 'agent_message') return false;
+  // The message that asks for a correction may have been removed.
+  return last.history !== undefined || state.turn?.corrections !== undefined;
 }
 
 /**
@@ -81,7 +84,8 @@ function needsWord(state: SessionState, { background, steers, riders }: Selectio
  * except an index card that replaces no earlier card.
  */
 function openingRecords(state: SessionState, selection: Selection, environment: Environment): readonly SessionRecord[] {
-  const { fingerprint, compression } = environment.agent;
+  const { compression } = environment.agent;
+  const fingerprint = headerOf(state, selection, environment);
   const below = mayEvict(state, compression) ? planEviction(state, environment, incomingTokens(selection)) : undefined;
   const card = compression === undefined ? undefined : chunkCard(state, selection, compression, environment.now);
   if (state.fingerprint === fingerprint && below === undefined && card === undefined) return NO_RECORDS;
@@ -90,6 +94,14 @@ function openingRecords(state: SessionState, selection: Selection, environment: 
   if (below !== undefined) records.push(evictionRecord(state, environment, below));
   if (card !== undefined) records.push(card);
   return records;
+}
+
+/** The fingerprint of the header with which the half-step is requested: a new turn may ask for another form. */
+function headerOf(state: SessionState, { riders }: Selection, { agent }: Environment): string {
+  const isNew = state.turn === undefined && riders[0]?.output !== undefined;
+  const form = isNew ? riders[0]?.output : formInForce(state);
+  // The facts may be those of the turn that has just ended in this batch.
+  return agent.fingerprintFor?.(form) ?? agent.fingerprint;
 }
 
 /** False for a conversation that is compressed automatically: it is not cut unless the last compression failed. */

@@ -7,14 +7,18 @@
  * flush.
  */
 
-import { type ErrorShape, errorShape, LimitError } from '../../base/errors.ts';
+import { defined } from '../../base/defined.ts';
+import { type ErrorShape, errorShape, LimitError, TurnFailedError } from '../../base/errors.ts';
+import type { Json } from '../../base/json.ts';
 import { fillOpenCalls } from '../history/fill-calls.ts';
 import { hasActive, type Selection } from '../rules/mailbox.ts';
 import { lastAnswerText, stepsSinceUser } from '../rules/run-loop.ts';
+import { answerCall, correctionText, judgeForm, misfitError } from '../rules/structured-answer.ts';
 import type { Held, SuspensionReason } from '../state/boundary.ts';
 import { type Decision, NO_RECORDS, NOTHING, WAKE } from '../state/decision.ts';
 import type { BoundaryVerdict, Effect, Environment, Unjudged } from '../state/inputs.ts';
-import type { SessionRecord } from '../state/records.ts';
+import type { OpenCall } from '../state/messages.ts';
+import type { RecordOf, SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { endRound } from './end-round.ts';
 import { exitDecision, failureToParent } from './supervision.ts';
@@ -82,8 +86,66 @@ function pass(state: SessionState, held: Held, verdict: BoundaryVerdict, environ
     const halfStep = held.halfStep + 1;
     return { records: [{ type: 'proceeded' }], effects: [{ type: 'callModel', halfStep, attempt: 1 }] };
   }
+  if (held.next === 'form') return judgeHeld(state, held, environment);
   const exit = exitOnIdle(state, lastAnswerText(state));
   return { records: [{ type: 'proceeded' }, ...exit.records], effects: [...exit.effects, WAKE] };
+}
+
+/** A structured answer ends the turn, or is corrected in the next half-step, or fails the turn after the last correction. */
+function judgeHeld(state: SessionState, held: Held, environment: Environment): Decision {
+  const { answer } = environment.agent;
+  if (answer === undefined) {
+    const gone = new TurnFailedError('the agent no longer asks for a structured answer', { code: 'answer_invalid' });
+    return failAtBoundary(state, errorShape(gone), environment);
+  }
+  const call = answerCall(state, held, answer);
+  const verdict = judgeForm(state, held, answer, call);
+  if (verdict.type === 'fits') return takeAnswer(state, verdict.value, call);
+  if (verdict.type === 'none') return failAtBoundary(state, errorShape(verdict.error), environment);
+  const corrections = state.turn?.corrections ?? 0;
+  if (corrections >= environment.limits.answerCorrections) {
+    return failAtBoundary(state, errorShape(misfitError(verdict.issues, corrections)), environment);
+  }
+  const text = correctionText(verdict.issues, answer);
+  if (call === undefined) return { records: [{ type: 'corrected', text }], effects: [WAKE] };
+  const results = resultsOf(state, call, { content: text, success: false });
+  return { records: [{ type: 'corrected' }, ...results], effects: [WAKE] };
+}
+
+const TAKEN = 'The answer was taken.';
+
+/** The answer fits: the turn ends without another model call. A parent gets the answer's text. */
+function takeAnswer(state: SessionState, value: Json, call: OpenCall | undefined): Decision {
+  const results = call === undefined ? [] : resultsOf(state, call, { content: TAKEN, success: true });
+  const text = JSON.stringify(value);
+  const exit = exitOnIdle(state, text, value);
+  const said: Effect[] =
+    state.parent === undefined
+      ? []
+      : [{ type: 'sendToParent', input: { type: 'subagentSaid', child: state.id, content: text } }];
+  const closed: SessionRecord = {
+    type: 'closed',
+    entries: results.map(({ id }) => id),
+    reason: 'completed',
+    output: value,
+  };
+  return { records: [...results, closed, ...exit.records], effects: [...said, ...exit.effects, WAKE] };
+}
+
+const NOT_BESIDE_ANSWER = 'Not executed: the same message gave the final answer.';
+
+/** The results of an answer's calls: that of the call which gives the answer, and a notice for every other call. */
+function resultsOf(
+  state: SessionState,
+  answering: OpenCall,
+  result: { readonly content: string; readonly success: boolean },
+): readonly RecordOf<'accepted'>[] {
+  return [...state.openCalls.values()].map((call, index) => {
+    const { content, success } = call === answering ? result : { content: NOT_BESIDE_ANSWER, success: false };
+    const source = { type: 'tool', name: call.name } as const;
+    const entry = { type: 'tool_response', content, source, toolUseId: call.id, success } as const;
+    return { type: 'accepted', id: state.nextPendingId + index, entry };
+  });
 }
 
 /**
@@ -152,11 +214,14 @@ function stepLimitError({ agent }: Environment): LimitError {
   });
 }
 
-/** A child that goes idle with nothing waiting has finished: its last text is its reply, sent once. */
-export function exitOnIdle(state: SessionState, text: string): Decision {
+/**
+ * A child that goes idle with nothing waiting has finished: its last text is its reply, sent once. `output`: the
+ * structured reply, of which `text` is the text.
+ */
+export function exitOnIdle(state: SessionState, text: string, output?: Json): Decision {
   if (state.parent === undefined || state.exit !== undefined || hasActive(state)) return NOTHING;
   const reply = text.trim() === '' ? (state.turn?.text ?? '') : text;
-  return exitDecision(state, { reason: 'completed', reply });
+  return exitDecision(state, { reason: 'completed', reply, ...defined({ output }) });
 }
 
 /**

@@ -3,7 +3,9 @@
  * `actors/supervision/family-supervisor.ts` decides which child is restarted, and how often at most. This file holds
  * the effects of those decisions on a session. Pure.
  */
+import { defined } from '../../base/defined.ts';
 import type { ErrorShape } from '../../base/errors.ts';
+import type { Json } from '../../base/json.ts';
 import { type Decision, NOTHING, WAKE } from '../state/decision.ts';
 import type { Effect, Environment, Input } from '../state/inputs.ts';
 import type { SessionRecord } from '../state/records.ts';
@@ -13,12 +15,19 @@ import { endRound } from './end-round.ts';
 /** A child's end, recorded and reported to its parent in one batch (A6). The first end counts. */
 export function exitDecision(
   state: SessionState,
-  exit: { readonly reason: 'completed' | 'failed' | 'cancelled'; readonly reply: string; readonly error?: ErrorShape },
+  exit: {
+    readonly reason: 'completed' | 'failed' | 'cancelled';
+    readonly reply: string;
+    readonly output?: Json;
+    readonly error?: ErrorShape;
+  },
 ): Decision {
   if (state.parent === undefined || state.exit !== undefined) return NOTHING;
   const error = exit.error === undefined ? {} : { error: exit.error };
   return {
-    records: [{ type: 'exited', reason: exit.reason, reply: exit.reply, ...error }],
+    records: [
+      { type: 'exited', reason: exit.reason, reply: exit.reply, ...defined({ output: exit.output }), ...error },
+    ],
     effects: [{ type: 'sendToParent', input: { type: 'childExited', child: state.id, reason: exit.reason, ...error } }],
   };
 }

@@ -18,7 +18,7 @@ const CALL_MEMBERS: ReadonlySet<string> = new Set(['type', 'id', 'name', 'input'
 const NO_MEMBERS: Readonly<Record<string, Json>> = Object.freeze({});
 
 /** Stop reasons that cut the output short: the call the model was writing is incomplete. */
-const STOPS_THAT_CUT: ReadonlySet<string> = new Set(['max_tokens', 'model_context_window_exceeded']);
+export const STOPS_THAT_CUT: ReadonlySet<string> = new Set(['max_tokens', 'model_context_window_exceeded']);
 
 /** The prefix reserved for deliveries: a model's own call with such a name is a hallucination (§5.2). */
 const DELIVERY_PREFIX = 'from_';

@@ -134,17 +134,21 @@ export function selectEntries(
     const interrupting = candidates.find((entry) => entry.deliver === 'interrupt');
     if (interrupting !== undefined) return { responses, background, steers: [], riders: [interrupting] };
   }
-  const alone = (entry: MailboxEntry) => entry.deliver === 'turn' || entry.deliver === 'interrupt';
   const riders =
     fresh && steers.length === 0
       ? ridersOf(candidates, candidates[0], mergeBytesMax)
       : ridersOf(
           candidates,
-          candidates.find((entry) => !alone(entry)),
+          candidates.find((entry) => !isAlone(entry)),
           mergeBytesMax,
         );
   if (responses.length === 0 && steers.length === 0 && riders.length === 0) return undefined;
   return { responses, background, steers, riders };
+}
+
+/** True for an entry that has a separate turn. The form of an answer is that of a whole turn. */
+function isAlone({ deliver, output }: MailboxEntry): boolean {
+  return deliver === 'turn' || deliver === 'interrupt' || output !== undefined;
 }
 
 /** The same selection for a single waiting entry, the usual case, without building lists. */
@@ -154,8 +158,7 @@ function selectOnly(state: SessionState, entry: MailboxEntry): Selection | undef
   if (entry.type === 'tool_response') return { responses: only, background: NONE, steers: NONE, riders: NONE };
   if (entry.kind === 'background') return undefined;
   if (entry.deliver === 'steer') return { responses: NONE, background: NONE, steers: only, riders: NONE };
-  const isAlone = entry.deliver === 'turn' || entry.deliver === 'interrupt';
-  if (isAlone && state.state !== 'idle') return undefined;
+  if (isAlone(entry) && state.state !== 'idle') return undefined;
   return { responses: NONE, background: NONE, steers: NONE, riders: only };
 }
 

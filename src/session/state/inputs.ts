@@ -7,6 +7,7 @@ import type { AssistantMessage, HistoryMessage } from '../../base/history-messag
 import type { Json } from '../../base/json.ts';
 import type { Usage } from '../../base/messages.ts';
 import type { CompressionSettings, Settings } from '../../base/settings.ts';
+import type { AnswerFacts, AnswerForm } from './answer-form.ts';
 import type { Held } from './boundary.ts';
 import type { Container } from './container.ts';
 import type { EditRequest, TransientMessage } from './edit-request.ts';
@@ -54,6 +55,13 @@ export interface AgentFacts {
   readonly approval?: ReadonlySet<string> | 'function';
   /** Whether guardrails run before the agent's model calls, and whether they run after them. */
   readonly guards?: { readonly before: boolean; readonly after: boolean };
+  /** How the session's answers are judged now; missing: they are text. */
+  readonly answer?: AnswerFacts | undefined;
+  /**
+   * The fingerprint of the header while the session asks for this form; undefined: for none. It opens an epoch, like any
+   * change of the header.
+   */
+  readonly fingerprintFor?: (form: AnswerForm | undefined) => string;
   /** Enrichers of the agent's sessions; missing: none. */
   readonly enrichers?: EnricherFacts | undefined;
 }
@@ -127,6 +135,8 @@ export interface SpawnRequest {
   readonly replies: Replies;
   /** Token limit of the child and of everything it spawns. */
   readonly budget?: number;
+  /** The form of the child's reply. */
+  readonly output?: AnswerForm;
   readonly key?: string;
   readonly fingerprint?: string;
   /** The call of the spawn tool, if a model asked for the child. */
@@ -267,6 +277,7 @@ export interface ChildSeed {
   /** True if the name was generated, not given. */
   readonly unnamed?: true;
   readonly budget?: { readonly tokens?: number; readonly isShared?: boolean };
+  readonly output?: AnswerForm;
 }
 
 /**

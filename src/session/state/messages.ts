@@ -2,6 +2,7 @@
 import type { Draft } from '../../base/draft.ts';
 import type { HistoryMessage } from '../../base/history-message.ts';
 import type { ContentBlock, Message, Pending } from '../../base/messages.ts';
+import type { AnswerForm } from './answer-form.ts';
 
 /** A content in the form the embedder gave it. */
 export type Content = string | readonly ContentBlock[];
@@ -50,10 +51,12 @@ export interface LoggedMessage extends Message {
 /** A waiting entry with the members its promotion and its sender need. */
 export interface MailboxEntry extends Omit<Pending, 'content'> {
   readonly content: Content | StoredContent;
-  /** UTF-8 bytes of the content, no matter where it is stored. */
+  /** UTF-8 bytes of the content, no matter where it is stored, and of the form of its answer. */
   readonly bytes: number;
   readonly bounceBack?: boolean;
   readonly seed?: number;
+  /** The form of the answer that the sender asks for. The entry then has a separate turn. */
+  readonly output?: AnswerForm;
 }
 
 /** A call without a response. */
@@ -102,5 +105,5 @@ export interface DispatchedCall {
   readonly timeoutMs?: number;
 }
 
-/** The next step after an answer. */
-export type Continuation = 'tools' | 'pause' | 'end';
+/** The next step after an answer. `form`: a structured answer is judged, and then ends the turn or is corrected. */
+export type Continuation = 'tools' | 'pause' | 'end' | 'form';

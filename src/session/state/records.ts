@@ -10,6 +10,7 @@ import type { ErrorShape } from '../../base/errors.ts';
 import type { HistoryMessage } from '../../base/history-message.ts';
 import { isRecord, type Json } from '../../base/json.ts';
 import type { ContentBlock, Deliver, PendingType, Source, Usage } from '../../base/messages.ts';
+import type { AnswerForm } from './answer-form.ts';
 import type { SuspensionReason } from './boundary.ts';
 import type { Container } from './container.ts';
 import type { ForkSeed } from './fork-seed.ts';
@@ -34,6 +35,8 @@ export interface Entry {
   readonly seed?: number;
   /** `tool_response` only: the duration of the call. */
   readonly ms?: number;
+  /** The form of the answer that the sender asks for. */
+  readonly output?: AnswerForm;
 }
 
 /** One fact of a session's log. */
@@ -55,6 +58,8 @@ export type SessionRecord =
       readonly unnamed?: true;
       /** Token limit of the child and everything below it. `isShared`: its tokens also count for its parent. */
       readonly budget?: { readonly tokens?: number; readonly isShared?: boolean };
+      /** The form of the child's reply. */
+      readonly output?: AnswerForm;
     }
   | { readonly type: 'accepted'; readonly id: number; readonly entry: Entry }
   | { readonly type: 'claimed'; readonly halfStep: number; readonly entries: readonly number[]; readonly turn?: number }
@@ -111,7 +116,14 @@ export type SessionRecord =
       readonly entries: readonly number[];
       readonly reason: 'completed' | 'cancelled' | 'limit';
       readonly error?: ErrorShape;
+      /** The structured answer that ends the turn. */
+      readonly output?: Json;
     }
+  /**
+   * A structured answer does not have its form, and the model is asked again. `text`: what does not fit, for the model;
+   * missing: the result of the call that gave the answer says it.
+   */
+  | { readonly type: 'corrected'; readonly text?: string }
   | { readonly type: 'dropped'; readonly id: number; readonly reason: string }
   | { readonly type: 'recalled'; readonly id: number }
   | { readonly type: 'poisoned'; readonly id: number; readonly error: ErrorShape }
@@ -154,6 +166,8 @@ export type SessionRecord =
       readonly type: 'exited';
       readonly reason: 'completed' | 'failed' | 'cancelled';
       readonly reply: string;
+      /** The structured reply. `reply` is its text. */
+      readonly output?: Json;
       readonly error?: ErrorShape;
     }
   /** A child waits for a transient fault to pass before it restarts. */

@@ -21,9 +21,11 @@
  */
 
 import type { ErrorShape } from '../../base/errors.ts';
+import type { Json } from '../../base/json.ts';
 import type { ContentBlock, Usage } from '../../base/messages.ts';
 import { NO_USAGE } from '../../base/messages.ts';
 import type { SessionStateName } from '../../events/event.ts';
+import type { AnswerForm } from './answer-form.ts';
 import type { Approvals, Held, Suspension, SuspensionReason, TurnFailure } from './boundary.ts';
 import type { Container } from './container.ts';
 import type { GoalBook } from './goals.ts';
@@ -35,7 +37,7 @@ import { noTasks, type Tasks } from './tasks.ts';
 export type ReceiptState =
   | { readonly status: 'accepted' }
   | { readonly status: 'promoted'; readonly turn: number; readonly messageSeq?: number }
-  | { readonly status: 'answered'; readonly turn: number; readonly text: string }
+  | { readonly status: 'answered'; readonly turn: number; readonly text: string; readonly output?: Json }
   | { readonly status: 'failed'; readonly turn: number; readonly error: ErrorShape }
   | { readonly status: 'cancelled'; readonly turn: number }
   /** The run stopped at a boundary and can be continued. `text`: text of its last answer. */
@@ -74,6 +76,10 @@ export interface RunningTurn {
   pauses: number;
   /** True if the goal was marked completed, so that the round closes without another model call (Δ32). */
   marked: boolean;
+  /** The form of its answer, as the message that began the turn asks for it. */
+  form?: AnswerForm;
+  /** Times that the model was asked to correct its structured answer; missing: 0. */
+  corrections?: number;
 }
 
 /** The model call in flight or due. */
@@ -190,6 +196,8 @@ export interface SessionState {
   unnamed: boolean;
   prompt: string | undefined;
   grants: readonly string[] | undefined;
+  /** The form of the reply, if the session is a child that was asked for a structured one. */
+  form: AnswerForm | undefined;
   replies: Replies;
   createdAt: number;
   updatedAt: number;
@@ -292,7 +300,13 @@ export interface SessionState {
   /** Goals and pins as this epoch shows them before the window. */
   prefix: string | undefined;
   exit:
-    | { readonly reason: 'completed' | 'failed' | 'cancelled'; readonly reply: string; readonly error?: ErrorShape }
+    | {
+        readonly reason: 'completed' | 'failed' | 'cancelled';
+        readonly reply: string;
+        /** The structured reply, if one was asked for. */
+        readonly output?: Json;
+        readonly error?: ErrorShape;
+      }
     | undefined;
   /** Epoch ms at which a child's restart is due. */
   restartAt: number | undefined;
@@ -315,6 +329,7 @@ export function emptyState(id: string): SessionState {
     unnamed: false,
     prompt: undefined,
     grants: undefined,
+    form: undefined,
     replies: 'mailbox',
     createdAt: 0,
     updatedAt: 0,

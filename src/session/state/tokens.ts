@@ -1,6 +1,7 @@
 /** Token estimates (contract §6.1). Pure. */
 import { BYTES_PER_TOKEN } from '../../base/bounds.ts';
 import type { ContentBlock } from '../../base/messages.ts';
+import type { AnswerForm } from './answer-form.ts';
 
 /** `ceil(UTF-8 bytes / 4)`; 0 for nothing. */
 export function estimateTokens(text: string): number {
@@ -10,6 +11,11 @@ export function estimateTokens(text: string): number {
 /** Bytes of a content: its text, or the JSON of its blocks. */
 export function contentBytes(content: string | readonly ContentBlock[]): number {
   return Buffer.byteLength(typeof content === 'string' ? content : JSON.stringify(content));
+}
+
+/** Bytes of the form of an answer: a request has it too. */
+export function formBytes({ schema }: AnswerForm): number {
+  return Buffer.byteLength(JSON.stringify(schema));
 }
 
 /** Estimate of a content: its text, or the JSON of its blocks. */

@@ -1,0 +1,70 @@
+/**
+ * How a structured answer is asked for. Models that are known to compile a schema get it as `output_config.format`. Any
+ * other model gets a tool whose input is the answer; its call ends the turn. No tool is forced: a model that thinks may
+ * refuse that (R28, R48), and the other tools must stay usable. Pure.
+ */
+import { ANSWER_ISSUE_CHARACTERS_MAX, ANSWER_ISSUES_MAX } from '../src/base/bounds.ts';
+import { ConfigError } from '../src/base/errors.ts';
+import { cutText, type Json } from '../src/base/json.ts';
+import { modelTraits } from '../src/context/model-traits.ts';
+import { grammarSchema, withSchemaLetters } from '../src/models/answer-schema.ts';
+import type { ToolSchema } from '../src/models/provider.ts';
+import { ANSWER_TOOL } from '../src/session/rules/structured-answer.ts';
+import type { AnswerFacts, AnswerForm, AnswerIssue } from '../src/session/state/answer-form.ts';
+import { schemaIssues } from '../src/tools/json-schema.ts';
+
+/** The parts of a request that ask for the form, and how its answer is judged. */
+export interface AnswerParts {
+  readonly facts: AnswerFacts;
+  /** `output_config.format`, where the model has it. */
+  readonly format?: Readonly<Record<string, Json>>;
+  /** The tool that takes the answer, where the model has no format. */
+  readonly tool?: ToolSchema;
+}
+
+const TOOL_DESCRIPTION =
+  'Give your final answer with this tool, once you need no other tool. Its input is the answer. The call ends your turn.';
+
+/** The parts for one form and one model. `taken`: names that the answer tool must not have. */
+export function answerParts(form: AnswerForm, model: string, taken: readonly string[]): AnswerParts {
+  const schema = sentSchema(form);
+  const fit = fitOf(form);
+  if (modelTraits(model).structuredOutputs === true) {
+    return { facts: { tool: undefined, fit }, format: { type: 'json_schema', schema } };
+  }
+  const name = freeName(taken);
+  return { facts: { tool: name, fit }, tool: { name, description: TOOL_DESCRIPTION, input_schema: schema } };
+}
+
+/** A schema was checked when it was given. One from a log of another version may not be: then the API decides. */
+function sentSchema({ schema }: AnswerForm): Readonly<Record<string, Json>> {
+  try {
+    return grammarSchema(schema, 'output');
+  } catch (error) {
+    if (error instanceof ConfigError) return schema;
+    throw error;
+  }
+}
+
+function freeName(taken: readonly string[]): string {
+  let name = ANSWER_TOOL;
+  for (let n = 2; taken.includes(name); n += 1) name = `${ANSWER_TOOL}_${n}`;
+  return name;
+}
+
+function fitOf({ schema }: AnswerForm): AnswerFacts['fit'] {
+  return (value) => {
+    const issues = schemaIssues(schema, value, ANSWER_ISSUES_MAX);
+    if (issues.length === 0) return { value };
+    const lettered = withSchemaLetters(schema, value);
+    if (schemaIssues(schema, lettered, 1).length === 0) return { value: lettered };
+    return { issues: issues.map(shortIssue) };
+  };
+}
+
+function shortIssue({ path, message }: AnswerIssue): AnswerIssue {
+  return {
+    path: cutText(path, ANSWER_ISSUE_CHARACTERS_MAX),
+    message: cutText(message, ANSWER_ISSUE_CHARACTERS_MAX),
+  };
+}
