@@ -7,12 +7,15 @@ import type { Limits } from '../src/base/bounds.ts';
 import { ConfigError } from '../src/base/errors.ts';
 import type { CompressionSettings, Settings } from '../src/base/settings.ts';
 import { enricherSections } from '../src/context/enricher-sections.ts';
-import { modelTraits } from '../src/context/model-traits.ts';
+import { findListed, type ListedModel, modelTraits } from '../src/context/model-traits.ts';
 import type { RenderOptions } from '../src/context/render.ts';
+import { type RequestTraits, readTraits, writeTraits } from '../src/context/request-traits.ts';
 import { systemPrompt } from '../src/context/system-prompt.ts';
+import { fittedOptions } from '../src/models/fitted-options.ts';
 import { cachedFields, type ModelOptions, modelOf, requestFields } from '../src/models/model-options.ts';
 import type { RequestHeader } from '../src/models/pool.ts';
 import type { ToolSchema } from '../src/models/provider.ts';
+import { isEpochInUse } from '../src/session/rules/epoch.ts';
 import type { AgentFacts, CompressionFacts, EnricherFacts } from '../src/session/state/inputs.ts';
 import type { SessionState } from '../src/session/state/state.ts';
 import type { ToolPlace } from '../src/tools/pool.ts';
@@ -54,6 +57,8 @@ export interface AgentDefinition {
 
 /** Everything about its agent that a session's half-steps need. */
 export interface SessionAgent {
+  /** Counts the changes in what is known of the models, until the agent was built. */
+  readonly generation: number;
   readonly supervision: SupervisorOptionsInput | undefined;
   readonly facts: AgentFacts;
   readonly registry: ToolRegistry;
@@ -66,7 +71,24 @@ export interface SessionAgent {
 
 const SECOND_MS = 1_000;
 
-/** The agents of one runtime. Immutable after construction except for its caches. */
+/** The position of an agent in a tree, on which its tools and its model depend. */
+interface AgentRole {
+  readonly isChild: boolean;
+  readonly depth: number;
+  readonly grants: readonly string[] | undefined;
+}
+
+/** The traits of an agent's model for some epochs. */
+interface EpochTraits {
+  readonly traits: RequestTraits;
+  /** Their short form in the log; missing for epochs of earlier versions, which have none. */
+  readonly recorded?: string;
+  readonly next?: AgentFacts['next'];
+}
+
+/**
+ * The agents of one runtime. Immutable after construction except for its caches and for what is known of the models.
+ */
 export class AgentCatalog {
   readonly #definitions: ReadonlyMap<string, AgentDefinition>;
   readonly #settings: Settings;
@@ -75,13 +97,18 @@ export class AgentCatalog {
   /** Enricher facts of sub-agents. */
   readonly #namer: EnricherFacts | undefined;
   readonly #cache = new Map<string, SessionAgent>();
+  /** Rows of the vendor's list, for the models in use. */
+  #listed: readonly ListedModel[];
+  #generation = 0;
 
   constructor(
     definitions: readonly AgentDefinition[],
     settings: Settings,
     limits: Limits,
     enrichers?: EnricherFacts | undefined,
+    listed: readonly ListedModel[] = [],
   ) {
+    this.#listed = listed;
     this.#definitions = new Map(definitions.map((definition) => [definition.plan.name, definition]));
     this.#settings = settings;
     this.#limits = limits;
@@ -90,8 +117,8 @@ export class AgentCatalog {
     // Building each agent once here refuses duplicate and reserved tool names at `open`.
     for (const definition of definitions) {
       if (definition.plan.supervision !== undefined) supervisorOptions(definition.plan.supervision);
-      const own = this.#build(definition, { isChild: false, depth: 0, grants: undefined });
-      const asChild = this.#build(definition, { isChild: true, depth: 1, grants: undefined });
+      const own = this.#latest(definition, { isChild: false, depth: 0, grants: undefined });
+      const asChild = this.#latest(definition, { isChild: true, depth: 1, grants: undefined });
       this.#checkMemory(own.facts);
       const known = new Set([...own.registry.names(), ...asChild.registry.names()]);
       checkApproval(definition.plan, known);
@@ -99,18 +126,76 @@ export class AgentCatalog {
     }
   }
 
-  /** The agent of a session; `undefined` when it is no longer defined. */
+  /**
+   * The agent of a session; `undefined` when it is no longer defined. In an epoch that is in use it follows the traits
+   * which that epoch recorded, otherwise the newest ones.
+   */
   of(state: SessionState): SessionAgent | undefined {
     const definition = state.agent === undefined ? undefined : this.#definitions.get(state.agent);
     if (definition === undefined) return undefined;
-    const isChild = state.parent !== undefined;
-    const key = `${definition.plan.name} ${isChild} ${state.depth} ${state.grants?.join(',') ?? '*'}`;
-    let agent = this.#cache.get(key);
-    if (agent === undefined) {
-      agent = this.#build(definition, { isChild, depth: state.depth, grants: state.grants });
-      this.#cache.set(key, agent);
-    }
-    return agent;
+    const role: AgentRole = { isChild: state.parent !== undefined, depth: state.depth, grants: state.grants };
+    const latest = this.#latest(definition, role);
+    if (state.fingerprint === undefined || state.traits === latest.facts.traits || !isEpochInUse(state)) return latest;
+    const recorded = this.#recorded(definition, role, state.traits, latest.facts);
+    // With other options of the agent, the recorded traits no longer give the requests of this epoch.
+    return recorded.facts.fingerprint === state.fingerprint ? recorded : latest;
+  }
+
+  /** True if `of` would return this agent again, which it did for an earlier state of the session. */
+  isCurrent({ facts, generation }: SessionAgent, state: SessionState): boolean {
+    return generation === this.#generation && facts.traits === state.traits && facts.next === undefined;
+  }
+
+  /** Takes rows of the vendor's list. Epochs in use keep the traits they have. */
+  learn(listed: readonly ListedModel[]): void {
+    const before = this.#traitsInUse();
+    this.#listed = listed;
+    // Agents that are built again render their sessions' requests from the beginning, so they are kept if they can be.
+    if (before.join() === this.#traitsInUse().join()) return;
+    this.#generation += 1;
+    this.#cache.clear();
+  }
+
+  /** The traits of all agents' models, in short form. */
+  #traitsInUse(): readonly string[] {
+    const plans = [...this.#definitions.values()].map(({ plan }) => plan);
+    return plans.flatMap((plan) => [false, true].map((isChild) => writeTraits(this.#traitsNow(plan, isChild))));
+  }
+
+  #traitsNow(plan: AgentPlan, isChild: boolean): RequestTraits {
+    const model = modelOf(plan, this.#settings, isChild);
+    return modelTraits(model, findListed(model, this.#listed));
+  }
+
+  #latest(definition: AgentDefinition, role: AgentRole): SessionAgent {
+    return this.#cached(`${keyOf(definition, role)} *`, () => {
+      const traits = this.#traitsNow(definition.plan, role.isChild);
+      return this.#build(definition, role, { traits, recorded: writeTraits(traits) });
+    });
+  }
+
+  #recorded(
+    definition: AgentDefinition,
+    role: AgentRole,
+    recorded: string | undefined,
+    { fingerprint, traits }: AgentFacts,
+  ): SessionAgent {
+    return this.#cached(`${keyOf(definition, role)} ${recorded}`, () => {
+      const next = { fingerprint, traits };
+      if (recorded !== undefined) {
+        return this.#build(definition, role, { traits: readTraits(recorded), recorded, next });
+      }
+      const model = modelOf(definition.plan, this.#settings, role.isChild);
+      return this.#build(definition, role, { traits: modelTraits(model), next });
+    });
+  }
+
+  #cached(key: string, build: () => SessionAgent): SessionAgent {
+    const known = this.#cache.get(key);
+    if (known !== undefined) return known;
+    const built = build();
+    this.#cache.set(key, built);
+    return built;
   }
 
   /** Facts of an agent that is no longer defined. Its sessions keep their state and start nothing. */
@@ -143,11 +228,10 @@ export class AgentCatalog {
     return this.#definitions.get(name)?.tools.map((tool) => tool.description.name);
   }
 
-  #build(
-    definition: AgentDefinition,
-    role: { readonly isChild: boolean; readonly depth: number; readonly grants: readonly string[] | undefined },
-  ): SessionAgent {
-    const { plan } = definition;
+  #build(definition: AgentDefinition, role: AgentRole, epoch: EpochTraits): SessionAgent {
+    const { llm } = this.#settings;
+    const given = { ...definition.plan, maxTokens: definition.plan.maxTokens ?? llm.maxTokens };
+    const plan = fittedOptions(given, epoch.traits);
     const granted = new ToolRegistry(plan.name, definition.tools).narrow(role.grants ?? null);
     const specialists = [...this.#definitions.values()]
       .filter((other) => other.plan.name !== plan.name)
@@ -160,17 +244,19 @@ export class AgentCatalog {
     const registry = new ToolRegistry(plan.name, [...granted.list(), ...own]);
     const tools = registry.schemas(this.#settings.timeouts.tool * SECOND_MS);
     const runtimeNames = new Set(own.map((tool) => tool.description.name));
-    const base = this.#headerBase(plan, role.isChild, tools);
+    const base = this.#headerBase(plan, role.isChild, tools, epoch.traits);
     const guide = role.isChild ? undefined : this.#guide(registry);
     const renderOptions: RenderOptions = {
       timestamps: this.#settings.session.timestamps,
       deliveriesAsText: tools.length === 0 || plan.thinking?.type === 'enabled',
       callsAsText: tools.length === 0,
       callsNeedThought: plan.thinking?.type === 'enabled',
-      bindsThinking: modelTraits(base.model).bindsThinking,
+      bindsThinking: epoch.traits.bindsThinking,
     };
-    const facts = this.#facts(plan, registry, runtimeNames, { isChild: role.isChild, base, guide, renderOptions });
+    const sources = { isChild: role.isChild, base, guide, renderOptions, epoch };
+    const facts = this.#facts(plan, registry, runtimeNames, sources);
     return {
+      generation: this.#generation,
       supervision: plan.supervision,
       facts,
       registry,
@@ -190,15 +276,19 @@ export class AgentCatalog {
     });
   }
 
-  #headerBase(plan: AgentPlan, isChild: boolean, tools: readonly ToolSchema[]): RequestHeader {
-    const { llm } = this.#settings;
+  #headerBase(
+    plan: AgentPlan & { readonly maxTokens: number },
+    isChild: boolean,
+    tools: readonly ToolSchema[],
+    traits: RequestTraits,
+  ): RequestHeader {
     const model = modelOf(plan, this.#settings, isChild);
     const toolNames = tools.map((tool) => tool.name);
     return {
       model,
-      max_tokens: plan.maxTokens ?? llm.maxTokens,
+      max_tokens: plan.maxTokens,
       ...(tools.length === 0 ? {} : { tools }),
-      ...requestFields(plan, model, toolNames),
+      ...requestFields(plan, traits, toolNames),
     };
   }
 
@@ -211,6 +301,7 @@ export class AgentCatalog {
       readonly base: RequestHeader;
       readonly guide: string | undefined;
       readonly renderOptions: RenderOptions;
+      readonly epoch: EpochTraits;
     },
   ): AgentFacts {
     const { llm, timeouts, subagents } = this.#settings;
@@ -222,6 +313,8 @@ export class AgentCatalog {
         .update(JSON.stringify([cachedFields(role.base), system, role.guide ?? null, role.renderOptions]))
         .digest('base64url')
         .slice(0, 22),
+      traits: role.epoch.recorded,
+      next: role.epoch.next,
       hasSystemFunction: plan.hasSystemFunction,
       toolNames: registry.names(),
       tool: (name) => {
@@ -257,15 +350,20 @@ export class AgentCatalog {
   /** A child's conversation is compressed only when a request would otherwise be too long, never earlier. */
   #compression(
     plan: AgentPlan,
-    role: { readonly isChild: boolean; readonly base: RequestHeader },
+    role: { readonly isChild: boolean; readonly epoch: EpochTraits },
   ): CompressionFacts | undefined {
     const own = typeof plan.compression === 'object' ? { enabled: true, ...plan.compression } : {};
     const { enabled, ...bounds } = { ...this.#settings.compression, ...own };
     const isOn = typeof plan.compression === 'boolean' ? plan.compression : enabled;
     if (!isOn) return undefined;
-    const { bindsThinking } = modelTraits(role.base.model);
+    const { bindsThinking } = role.epoch.traits;
     return { ...bounds, isAutomatic: !role.isChild, bindsThinking };
   }
+}
+
+/** The key of an agent with the same tools and model. */
+function keyOf({ plan }: AgentDefinition, { isChild, depth, grants }: AgentRole): string {
+  return `${plan.name} ${isChild} ${depth} ${grants?.join(',') ?? '*'}`;
 }
 
 /** The agent facts of the run loop. Empty for an agent that uses none of its features. */

@@ -66,7 +66,8 @@ export class SessionActor {
 
   /** The request's rendering, kept from half-step to half-step. */
   window(agent: SessionAgent): RequestWindow {
-    this.#window ??= new RequestWindow(agent.renderOptions);
+    // Other traits of the model come with a new epoch, which is rendered from its beginning in any case.
+    if (this.#window?.options !== agent.renderOptions) this.#window = new RequestWindow(agent.renderOptions);
     return this.#window;
   }
 

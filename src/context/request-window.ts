@@ -31,7 +31,8 @@ export interface RenderedWindow {
  * from the state.
  */
 export class RequestWindow {
-  readonly #options: RenderOptions;
+  /** How the messages are rendered. */
+  readonly options: RenderOptions;
   #epoch = -1;
   #sealed: RenderedMessage[] = [];
   #sealedSeq = 0;
@@ -39,7 +40,7 @@ export class RequestWindow {
   #freshSeq = 0;
 
   constructor(options: RenderOptions) {
-    this.#options = options;
+    this.options = options;
   }
 
   /** The request's messages for the current state. */
@@ -65,7 +66,7 @@ export class RequestWindow {
    */
   forSummary(state: SessionState, compaction: CompactionCall): RenderedWindow {
     if (compaction.tail !== undefined) {
-      const append = compactionMessages(state, compaction, this.#options);
+      const append = compactionMessages(state, compaction, this.options);
       return { epoch: -state.epoch, keep: 0, append, all: () => append };
     }
     const { keep, epoch } = this.next(state);
@@ -117,7 +118,7 @@ export class RequestWindow {
     const prefix = isStart ? prefixOf(state) : undefined;
     return renderMessages(
       extend === undefined ? slice : extend(slice),
-      this.#options,
+      this.options,
       isStart,
       state.thoughtFloor,
       prefix,

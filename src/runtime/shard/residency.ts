@@ -104,8 +104,11 @@ export class Residency {
   }
 
   agentOf(actor: SessionActor): SessionAgent | undefined {
-    // Agent and grants of a session never change, so the parts of its agent do not change either.
-    actor.agent ??= this.#parts.catalog.of(actor.state);
+    // Agent and grants of a session never change, but what is known of its model may.
+    const { catalog } = this.#parts;
+    if (actor.agent === undefined || !catalog.isCurrent(actor.agent, actor.state)) {
+      actor.agent = catalog.of(actor.state);
+    }
     return actor.agent;
   }
 

@@ -2,6 +2,7 @@
 import { isBlank } from '../../base/messages.ts';
 import { chunkCard } from '../history/chunk-card.ts';
 import { callOrEvaluate } from '../rules/call-effect.ts';
+import { changedEpoch } from '../rules/epoch.ts';
 import { evictionRecord, planEviction } from '../rules/eviction.ts';
 import { incomingTokens, promotionOrder, type Selection, selectEntries } from '../rules/mailbox.ts';
 import { type Decision, NO_RECORDS, NOTHING } from '../state/decision.ts';
@@ -81,12 +82,14 @@ function needsWord(state: SessionState, { background, steers, riders }: Selectio
  * except an index card that replaces no earlier card.
  */
 function openingRecords(state: SessionState, selection: Selection, environment: Environment): readonly SessionRecord[] {
-  const { fingerprint, compression } = environment.agent;
+  const { agent } = environment;
+  const { compression } = agent;
   const below = mayEvict(state, compression) ? planEviction(state, environment, incomingTokens(selection)) : undefined;
   const card = compression === undefined ? undefined : chunkCard(state, selection, compression, environment.now);
-  if (state.fingerprint === fingerprint && below === undefined && card === undefined) return NO_RECORDS;
+  const changed = changedEpoch(state, agent, below !== undefined || card?.removed !== undefined);
+  if (changed === undefined && below === undefined && card === undefined) return NO_RECORDS;
   const records: SessionRecord[] = [];
-  if (state.fingerprint !== fingerprint) records.push({ type: 'epoch', fingerprint });
+  if (changed !== undefined) records.push(changed);
   if (below !== undefined) records.push(evictionRecord(state, environment, below));
   if (card !== undefined) records.push(card);
   return records;

@@ -33,6 +33,10 @@ export interface AgentFacts {
    * new epoch opens.
    */
   readonly fingerprint: string;
+  /** The model's traits that these facts follow, in short form; missing: those of the dated table. */
+  readonly traits?: string | undefined;
+  /** The facts of the next epoch, if the model's traits are other ones by now. */
+  readonly next?: Pick<AgentFacts, 'fingerprint' | 'traits'> | undefined;
   /** True if the system prompt is a function. Its text is evaluated once per epoch and remembered. */
   readonly hasSystemFunction: boolean;
   readonly toolNames: readonly string[];
