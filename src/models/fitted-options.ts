@@ -44,9 +44,9 @@ function fittedEffort(
   thinking: Thinking | undefined,
   { efforts, effortsWithoutThinking }: RequestTraits,
 ): Effort | undefined {
-  const fitted = nearest(effort, efforts);
-  if (thinking?.type === 'disabled') return nearest(fitted, effortsWithoutThinking);
-  return thinking?.type === 'between_tools' ? nearest(fitted, BETWEEN_TOOLS_EFFORTS) : fitted;
+  const limits = { disabled: effortsWithoutThinking, between_tools: BETWEEN_TOOLS_EFFORTS };
+  const own = thinking?.type === 'disabled' || thinking?.type === 'between_tools' ? limits[thinking.type] : undefined;
+  return nearest(effort, own === undefined ? efforts : own.filter((each) => efforts?.includes(each) !== false));
 }
 
 /** The highest accepted effort that is not above this one; if all are above, the lowest; if none is accepted, none. */
