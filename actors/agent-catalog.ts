@@ -4,16 +4,20 @@
  */
 import { createHash } from 'node:crypto';
 import { ANSWER_FORMS_KEPT_MAX, type Limits } from '../src/base/bounds.ts';
+import { defined } from '../src/base/defined.ts';
 import { ConfigError } from '../src/base/errors.ts';
 import { isRecord } from '../src/base/json.ts';
 import type { CompressionSettings, Settings } from '../src/base/settings.ts';
 import { enricherSections } from '../src/context/enricher-sections.ts';
-import { modelTraits } from '../src/context/model-traits.ts';
+import { findListed, type ListedModel, modelTraits } from '../src/context/model-traits.ts';
 import type { RenderOptions } from '../src/context/render.ts';
+import { type RequestTraits, readTraits, writeTraits } from '../src/context/request-traits.ts';
 import { systemPrompt } from '../src/context/system-prompt.ts';
+import { fittedOptions } from '../src/models/fitted-options.ts';
 import { cachedFields, type ModelOptions, modelOf, requestFields } from '../src/models/model-options.ts';
 import type { RequestHeader } from '../src/models/pool.ts';
 import type { ToolSchema } from '../src/models/provider.ts';
+import { isEpochInUse } from '../src/session/rules/epoch.ts';
 import { formInForce } from '../src/session/rules/structured-answer.ts';
 import type { AnswerForm } from '../src/session/state/answer-form.ts';
 import type { AgentFacts, CompressionFacts, EnricherFacts } from '../src/session/state/inputs.ts';
@@ -60,6 +64,8 @@ export interface AgentDefinition {
 
 /** Everything about its agent that a session's half-steps need. */
 export interface SessionAgent {
+  /** Counts the changes in what is known of the models, until the agent was built. */
+  readonly generation: number;
   readonly supervision: SupervisorOptionsInput | undefined;
   readonly facts: AgentFacts;
   readonly registry: ToolRegistry;
@@ -72,7 +78,26 @@ export interface SessionAgent {
 
 const SECOND_MS = 1_000;
 
-/** The agents of one runtime. Immutable after construction except for its caches. */
+/** The role of a session, by which sessions of one agent differ. */
+interface AgentRole {
+  readonly isChild: boolean;
+  readonly depth: number;
+  readonly grants: readonly string[] | undefined;
+  /** The form of the answer that the session itself asks for. */
+  readonly form?: AnswerForm;
+}
+
+/** The traits of an agent's model for some epochs. */
+interface EpochTraits {
+  readonly traits: RequestTraits;
+  /** Their short form in the log; missing for epochs of earlier versions, which have none. */
+  readonly recorded?: string;
+  readonly next?: AgentFacts['next'];
+}
+
+/**
+ * The agents of one runtime. Immutable after construction except for its caches and for what is known of the models.
+ */
 export class AgentCatalog {
   readonly #definitions: ReadonlyMap<string, AgentDefinition>;
   readonly #settings: Settings;
@@ -83,13 +108,18 @@ export class AgentCatalog {
   readonly #cache = new Map<string, SessionAgent>();
   /** Agents for the forms that messages and tasks ask for; the one used last is the last one. */
   readonly #formed = new Map<string, SessionAgent>();
+  /** Rows of the vendor's list, for the models in use. */
+  #listed: readonly ListedModel[];
+  #generation = 0;
 
   constructor(
     definitions: readonly AgentDefinition[],
     settings: Settings,
     limits: Limits,
     enrichers?: EnricherFacts | undefined,
+    listed: readonly ListedModel[] = [],
   ) {
+    this.#listed = listed;
     this.#definitions = new Map(definitions.map((definition) => [definition.plan.name, definition]));
     this.#settings = settings;
     this.#limits = limits;
@@ -98,8 +128,8 @@ export class AgentCatalog {
     // Building each agent once here refuses duplicate and reserved tool names at `open`.
     for (const definition of definitions) {
       if (definition.plan.supervision !== undefined) supervisorOptions(definition.plan.supervision);
-      const own = this.#build(definition, { isChild: false, depth: 0, grants: undefined });
-      const asChild = this.#build(definition, { isChild: true, depth: 1, grants: undefined });
+      const own = this.#latest(definition, { isChild: false, depth: 0, grants: undefined });
+      const asChild = this.#latest(definition, { isChild: true, depth: 1, grants: undefined });
       this.#checkMemory(own.facts);
       const known = new Set([...own.registry.names(), ...asChild.registry.names()]);
       checkApproval(definition.plan, known);
@@ -107,29 +137,85 @@ export class AgentCatalog {
     }
   }
 
-  /** The agent of a session; `undefined` when it is no longer defined. */
+  /**
+   * The agent of a session; `undefined` when it is no longer defined. In an epoch that is in use it follows the traits
+   * which that epoch recorded, otherwise the newest ones.
+   */
   of(state: SessionState): SessionAgent | undefined {
     const definition = state.agent === undefined ? undefined : this.#definitions.get(state.agent);
     if (definition === undefined) return undefined;
     const { depth, grants } = state;
-    return this.#agentOf(definition, { isChild: state.parent !== undefined, depth, grants }, formInForce(state));
+    const form = formInForce(state);
+    const role: AgentRole = { isChild: state.parent !== undefined, depth, grants, ...defined({ form }) };
+    const latest = this.#latest(definition, role);
+    if (state.fingerprint === undefined || state.traits === latest.facts.traits || !isEpochInUse(state)) return latest;
+    const recorded = this.#recorded(definition, role, state.traits, latest.facts);
+    // With other options of the agent, the recorded traits no longer give the requests of this epoch.
+    return recorded.facts.fingerprint === state.fingerprint ? recorded : latest;
   }
 
-  /** `form`: the form that the session asks for; missing: the agent decides. */
-  #agentOf(definition: AgentDefinition, role: AgentRole, form: AnswerForm | undefined): SessionAgent {
-    const { isChild, depth, grants } = role;
-    const key = `${definition.plan.name} ${isChild} ${depth} ${grants?.join(',') ?? '*'}`;
-    if (form !== undefined) return this.#formedAgent(`${form.key} ${key}`, definition, { ...role, form });
-    let agent = this.#cache.get(key);
-    if (agent === undefined) {
-      agent = this.#build(definition, role);
-      this.#cache.set(key, agent);
-    }
-    return agent;
+  /** True if `of` would return this agent again, which it did for an earlier state of the session. */
+  isCurrent({ facts, generation }: SessionAgent, state: SessionState): boolean {
+    return generation === this.#generation && facts.traits === state.traits && facts.next === undefined;
   }
 
-  #formedAgent(key: string, definition: AgentDefinition, role: AgentRole): SessionAgent {
-    const agent = this.#formed.get(key) ?? this.#build(definition, role);
+  /** Takes rows of the vendor's list. Epochs in use keep the traits they have. */
+  learn(listed: readonly ListedModel[]): void {
+    const before = this.#traitsInUse();
+    this.#listed = listed;
+    // Agents that are built again render their sessions' requests from the beginning, so they are kept if they can be.
+    if (before.join() === this.#traitsInUse().join()) return;
+    this.#generation += 1;
+    this.#cache.clear();
+    this.#formed.clear();
+  }
+
+  /** The traits of all agents' models, in short form. */
+  #traitsInUse(): readonly string[] {
+    const plans = [...this.#definitions.values()].map(({ plan }) => plan);
+    return plans.flatMap((plan) => [false, true].map((isChild) => writeTraits(this.#traitsNow(plan, isChild))));
+  }
+
+  #traitsNow(plan: AgentPlan, isChild: boolean): RequestTraits {
+    const model = modelOf(plan, this.#settings, isChild);
+    return modelTraits(model, findListed(model, this.#listed));
+  }
+
+  #latest(definition: AgentDefinition, role: AgentRole): SessionAgent {
+    return this.#cached(definition, role, '*', () => {
+      const traits = this.#traitsNow(definition.plan, role.isChild);
+      return this.#build(definition, role, { traits, recorded: writeTraits(traits) });
+    });
+  }
+
+  #recorded(
+    definition: AgentDefinition,
+    role: AgentRole,
+    recorded: string | undefined,
+    { fingerprint, traits }: AgentFacts,
+  ): SessionAgent {
+    return this.#cached(definition, role, String(recorded), () => {
+      const next = { fingerprint, traits };
+      if (recorded !== undefined) {
+        return this.#build(definition, role, { traits: readTraits(recorded), recorded, next });
+      }
+      const model = modelOf(definition.plan, this.#settings, role.isChild);
+      return this.#build(definition, role, { traits: modelTraits(model), next });
+    });
+  }
+
+  #cached(definition: AgentDefinition, role: AgentRole, epoch: string, build: () => SessionAgent): SessionAgent {
+    const key = `${keyOf(definition, role)} ${epoch}`;
+    if (role.form !== undefined) return this.#formedAgent(`${role.form.key} ${key}`, build);
+    const known = this.#cache.get(key);
+    if (known !== undefined) return known;
+    const built = build();
+    this.#cache.set(key, built);
+    return built;
+  }
+
+  #formedAgent(key: string, build: () => SessionAgent): SessionAgent {
+    const agent = this.#formed.get(key) ?? build();
     this.#formed.delete(key);
     this.#formed.set(key, agent);
     if (this.#formed.size > ANSWER_FORMS_KEPT_MAX) {
@@ -169,8 +255,10 @@ export class AgentCatalog {
     return this.#definitions.get(name)?.tools.map((tool) => tool.description.name);
   }
 
-  #build(definition: AgentDefinition, role: AgentRole): SessionAgent {
-    const { plan } = definition;
+  #build(definition: AgentDefinition, role: AgentRole, epoch: EpochTraits): SessionAgent {
+    const { llm } = this.#settings;
+    const given = { ...definition.plan, maxTokens: definition.plan.maxTokens ?? llm.maxTokens };
+    const plan = fittedOptions(given, epoch.traits);
     const form = role.form ?? (role.isChild ? undefined : plan.output);
     const granted = new ToolRegistry(plan.name, definition.tools).narrow(role.grants ?? null);
     const specialists = [...this.#definitions.values()]
@@ -186,25 +274,26 @@ export class AgentCatalog {
     const granting = registry.schemas(this.#settings.timeouts.tool * SECOND_MS);
     const runtimeNames = new Set(own.map((tool) => tool.description.name));
     const model = modelOf(plan, this.#settings, role.isChild);
-    const answer = form === undefined ? undefined : answerParts(form, model, registry.names());
+    const answer = form === undefined ? undefined : answerParts(form, epoch.traits, registry.names());
     const tools = toolsWith(answer, plan.toolChoice === 'none', granting);
-    const base = this.#headerBase(plan, model, tools, answer);
+    const base = this.#headerBase(plan, { model, traits: epoch.traits, tools, answer });
     const guide = role.isChild ? undefined : this.#guide(registry);
     const renderOptions: RenderOptions = {
       timestamps: this.#settings.session.timestamps,
       deliveriesAsText: tools.length === 0 || plan.thinking?.type === 'enabled',
       callsAsText: tools.length === 0,
       callsNeedThought: plan.thinking?.type === 'enabled',
-      bindsThinking: modelTraits(base.model).bindsThinking,
+      bindsThinking: epoch.traits.bindsThinking,
       ...(answer?.format === undefined ? {} : { dropsCitations: true }),
     };
-    const facts = this.#facts(plan, registry, runtimeNames, { isChild: role.isChild, base, guide, renderOptions });
-    const { form: _form, ...plainRole } = role;
+    const sources = { isChild: role.isChild, base, guide, renderOptions, epoch };
+    const facts = this.#facts(plan, registry, runtimeNames, sources);
     return {
+      generation: this.#generation,
       supervision: plan.supervision,
       facts: {
         ...facts,
-        fingerprintFor: (other) => this.#agentOf(definition, plainRole, other).facts.fingerprint,
+        factsFor: (other) => (other?.key === role.form?.key ? facts : this.#factsFor(definition, role, other)),
         ...(answer === undefined ? {} : { answer: answer.facts }),
       },
       registry,
@@ -212,6 +301,12 @@ export class AgentCatalog {
       header: headerOf(base, plan.system, guide),
       place: (name) => (runtimeNames.has(name) ? undefined : registry.get(name)?.place),
     };
+  }
+
+  /** The facts of a turn that asks for another form. Its header differs, so it has a new epoch and the newest traits. */
+  #factsFor(definition: AgentDefinition, role: AgentRole, other: AnswerForm | undefined): AgentFacts {
+    const { form: _form, ...plainRole } = role;
+    return this.#latest(definition, { ...plainRole, ...defined({ form: other }) }).facts;
   }
 
   /** The text that the enrichers add to the system prompt. */
@@ -225,19 +320,22 @@ export class AgentCatalog {
   }
 
   #headerBase(
-    plan: AgentPlan,
-    model: string,
-    tools: readonly ToolSchema[],
-    answer: AnswerParts | undefined,
+    plan: AgentPlan & { readonly maxTokens: number },
+    parts: {
+      readonly model: string;
+      readonly traits: RequestTraits;
+      readonly tools: readonly ToolSchema[];
+      readonly answer: AnswerParts | undefined;
+    },
   ): RequestHeader {
-    const { llm } = this.#settings;
+    const { model, traits, tools, answer } = parts;
     const toolNames = tools.map((tool) => tool.name);
     const options = answer === undefined ? plan : answerOptions(plan, answer);
     return {
       model,
-      max_tokens: plan.maxTokens ?? llm.maxTokens,
+      max_tokens: plan.maxTokens,
       ...(tools.length === 0 ? {} : { tools }),
-      ...requestFields(options, model, toolNames),
+      ...requestFields(options, traits, toolNames),
     };
   }
 
@@ -250,6 +348,7 @@ export class AgentCatalog {
       readonly base: RequestHeader;
       readonly guide: string | undefined;
       readonly renderOptions: RenderOptions;
+      readonly epoch: EpochTraits;
     },
   ): AgentFacts {
     const { llm, timeouts, subagents } = this.#settings;
@@ -261,6 +360,8 @@ export class AgentCatalog {
         .update(JSON.stringify([cachedFields(role.base), system, role.guide ?? null, role.renderOptions]))
         .digest('base64url')
         .slice(0, 22),
+      traits: role.epoch.recorded,
+      next: role.epoch.next,
       hasSystemFunction: plan.hasSystemFunction,
       toolNames: registry.names(),
       tool: (name) => {
@@ -296,24 +397,20 @@ export class AgentCatalog {
   /** A child's conversation is compressed only when a request would otherwise be too long, never earlier. */
   #compression(
     plan: AgentPlan,
-    role: { readonly isChild: boolean; readonly base: RequestHeader },
+    role: { readonly isChild: boolean; readonly epoch: EpochTraits },
   ): CompressionFacts | undefined {
     const own = typeof plan.compression === 'object' ? { enabled: true, ...plan.compression } : {};
     const { enabled, ...bounds } = { ...this.#settings.compression, ...own };
     const isOn = typeof plan.compression === 'boolean' ? plan.compression : enabled;
     if (!isOn) return undefined;
-    const { bindsThinking } = modelTraits(role.base.model);
+    const { bindsThinking } = role.epoch.traits;
     return { ...bounds, isAutomatic: !role.isChild, bindsThinking };
   }
 }
 
-/** The role of a session, by which sessions of one agent differ. */
-interface AgentRole {
-  readonly isChild: boolean;
-  readonly depth: number;
-  readonly grants: readonly string[] | undefined;
-  /** The form of the answer that the session itself asks for. */
-  readonly form?: AnswerForm;
+/** The key of an agent with the same tools and model. */
+function keyOf({ plan }: AgentDefinition, { isChild, depth, grants }: AgentRole): string {
+  return `${plan.name} ${isChild} ${depth} ${grants?.join(',') ?? '*'}`;
 }
 
 /** The tools of a request. `callsNone`: the model may call none of the agent's own tools. */

@@ -6,7 +6,7 @@
 import { ANSWER_ISSUE_CHARACTERS_MAX, ANSWER_ISSUES_MAX } from '../src/base/bounds.ts';
 import { ConfigError } from '../src/base/errors.ts';
 import { cutText, type Json } from '../src/base/json.ts';
-import { modelTraits } from '../src/context/model-traits.ts';
+import type { RequestTraits } from '../src/context/request-traits.ts';
 import { grammarSchema, withSchemaLetters } from '../src/models/answer-schema.ts';
 import type { ToolSchema } from '../src/models/provider.ts';
 import { ANSWER_TOOL } from '../src/session/rules/structured-answer.ts';
@@ -25,11 +25,11 @@ export interface AnswerParts {
 const TOOL_DESCRIPTION =
   'Give your final answer with this tool, once you need no other tool. Its input is the answer. The call ends your turn.';
 
-/** The parts for one form and one model. `taken`: names that the answer tool must not have. */
-export function answerParts(form: AnswerForm, model: string, taken: readonly string[]): AnswerParts {
+/** The parts for one form and a model with these traits. `taken`: names that the answer tool must not have. */
+export function answerParts(form: AnswerForm, traits: RequestTraits, taken: readonly string[]): AnswerParts {
   const schema = sentSchema(form);
   const fit = fitOf(form);
-  if (modelTraits(model).structuredOutputs === true) {
+  if (traits.structuredOutputs === true) {
     return { facts: { tool: undefined, fit }, format: { type: 'json_schema', schema } };
   }
   const name = freeName(taken);

@@ -57,7 +57,7 @@ export {
   type RuleId,
   type Violation,
 } from './context/legality.ts';
-export type { Effort } from './context/model-traits.ts';
+export type { Effort, ListedModel, ThinkingType } from './context/model-traits.ts';
 export type { Definition } from './definitions/definition.ts';
 export type { EventBody, SessionEvent } from './events/event.ts';
 export type { Rendered, RenderedRole, ViewMode } from './events/rendered.ts';
@@ -71,6 +71,7 @@ export type {
 } from './events/viewed-event.ts';
 export type { Durability } from './journal/journal.ts';
 export { type AnthropicOptions, anthropic } from './models/anthropic/anthropic.ts';
+export type { ModelList, ModelListing } from './models/model-list.ts';
 export type { ModelOptions, ToolChoice } from './models/model-options.ts';
 export type {
   GenerateContext,

@@ -31,7 +31,7 @@ async function measureLoopback(context: RunContext, isStreamed: boolean): Promis
   try {
     const baseURL = `http://127.0.0.1:${Number(await server.line())}`;
     if (context.system === 'sdk') return await drain(context, openSdkLoop(baseURL, isStreamed));
-    const provider = anthropic({ apiKey: 'bench', baseURL });
+    const provider = anthropic({ apiKey: 'bench', baseURL, listModels: false });
     return await withTroupe({ isolation: isolationOf(context), provider }, (system) => drain(context, system));
   } finally {
     server.process.stdin?.end();

@@ -51,7 +51,7 @@ async function measureVariant(context: RunContext, variant: Variant): Promise<Fi
   const server = startStage('./systems/fake-server', [String(variant.share), String(context.seed)]);
   try {
     const baseURL = `http://127.0.0.1:${Number(await server.line())}`;
-    const provider = anthropic({ apiKey: 'bench', baseURL });
+    const provider = anthropic({ apiKey: 'bench', baseURL, listModels: false });
     return await withTroupe({ isolation: isolationOf(context), provider }, (system) => count(system, variant));
   } finally {
     server.process.stdin?.end();

@@ -33,7 +33,7 @@ async function throughHttp(): Promise<Figures> {
   const server = startStage('./systems/fake-server', []);
   try {
     const baseURL = `http://127.0.0.1:${Number(await server.line())}`;
-    return await measure({ isolation, provider: anthropic({ apiKey: 'bench', baseURL }) });
+    return await measure({ isolation, provider: anthropic({ apiKey: 'bench', baseURL, listModels: false }) });
   } finally {
     server.process.stdin?.end();
     await server.ended();

@@ -58,6 +58,14 @@ export const systemClock: Clock = {
   clearTimer: (timer) => (timer instanceof LongTimer ? timer.clear() : clearTimeout(timer as NodeJS.Timeout)),
 };
 
+/** As `clock.setTimer`, but on the machine's clock the pending timer does not keep the process alive. */
+export function setIdleTimer(clock: Clock, run: () => void, delayMs: number): unknown {
+  const timer = clock.setTimer(run, delayMs);
+  if (typeof timer === 'object' && timer !== null && 'unref' in timer && typeof timer.unref === 'function')
+    timer.unref();
+  return timer;
+}
+
 /**
  * Schedules work for the next tick of the event loop, after everything that is ready now. A microtask would starve
  * everything else.

@@ -1,7 +1,7 @@
 /** The reports of the legality check, and the views of a request that its rules read. Types and the collector; pure. */
 import { defined } from '../base/defined.ts';
 import { isRecord } from '../base/json.ts';
-import type { ModelTraits } from './model-traits.ts';
+import type { ListedModel, ModelTraits } from './model-traits.ts';
 
 type Digit = '0' | '1' | '2' | '3' | '4' | '5' | '6' | '7' | '8' | '9';
 
@@ -62,6 +62,8 @@ export interface LegalityOptions {
   readonly betas?: readonly string[];
   /** The value of `anthropic-version`. Before `2026-10-21`, R49 to R51 do not apply. Default: `2026-10-21`. */
   readonly version?: string;
+  /** Rows of the vendor's list of models. They count more than the dated table. Missing: only the table is used. */
+  readonly listed?: readonly ListedModel[];
 }
 
 /** A content block as received: an object with a string `type`. Nothing else about it is checked. */

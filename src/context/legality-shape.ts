@@ -16,12 +16,12 @@ import {
   type RequestView,
 } from './legality-report.ts';
 import { isEffortOnly } from './legality-system-messages.ts';
-import { modelTraits } from './model-traits.ts';
+import { findListed, modelTraits } from './model-traits.ts';
 
 /** Most messages of one request. */
 const MESSAGES_MAX = 100_000;
-/** The version of the API from which R49 to R51 hold. */
-const CURRENT_VERSION = '2026-10-21';
+/** The version of the API that requests name, from which R49 to R51 hold. */
+export const API_VERSION = '2026-10-21';
 
 /** The view of a body, or undefined if there is nothing the other rules could read. */
 export function viewRequest(body: unknown, options: LegalityOptions, report: Report): RequestView | undefined {
@@ -36,7 +36,7 @@ export function viewRequest(body: unknown, options: LegalityOptions, report: Rep
     report('R39', 'model', 'model: Field required', true);
   }
   const model = typeof body['model'] === 'string' ? body['model'] : '';
-  const traits = modelTraits(model);
+  const traits = modelTraits(model, findListed(model, options.listed ?? []));
   if (options.counting !== true || body['max_tokens'] !== undefined) {
     checkMaxTokens(body['max_tokens'], model, traits.outputTokensMax, report);
   }
@@ -50,7 +50,7 @@ export function viewRequest(body: unknown, options: LegalityOptions, report: Rep
     tools: viewTools(body['tools'], report),
     system: viewSystem(body['system'], report),
     isBatch: options.batch === true,
-    isCurrent: (options.version ?? CURRENT_VERSION) >= CURRENT_VERSION,
+    isCurrent: (options.version ?? API_VERSION) >= API_VERSION,
     hasBeta: (...flags) => betas === undefined || flags.some((flag) => betas.has(flag)),
   };
   for (const [field, flags] of Object.entries(BETA_FIELDS)) {

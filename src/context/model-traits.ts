@@ -1,10 +1,13 @@
 /**
- * A dated table of the Claude models: the requests that each accepts, and how it behaves. Pure.
+ * The traits of the Claude models: the requests that each accepts, and how it behaves. Pure.
  *
- * Source: the vendor's pages on models, thinking, effort and deprecations, as of 2026-11-22. A trait that is `undefined`
- * is not known. A check refuses only what it knows to be refused. The builder of a request uses only what it knows to be
+ * They come from three sources, the first that has a trait decides it: the vendor's list of models, if it is known; the
+ * dated table of this file; the traits that are safest for a Claude model without a row. The source of the table are
+ * the vendor's pages on models, thinking, effort and deprecations, as of 2026-11-22. A trait that is `undefined` is not
+ * known. A check refuses only what it knows to be refused. The builder of a request uses only what it knows to be
  * accepted.
  */
+import { defined } from '../base/defined.ts';
 
 /** A value of `thinking.type`. */
 export type ThinkingType = 'adaptive' | 'between_tools' | 'disabled' | 'enabled';
@@ -282,17 +285,57 @@ const OLDEST_LISTED = 405;
 const CURRENT_NAME = /claude-([a-z]+)-(\d{1,2})(?:-(\d{1,2}))?(?!\d)/;
 const EARLY_NAME = /claude-(\d)(?:-(\d))?-([a-z]+)/;
 
+/** A model as the vendor's list describes it. Plain data; a missing member is not known. */
+export interface ListedModel {
+  readonly id: string;
+  readonly thinkingTypes?: readonly ThinkingType[];
+  /** From least to most; empty: no effort may be sent. */
+  readonly efforts?: readonly Effort[];
+  readonly structuredOutputs?: boolean;
+  readonly contextTokensMax?: number;
+  readonly outputTokensMax?: number;
+  readonly lifecycle?: 'active' | 'deprecated' | 'retired';
+  /** The day on which the vendor retires the model, `YYYY-MM-DD`. */
+  readonly retiresAfter?: string;
+}
+
 /**
  * The traits of the model with this name. Of a name that is not a Claude model's nothing is known, and of a Claude model
- * that the table does not have yet only that it binds its thoughts.
+ * that the table does not have yet only that it binds its thoughts. `listed`: the model in the vendor's list. Its
+ * members replace those of the table. A model that only the list has is treated as a new Claude model.
  */
-export function modelTraits(model: string): ModelTraits {
+export function modelTraits(model: string, listed?: ListedModel): ModelTraits {
   const key = modelKey(model);
+  const known = key === undefined ? undefined : TABLE[key];
+  if (listed !== undefined) return withListed(known ?? NEWER, listed);
   if (key === undefined) return UNKNOWN;
-  const known = TABLE[key];
   if (known !== undefined) return known;
   const { line, version } = parseModelName(model) ?? { line: '', version: OLDEST_LISTED };
   return version >= OLDEST_LISTED ? NEWER : retired(line, version);
+}
+
+/** The traits with those that the list has in their place. */
+function withListed(traits: ModelTraits, listed: ListedModel): ModelTraits {
+  const { efforts, structuredOutputs, contextTokensMax, outputTokensMax, lifecycle } = listed;
+  const { deprecated, retiresAfter, ...others } = traits;
+  // The list does not say which efforts a model takes without thinking, but those are a part of all its efforts.
+  const effortsWithoutThinking = efforts && traits.effortsWithoutThinking?.filter((each) => efforts.includes(each));
+  const end = { deprecated, retiresAfter: listed.retiresAfter ?? retiresAfter };
+  return {
+    ...others,
+    ...defined({ efforts, effortsWithoutThinking, structuredOutputs, contextTokensMax, outputTokensMax }),
+    ...(listed.thinkingTypes === undefined ? {} : { thinkingTypes: new Set(listed.thinkingTypes) }),
+    // An active model is not to be retired, even if the first day on which it could be has passed.
+    ...(lifecycle === 'active' ? {} : defined(lifecycle === undefined ? end : { ...end, deprecated: true as const })),
+  };
+}
+
+const DATE_SUFFIX = /-\d{8}$/;
+
+/** The model of this name in the vendor's list. The list has the dated id of a model whose name has no date. */
+export function findListed(model: string, list: readonly ListedModel[]): ListedModel | undefined {
+  const plain = model.replace(DATE_SUFFIX, '');
+  return list.find(({ id }) => id === model) ?? list.find(({ id }) => id.replace(DATE_SUFFIX, '') === plain);
 }
 
 /** The key of a Claude model's row in the table, which has one for every model in use; undefined for other models. */

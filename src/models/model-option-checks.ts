@@ -1,10 +1,11 @@
 /**
- * Which options of an agent its model refuses, by the dated table of models. Only what the table knows to be refused is
- * refused here: for a model that it does not know, the API decides. Pure.
+ * Which options of an agent its model refuses, by the model's traits. Only what the traits know to be refused is
+ * refused here: for a model of which nothing is known, the API decides. Pure.
  */
 import { isRecord } from '../base/json.ts';
 import { BODY_FIELDS } from '../context/legality-fields.ts';
-import { type Effort, type ModelTraits, modelTraits, type ThinkingType } from '../context/model-traits.ts';
+import type { Effort, ThinkingType } from '../context/model-traits.ts';
+import type { RequestTraits } from '../context/request-traits.ts';
 import type { ModelOptions } from './model-options.ts';
 
 /** An option that the model refuses. */
@@ -23,9 +24,8 @@ export interface CheckedModelOptions extends ModelOptions {
   readonly maxTokens: number;
 }
 
-/** The first option that this model refuses; undefined if it may accept all. */
-export function refusedOption(options: CheckedModelOptions, model: string): OptionRefusal | undefined {
-  const traits = modelTraits(model);
+/** The first option that a model with these traits refuses; undefined if it may accept all. */
+export function refusedOption(options: CheckedModelOptions, traits: RequestTraits): OptionRefusal | undefined {
   return (
     refusedThinking(options, traits) ??
     refusedEffort(options, traits) ??
@@ -44,7 +44,7 @@ const THINKING_RULES: Readonly<Record<ThinkingType, string>> = {
   between_tools: 'R47',
 };
 
-function refusedThinking({ thinking }: ModelOptions, { thinkingTypes }: ModelTraits): OptionRefusal | undefined {
+function refusedThinking({ thinking }: ModelOptions, { thinkingTypes }: RequestTraits): OptionRefusal | undefined {
   if (thinking === undefined || thinkingTypes === undefined || thinkingTypes.has(thinking.type)) return undefined;
   const { type } = thinking;
   return { key: 'thinking.type', value: type, rule: THINKING_RULES[type], remedy: thinkingRemedy(type, thinkingTypes) };
@@ -61,9 +61,9 @@ function thinkingRemedy(type: ThinkingType, accepted: ReadonlySet<ThinkingType>)
 }
 
 /** Efforts that go with thinking between tools (R47). */
-const BETWEEN_TOOLS_EFFORTS: readonly Effort[] = ['low', 'medium', 'high'];
+export const BETWEEN_TOOLS_EFFORTS: readonly Effort[] = ['low', 'medium', 'high'];
 
-function refusedEffort({ effort, thinking }: ModelOptions, traits: ModelTraits): OptionRefusal | undefined {
+function refusedEffort({ effort, thinking }: ModelOptions, traits: RequestTraits): OptionRefusal | undefined {
   if (effort === undefined) return undefined;
   const { efforts, effortsWithoutThinking } = traits;
   if (efforts !== undefined && !efforts.includes(effort)) {
@@ -81,7 +81,7 @@ function refusedEffort({ effort, thinking }: ModelOptions, traits: ModelTraits):
   return undefined;
 }
 
-function refusedToolChoice({ toolChoice, thinking }: ModelOptions, traits: ModelTraits): OptionRefusal | undefined {
+function refusedToolChoice({ toolChoice, thinking }: ModelOptions, traits: RequestTraits): OptionRefusal | undefined {
   if (toolChoice === undefined || toolChoice === 'auto' || toolChoice === 'none') return undefined;
   if (traits.forcedTool === false) {
     const remedy = "use 'auto', and ask for the tool in the system prompt";
@@ -97,7 +97,7 @@ function refusedToolChoice({ toolChoice, thinking }: ModelOptions, traits: Model
 
 function refusedTokens(
   { maxTokens, thinking }: CheckedModelOptions,
-  { outputTokensMax }: ModelTraits,
+  { outputTokensMax }: RequestTraits,
 ): OptionRefusal | undefined {
   if (outputTokensMax !== undefined && maxTokens > outputTokensMax) {
     return { key: 'maxTokens', value: maxTokens, rule: 'R39', remedy: `at most ${outputTokensMax} are accepted` };
@@ -107,12 +107,12 @@ function refusedTokens(
   return { key: 'thinking.budget_tokens', value: thinking.budget_tokens, rule: 'R24', remedy };
 }
 
-function refusedSpeed({ speed }: ModelOptions, { fast }: ModelTraits): OptionRefusal | undefined {
+function refusedSpeed({ speed }: ModelOptions, { fast }: RequestTraits): OptionRefusal | undefined {
   if (speed !== 'fast' || fast !== false) return undefined;
   return { key: 'speed', value: speed, rule: 'R64', remedy: "use 'standard', or a model with a fast mode" };
 }
 
-function refusedField({ request }: ModelOptions, traits: ModelTraits): OptionRefusal | undefined {
+function refusedField({ request }: ModelOptions, traits: RequestTraits): OptionRefusal | undefined {
   const geo = request?.['inference_geo'];
   if (geo !== undefined && traits.inferenceGeo === false) {
     return { key: 'request.inference_geo', value: geo, rule: 'R63', remedy: 'leave it out' };

@@ -5,7 +5,8 @@
 import { defined } from '../base/defined.ts';
 import { isRecord, type Json } from '../base/json.ts';
 import type { Settings } from '../base/settings.ts';
-import { type Effort, modelTraits } from '../context/model-traits.ts';
+import type { Effort } from '../context/model-traits.ts';
+import type { RequestTraits } from '../context/request-traits.ts';
 import type { RequestHeader } from './pool.ts';
 import type { RequestTransport, Thinking, ToolChoiceField } from './provider.ts';
 
@@ -40,10 +41,10 @@ export interface ModelOptions {
   readonly request?: Readonly<Record<string, Json>>;
 }
 
-/** The fields of these options in a request for this model with these tools. Empty without options. */
+/** The fields of these options in a request for a model with these traits and these tools. Empty without options. */
 export function requestFields(
   options: ModelOptions,
-  model: string,
+  traits: RequestTraits,
   toolNames: readonly string[],
 ): Partial<RequestHeader> {
   const { thinking, effort, stopSequences, serviceTier, speed, request = {} } = options;
@@ -53,7 +54,7 @@ export function requestFields(
     ...defined({ effort }),
   };
   const hasStops = stopSequences !== undefined && stopSequences.length > 0;
-  const transport = transportOf(options, model);
+  const transport = transportOf(options, traits);
   // Member order is part of the bytes.
   return {
     ...defined({ thinking, tool_choice: toolChoiceField(options, toolNames) }),
@@ -82,8 +83,10 @@ function toolChoiceField(
   return isDefault ? undefined : { type: 'auto', ...single };
 }
 
-function transportOf({ betas = [], speed, cacheTtl }: ModelOptions, model: string): RequestTransport | undefined {
-  const { fastBeta } = modelTraits(model);
+function transportOf(
+  { betas = [], speed, cacheTtl }: ModelOptions,
+  { fastBeta }: RequestTraits,
+): RequestTransport | undefined {
   const all = [...new Set([...betas, ...(speed === 'fast' && fastBeta !== undefined ? [fastBeta] : [])])];
   if (all.length === 0 && cacheTtl !== '1h') return undefined;
   return { ...(all.length === 0 ? {} : { betas: all }), ...(cacheTtl === '1h' ? { cacheTtl } : {}) };

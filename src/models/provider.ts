@@ -3,6 +3,7 @@
 import type { Json } from '../base/json.ts';
 import type { ContentBlock, Usage } from '../base/messages.ts';
 import type { Effort } from '../context/model-traits.ts';
+import type { ModelList } from './model-list.ts';
 
 /** One message of a request. */
 export interface RequestMessage {
@@ -138,6 +139,8 @@ export interface GenerateContext {
 export interface ModelProvider {
   readonly name: string;
   generate(request: ModelRequest, context: GenerateContext): Promise<ModelResponse>;
+  /** The models that the vendor offers; missing: only the dated table is used. */
+  readonly models?: ModelList;
 }
 
 /** A provider as plain data: it crosses to a model thread and is built there by `src/models/resolve.ts`. */
@@ -171,4 +174,6 @@ export interface AnthropicData {
   readonly firstByteTimeoutMs?: number;
   /** Milliseconds of silence inside an answer; a ping ends a silence. */
   readonly idleTimeoutMs?: number;
+  /** False: `GET /v1/models` is never asked, and only the dated table says what a model accepts. Default true. */
+  readonly listModels?: boolean;
 }

@@ -19,6 +19,7 @@ import { defined } from '../base/defined.ts';
 import { ModelInvalidRequestError } from '../base/errors.ts';
 import { isRecord } from '../base/json.ts';
 import { betasOf, checkHeaders, fatalOf, readRequest, type Violation } from '../context/legality.ts';
+import type { ListedModel } from '../context/model-traits.ts';
 import { statusOf } from '../models/model-error.ts';
 import type { ModelRequest } from '../models/provider.ts';
 import { PauseTurnAnswers } from '../models/script/pause-turn-answers.ts';
@@ -32,6 +33,7 @@ import {
 import { checkScript, type ReplyError, type Script } from '../models/script/script.ts';
 import { brokenStream, FAULT_STATUS, type FaultKind, type Faults, faultOf, randomOf } from './fake-faults.ts';
 import { close, hasCredentials, listen, readBody, sendError, sendJson, sendStream, startStream } from './fake-http.ts';
+import { answerModels, DEFAULT_MODELS, MODELS_PATH } from './fake-models.ts';
 import { FakeBuckets, type FakeRates } from './fake-rates.ts';
 import { RequestLog, toModelRequest, type WireRequest } from './fake-request.ts';
 import { messageText } from './fake-stream.ts';
@@ -51,6 +53,11 @@ export interface StrictFakeOptions {
    * Rate limits per minute: every answer reports them, and a call above a limit is answered with 429. Default: none.
    */
   readonly rates?: FakeRates;
+  /**
+   * The models of `GET /v1/models`, newest first; the list is read at every request. Requests for these models are
+   * judged by these rows. Default: a few models of the dated table.
+   */
+  readonly models?: readonly ListedModel[];
   /** The port to listen at. Default: any free port. */
   readonly port?: number;
   /** The clock that times `delayMs` of replies. Default: the machine's clock. */
@@ -119,6 +126,7 @@ class FakeModel {
   readonly #clock: Clock;
   readonly #ledger: ThinkingLedger;
   readonly #buckets: FakeBuckets | undefined;
+  readonly #models: readonly ListedModel[];
   readonly #paused = new PauseTurnAnswers();
   #arrived = 0;
 
@@ -128,11 +136,16 @@ class FakeModel {
     this.#faults = options.faults;
     this.#clock = options.clock ?? systemClock;
     this.#buckets = options.rates === undefined ? undefined : new FakeBuckets(options.rates, this.#clock);
+    this.#models = options.models ?? DEFAULT_MODELS;
     this.#ledger = new ThinkingLedger(this.#seed);
   }
 
   handle(request: IncomingMessage, response: ServerResponse): void {
     const path = (request.url ?? '').split('?')[0];
+    if (path === MODELS_PATH || path?.startsWith(`${MODELS_PATH}/`) === true) {
+      answerModels(request, response, this.#models);
+      return;
+    }
     const isCount = path === '/v1/messages/count_tokens';
     if (!isCount && path !== '/v1/messages') {
       request.resume();
@@ -171,6 +184,7 @@ class FakeModel {
     const version = request.headers['anthropic-version'];
     const read = readRequest(body, {
       counting: isCount,
+      listed: this.#models,
       isPausedTurn: (blocks) => this.#paused.has(blocks),
       betas,
       ...(typeof version === 'string' ? { version } : {}),

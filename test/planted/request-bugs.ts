@@ -9,7 +9,7 @@ export const requestBugs: readonly PlantedBug[] = [
     name: 'bound-thoughts-forgotten',
     what: 'a model that binds its thoughts to what came before them is treated as one that does not (R21)',
     file: CATALOG,
-    find: 'bindsThinking: modelTraits(base.model).bindsThinking,',
+    find: 'bindsThinking: epoch.traits.bindsThinking,',
     replace: 'bindsThinking: false,',
   },
   {

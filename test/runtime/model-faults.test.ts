@@ -236,7 +236,7 @@ describe('F22, F23: an unreachable server', () => {
     const port = typeof address === 'object' ? address?.port : undefined;
     await new Promise((resolve) => server.close(resolve));
     const s = await stage([], {
-      provider: anthropic({ apiKey: 'sk-of-this-test', baseURL: `http://127.0.0.1:${port}` }),
+      provider: anthropic({ apiKey: 'sk-of-this-test', listModels: false, baseURL: `http://127.0.0.1:${port}` }),
     });
     const error = await askInTime(s);
     expect(error).toMatchObject({
@@ -288,7 +288,9 @@ describe('F22, F23: an unreachable server', () => {
       });
       return Promise.resolve(new Response(body));
     };
-    const s = await stage([], { provider: anthropic({ apiKey: 'sk-of-this-test', fetch, idleTimeoutMs: 20 }) });
+    const s = await stage([], {
+      provider: anthropic({ apiKey: 'sk-of-this-test', listModels: false, fetch, idleTimeoutMs: 20 }),
+    });
     expect(await askInTime(s)).toBe('Hello, world.');
     expect(await retries(s.session)).toEqual([[1, 1_000, undefined]]);
   });
@@ -457,7 +459,10 @@ describe('F27 to F30: tool calls that cannot run', () => {
         bodies.push(String(init?.body));
         return Promise.resolve(new Response(bodies.length === 1 ? cut : whole));
       };
-      const { session } = await stage([], { provider: anthropic({ apiKey: 'sk-of-this-test', fetch }), tools: [add] });
+      const { session } = await stage([], {
+        provider: anthropic({ apiKey: 'sk-of-this-test', listModels: false, fetch }),
+        tools: [add],
+      });
       expect(await session.ask('Go')).toBe('Hello, world.');
       expect(runs).toEqual([]);
       expect(await responses(session)).toEqual([{ content: expect.stringContaining('truncated'), success: false }]);
@@ -695,7 +700,9 @@ describe('F39: interrupts by the user', () => {
       });
       return Promise.resolve(new Response(body));
     };
-    const { session } = await stage([], { provider: anthropic({ apiKey: 'sk-of-this-test', fetch }) });
+    const { session } = await stage([], {
+      provider: anthropic({ apiKey: 'sk-of-this-test', listModels: false, fetch }),
+    });
     const receipt = await session.send('Hi');
     await begun.promise;
     expect(await session.interrupt()).toBe(true);
@@ -739,7 +746,11 @@ describe('F39: interrupts by the user', () => {
 
 it('F26: an unknown event before all others does not fail the stream', async () => {
   const text = event('weather', { sky: 'clear' }) + (RECORDED_STREAMS[0]?.text ?? '').replaceAll('\n', '\r\n');
-  const provider = anthropic({ apiKey: 'sk-of-this-test', fetch: () => Promise.resolve(new Response(text)) });
+  const provider = anthropic({
+    apiKey: 'sk-of-this-test',
+    listModels: false,
+    fetch: () => Promise.resolve(new Response(text)),
+  });
   const { session } = await stage([], { provider });
   expect(await session.ask('Hi')).toBe('Hello, world.');
 });

@@ -91,6 +91,30 @@ export const USAGE_ITERATIONS_MAX = 64;
 /** Characters of a name in a usage: a tier, a model, a counter. */
 export const USAGE_NAME_CHARACTERS_MAX = 128;
 
+// ---- the list of models -------------------------------------------------------------------------------------------
+
+/** Milliseconds within which a vendor's list of models must be complete. Nothing waits for it. */
+export const MODEL_LIST_MS_MAX = 30_000;
+/** Rows that are asked for at once. A row of the API has about two kilobytes. */
+export const MODEL_LIST_PAGE_ENTRIES = 100;
+/** Decoded bytes of one page: four times as many as such rows have. */
+export const MODEL_LIST_BYTES_MAX: number = 1024 * 1024;
+/** Pages of a list, and rows of all pages together. The API has fewer than fifty models. */
+export const MODEL_LIST_PAGES_MAX = 10;
+export const MODEL_LIST_ENTRIES_MAX = 1_000;
+/** Characters of a model's id. The longest known has fewer than 40. */
+export const MODEL_NAME_CHARACTERS_MAX = 256;
+/** UTF-8 bytes of the file in which a store keeps the list: as many rows as there may be, with the longest names. */
+export const MODEL_LIST_FILE_BYTES_MAX: number = 1024 * 1024;
+/** Milliseconds after which the list is asked for again: models are announced days before they change. */
+export const MODEL_LIST_REFRESH_MS: number = 24 * 3_600_000;
+/** Milliseconds until the list is asked for again after a failure. Each further failure doubles the wait. */
+export const MODEL_LIST_RETRY_MS = 60_000;
+/** Milliseconds of the longest wait after a failure. */
+export const MODEL_LIST_RETRY_MS_MAX: number = 6 * 3_600_000;
+/** Lists of models that a process keeps, by address. A process uses one or two. */
+export const MODEL_LISTS_KEPT_MAX = 16;
+
 // ---- the governor -------------------------------------------------------------------------------------------------
 
 /** Milliseconds over which a provider's rates are counted: they are rates per minute. */

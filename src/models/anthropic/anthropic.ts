@@ -46,6 +46,7 @@ import {
   holdsCredentials,
 } from './credentials.ts';
 import { anthropicError } from './error.ts';
+import { anthropicModels } from './model-list.ts';
 import { readRateLimits } from './rate-headers.ts';
 
 /** The options of `anthropic()`. */
@@ -62,6 +63,7 @@ const dataSchema = z.strictObject({
   timeoutMs: z.number().int().positive().optional(),
   firstByteTimeoutMs: z.number().int().positive().optional(),
   idleTimeoutMs: z.number().int().positive().optional(),
+  listModels: z.boolean().optional(),
 });
 
 /**
@@ -121,6 +123,7 @@ export function createAnthropicProvider(
   return {
     name: 'anthropic',
     generate: (request, context) => caller.generate(request, context),
+    ...(data.listModels === false ? {} : { models: anthropicModels(data, fetch) }),
   };
 }
 

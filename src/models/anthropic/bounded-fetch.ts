@@ -5,22 +5,20 @@
  */
 import { ERROR_BODY_BYTES_MAX } from '../../base/bounds.ts';
 
-/**
- * `fetch` whose bodies, except event streams, end after `ERROR_BODY_BYTES_MAX` decoded bytes; the rest is not received.
- */
-export function boundedFetch(fetch: FetchFunction): FetchFunction {
+/** `fetch` whose bodies, except event streams, end after `bytesMax` decoded bytes; the rest is not received. */
+export function boundedFetch(fetch: FetchFunction, bytesMax: number = ERROR_BODY_BYTES_MAX): FetchFunction {
   return async (input, init) => {
     const response = await fetch(input, init);
     const isStream = response.ok && response.headers.get('content-type')?.includes('text/event-stream') === true;
     if (isStream || response.body === null) return response;
     const { status, statusText, headers } = response;
-    return new Response(bounded(response.body), { status, statusText, headers: decodedHeaders(headers) });
+    return new Response(bounded(response.body, bytesMax), { status, statusText, headers: decodedHeaders(headers) });
   };
 }
 
-function bounded(body: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {
+function bounded(body: ReadableStream<Uint8Array>, bytesMax: number): ReadableStream<Uint8Array> {
   const reader = body.getReader();
-  let left = ERROR_BODY_BYTES_MAX;
+  let left = bytesMax;
   return new ReadableStream<Uint8Array>({
     async pull(controller) {
       const { done, value } = await reader.read();

@@ -1,5 +1,6 @@
 /** The sources of the Anthropic provider's key, token and address: options, including headers, then the environment. */
 import { ModelAuthenticationError } from '../../base/errors.ts';
+import { API_VERSION } from '../../context/legality-shape.ts';
 import type { AnthropicData } from '../provider.ts';
 
 const PUBLIC_BASE_URL = 'https://api.anthropic.com';
@@ -105,15 +106,32 @@ function credentialHeaders(headers: AnthropicData['headers']): readonly string[]
  * counts whole and without its scheme.
  */
 function headerSecrets(headers: AnthropicData['headers']): readonly string[] {
-  const lines = (environment('ANTHROPIC_CUSTOM_HEADERS') ?? '').split('\n').map((line) => line.split(':'));
-  const given = [
-    ...Object.entries(headers ?? {}),
-    ...lines.map(([name = '', ...value]): readonly [string, string] => [name.trim(), value.join(':').trim()]),
-  ];
-  return given
+  return [...Object.entries(headers ?? {}), ...environmentHeaders()]
     .filter(([name]) => !OPEN_HEADERS.has(name.toLowerCase()))
     .flatMap(([, value]) => [value, value.slice(value.indexOf(' ') + 1).trim()])
     .filter((value) => value.length >= SECRET_CHARACTERS_MIN);
+}
+
+/** The headers that the SDK adds to every request from the environment. */
+function environmentHeaders(): readonly (readonly [string, string])[] {
+  const lines = (environment('ANTHROPIC_CUSTOM_HEADERS') ?? '').split('\n').filter((line) => line.includes(':'));
+  return lines.map((line) => [line.slice(0, line.indexOf(':')).trim(), line.slice(line.indexOf(':') + 1).trim()]);
+}
+
+/**
+ * The headers of a request that is made without the SDK: those that the SDK would send. `given`: the headers of the
+ * provider's options.
+ */
+export function headersOf(given: AnthropicData['headers'], credentials: Credentials): Headers {
+  const { apiKey, authToken, headers: replaced } = credentials;
+  const headers = new Headers({ 'anthropic-version': API_VERSION, accept: 'application/json' });
+  if (apiKey !== undefined && apiKey !== UNSENT_KEY) headers.set('x-api-key', apiKey);
+  if (authToken !== undefined) headers.set('authorization', `Bearer ${authToken}`);
+  for (const [name, value] of [...environmentHeaders(), ...Object.entries(given ?? {}), ...Object.entries(replaced)]) {
+    if (value === null) headers.delete(name);
+    else headers.set(name, value);
+  }
+  return headers;
 }
 
 function environment(name: string): string | undefined {

@@ -5,6 +5,7 @@ import { SHARD_BOUNDS, type ShardBounds } from '../../base/bounds.ts';
 import { type Clock, soon as nextTick, type Random, type Soon } from '../../base/clock.ts';
 import { defined } from '../../base/defined.ts';
 import type { StoreLostError } from '../../base/errors.ts';
+import type { ListedModel } from '../../context/model-traits.ts';
 import type { Journal, JournalOptions, ThreadGate } from '../../journal/journal.ts';
 import { openJournal } from '../../journal/open-journal.ts';
 import type { SessionKey } from '../../journal/position.ts';
@@ -42,6 +43,8 @@ export interface ShardSurroundings {
   readonly sessionAtWork?: SessionAtWork;
   /** Sessions that must be left alone; missing: none. */
   readonly isolated?: readonly SessionKey[];
+  /** Rows of the vendor's list of models; missing: there are none. */
+  readonly models?: readonly ListedModel[];
   readonly ports?: ShardPorts;
 }
 
@@ -86,7 +89,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
   });
   try {
     const definitions = await describeAgents(plan.agents, toolPool, (line) => host.log(line));
-    const catalog = new AgentCatalog(definitions, plan.settings, plan.limits, plan.enrichers);
+    const catalog = new AgentCatalog(definitions, plan.settings, plan.limits, plan.enrichers, surroundings.models);
     journal = await (ports.openJournal ?? openJournal)({
       durability: plan.durability,
       onLost: (error) => {

@@ -36,6 +36,10 @@ export function runtimeRequests(door: ShardDoor): HandlersOf<'runtime' | 'sessio
       await shard.life.resumeBlocked();
       return undefined;
     },
+    'runtime.learn': ({ models }) => {
+      shard.parts.catalog.learn(models);
+      return undefined;
+    },
     'runtime.close': async ({ deadlineMs }) => {
       await shard.life.close(deadlineMs);
       return undefined;

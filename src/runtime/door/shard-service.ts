@@ -9,7 +9,7 @@ import { hostCalls, hostOver, hostProvider } from './host-calls.ts';
 import { serveShard } from './shard-requests.ts';
 
 /** The surroundings of a shard that answers on an endpoint. */
-export interface ServiceSurroundings extends Omit<ShardSurroundings, 'host' | 'hostProvider' | 'isolated'> {
+export interface ServiceSurroundings extends Omit<ShardSurroundings, 'host' | 'hostProvider' | 'isolated' | 'models'> {
   /** Present if the shard runs on the host thread. */
   readonly inPlace?: {
     /** The embedder's provider value, called directly. */
@@ -29,10 +29,11 @@ export interface ServiceSurroundings extends Omit<ShardSurroundings, 'host' | 'h
 export function serveShardThread(endpoint: Endpoint, plan: ShardPlan, surroundings: ServiceSurroundings): void {
   const { inPlace } = surroundings;
   endpoint.handle('shard.start', async (start) => {
-    const { gated, isolated } = start as ShardStart;
+    const { gated, isolated, models } = start as ShardStart;
     const built = await buildShard(plan, {
       ...surroundings,
       isolated,
+      models,
       hostProvider: (name) => inPlace?.provider ?? hostProvider(endpoint, name),
       host: {
         ...(inPlace === undefined ? publishPacked(endpoint) : publishInPlace(endpoint)),

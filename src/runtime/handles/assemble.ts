@@ -18,12 +18,13 @@ import { Diagnostics } from '../events/diagnostics.ts';
 import { EventHub } from '../events/event-hub.ts';
 import { MessageCallbacks } from '../events/message-callbacks.ts';
 import type { HostValues } from '../host/host-services.ts';
+import { KnownModels, modelListOf } from '../host/known-models.ts';
 import { createMessageMemory } from '../host/message-memory.ts';
 import { SessionLogs } from '../host/session-logs.ts';
 import { type LinkParts, ShardLink } from '../host/shard-link.ts';
 import type { SystemFunction } from '../protocol/agent.ts';
 import { agentSource, toolValues } from '../protocol/agent.ts';
-import { checkAgentModels } from '../protocol/agent-models.ts';
+import { checkAgentModels, listedInUse, ModelWarnings } from '../protocol/agent-models.ts';
 import type { ApprovalPredicate, Guardrails } from '../protocol/guardrails.ts';
 import { createCounterMemory, sumOf } from '../protocol/metrics.ts';
 import type { CheckedOptions } from '../protocol/options.ts';
@@ -60,7 +61,10 @@ export async function assembleRuntime(
   ports: LinkPorts = {},
   definitions?: DefinitionSource,
 ): Promise<Runtime> {
-  checkAgentModels(checked.agents, checked.settings);
+  const known = await knownModels(checked, place);
+  const warnings = new ModelWarnings(checked);
+  checkAgentModels(checked.agents, checked.settings, known.models);
+  warnings.log(known.models);
   const startInPlace =
     checked.threads.sessions > 0
       ? undefined
@@ -91,6 +95,7 @@ export async function assembleRuntime(
         plan: shardPlan(checked, place, { index, agents, counters: memory, rates }),
         values,
         startInPlace,
+        models: () => listedInUse(checked, known.models),
         clock: checked.clock,
         random: checked.random,
         listener: {
@@ -121,6 +126,10 @@ export async function assembleRuntime(
     failed: (error) => logs.write({ level: 'warn', message: `diagnostics: ${asError(error).message}` }),
   });
   await startAll(links);
+  known.begin(() => {
+    warnings.log(known.models);
+    for (const link of links) link.learn();
+  });
   return createRuntime({
     links,
     hub,
@@ -130,7 +139,10 @@ export async function assembleRuntime(
     agentNames: new Set(checked.agents.map((each) => each.name)),
     defaultAgent: checked.agents[0]?.name ?? 'default',
     degraded: () => [...degraded.values()][0],
-    release: place.release,
+    release: async () => {
+      await known.close();
+      await place.release();
+    },
     definitions,
     search,
     info: {
@@ -163,6 +175,10 @@ function shardPlan(
     threads: { models: checked.threads.models, tools: checked.threads.tools },
     ...(place.directory === undefined ? {} : { directory: shardDirectory(place.directory, shard.index) }),
   };
+}
+
+function knownModels({ provider, clock, logger }: CheckedOptions, { directory }: Place): Promise<KnownModels> {
+  return KnownModels.open({ list: modelListOf(provider), directory, clock, logger });
 }
 
 /** Starts all shards or none: if one cannot start, the others are closed again. */

@@ -19,7 +19,6 @@ import { isRuntimeTool } from '../../tools/built-in/runtime-tool-names.ts';
 import { namedTool } from '../../tools/named-tool.ts';
 import type { AnyTool } from '../../tools/tool.ts';
 import { type Agent, agent } from '../protocol/agent.ts';
-import { warnOfEndingModels } from '../protocol/agent-models.ts';
 import type { CheckedOptions, DefinitionDirectories } from '../protocol/options.ts';
 import { assembleRuntime, type Place } from './assemble.ts';
 import type { Runtime } from './runtime.ts';
@@ -49,7 +48,6 @@ export async function openWithDefinitions(
   const warn: Warn = (message, path) => checked.logger?.warn({ path }, message);
   const { byName } = await readDefinitions({ directories: directories.specialists }, parseSpecialist, warn);
   const agents = [...checked.agents, ...specialists(checked.agents, [...byName.values()], warn)];
-  warnOfEndingModels({ ...checked, agents });
   const library = await DefinitionLibrary.open({
     skills: directories.skills,
     workflows: directories.workflows,

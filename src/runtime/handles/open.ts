@@ -7,7 +7,6 @@ import { isRecord } from '../../base/json.ts';
 import { openManifest } from '../../journal/store/birth.ts';
 import { acquireStoreLock } from '../../journal/store/lock.ts';
 import { findWideRights } from '../../journal/store/rights.ts';
-import { warnOfEndingModels } from '../protocol/agent-models.ts';
 import { type CheckedOptions, checkOptions, type Logger, type OpenOptions } from '../protocol/options.ts';
 import { assembleRuntime, MEMORY, type Place } from './assemble.ts';
 import type { Runtime } from './runtime.ts';
@@ -27,10 +26,7 @@ export async function open(directory: string, options: OpenOptions = {}): Promis
     // Runs before the shards create any file, so that wider rights of an existing store are reported, whichever process
     // made the store.
     if (place.directory !== undefined) await warnOfWideRights(place.directory, checked);
-    if (checked.definitions === undefined) {
-      warnOfEndingModels(checked);
-      return await assembleRuntime(checked, place);
-    }
+    if (checked.definitions === undefined) return await assembleRuntime(checked, place);
     // Imported only on use: the YAML parser is half as large as the rest of the package.
     const { openWithDefinitions } = await import('./open-definitions.ts');
     return await openWithDefinitions(checked, checked.definitions, place);

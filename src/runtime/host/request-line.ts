@@ -8,7 +8,8 @@
  *  Q1 at most `REQUEST_BYTES_UNDER_WAY_MAX` are in flight, or one request alone;
  *  Q2 requests of one session keep their order, even small ones; requests of other sessions may overtake them.
  */
-import { REQUEST_BYTES_UNDER_WAY_MAX } from '../../base/bounds.ts';
+import { REQUEST_BYTES_UNDER_WAY_MAX, REQUEST_LARGE_BYTES_MIN } from '../../base/bounds.ts';
+import type { ShardMethods } from '../protocol/protocol.ts';
 
 interface Waiting {
   readonly session: string;
@@ -95,4 +96,20 @@ export function textBytes(value: unknown, depth = 0): number {
   let bytes = 0;
   for (const key in value) bytes += textBytes((value as Readonly<Record<string, unknown>>)[key], depth + 1);
   return bytes;
+}
+
+/** Methods whose requests carry content of an embedder. */
+const GROWING: ReadonlySet<keyof ShardMethods> = new Set([
+  'session.send',
+  'session.post',
+  'session.spawn',
+  'session.activate',
+  'history.edit',
+]);
+
+/** The size of a request that must enter the queue; 0 for a small one. */
+export function growingBytes(method: keyof ShardMethods, request: unknown): number {
+  if (!GROWING.has(method)) return 0;
+  const bytes = textBytes(request);
+  return bytes < REQUEST_LARGE_BYTES_MIN ? 0 : bytes;
 }

@@ -13,10 +13,11 @@
  *  L4 a close ends: a thread that does not answer within its deadline and `SHARD_CLOSE_MS` is ended as a crash would
  *     end it, and its work resumes at the next open.
  */
-import { REQUEST_LARGE_BYTES_MIN, SHARD_CLOSE_MS } from '../../base/bounds.ts';
+import { SHARD_CLOSE_MS } from '../../base/bounds.ts';
 import type { Clock, Random } from '../../base/clock.ts';
 import { defined } from '../../base/defined.ts';
 import { CancelledError, type ErrorShape, errorFromShape, TroupeError } from '../../base/errors.ts';
+import type { ListedModel } from '../../context/model-traits.ts';
 import type { SessionEvent } from '../../events/event.ts';
 import type { PackedEvents } from '../../events/packing/packed-form.ts';
 import { unpackEvents } from '../../events/packing/unpacking.ts';
@@ -38,7 +39,7 @@ import type {
 import { WaitingListeners } from '../protocol/waiting-listeners.ts';
 import { FollowedReceipts } from './followed-receipts.ts';
 import { type HostValues, serveHost } from './host-services.ts';
-import { RequestLine, textBytes } from './request-line.ts';
+import { growingBytes, RequestLine } from './request-line.ts';
 import { ShardDeaths } from './shard-deaths.ts';
 import type { startInPlace } from './shard-in-place.ts';
 import { type ShardThread, startWorker } from './shard-threads.ts';
@@ -69,6 +70,8 @@ export interface LinkListener {
 export interface LinkParts {
   readonly plan: ShardPlan;
   readonly values: HostValues;
+  /** Rows of the vendor's list for the models in use, read when a thread starts and at each `learn`. */
+  readonly models: () => readonly ListedModel[];
   readonly clock: Clock;
   readonly random: Random;
   readonly listener: LinkListener;
@@ -148,7 +151,7 @@ export class ShardLink implements ShardCaller {
     request: ShardMethods[M]['request'],
     repeatable: boolean,
   ): Promise<ShardMethods[M]['answer']> {
-    const bytes = GROWING.has(method) ? largeBytes(request) : 0;
+    const bytes = growingBytes(method, request);
     const isAlone = bytes === 0 && this.#line.isEmpty;
     return isAlone ? this.#callNow(method, request, repeatable) : this.#callInLine(method, request, repeatable, bytes);
   }
@@ -238,6 +241,12 @@ export class ShardLink implements ShardCaller {
     this.#introduces = on;
     // A dead thread, or a closed runtime, publishes nothing either. A new thread receives the setting at its start.
     this.#notify('sessions.introduce', { on }).catch(() => undefined);
+  }
+
+  /** Sends what is now known of the models. */
+  learn(): void {
+    // A dead thread, or a closed runtime, needs it no more; a new thread receives it at its start.
+    this.#notify('runtime.learn', { models: this.#parts.models() }).catch(() => undefined);
   }
 
   /** Starts or stops the publication of a session's new messages. */
@@ -336,7 +345,8 @@ export class ShardLink implements ShardCaller {
       if (incarnation.isServing) this.#died();
     });
     try {
-      const start: ShardStart = { gated: this.listeners.sessions, isolated: this.#deaths.isolated };
+      const models = this.#parts.models();
+      const start: ShardStart = { gated: this.listeners.sessions, isolated: this.#deaths.isolated, models };
       await endpoint.call('shard.start', start);
     } catch (error) {
       await thread.exit();
@@ -473,21 +483,6 @@ export class ShardLink implements ShardCaller {
       }
     }
   }
-}
-
-/** Methods whose requests carry content of an embedder. */
-const GROWING: ReadonlySet<keyof ShardMethods> = new Set([
-  'session.send',
-  'session.post',
-  'session.spawn',
-  'session.activate',
-  'history.edit',
-]);
-
-/** The size of a request that must enter the queue; 0 for a small one. */
-function largeBytes(request: unknown): number {
-  const bytes = textBytes(request);
-  return bytes < REQUEST_LARGE_BYTES_MIN ? 0 : bytes;
 }
 
 /** The error when it is unknown whether the request took effect (L2). */

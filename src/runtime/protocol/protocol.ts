@@ -11,6 +11,7 @@ import type { HistoryMessage } from '../../base/history-message.ts';
 import type { Json } from '../../base/json.ts';
 import type { ContentBlock, Deliver, Message, Pending, Usage } from '../../base/messages.ts';
 import type { Settings } from '../../base/settings.ts';
+import type { ListedModel } from '../../context/model-traits.ts';
 import type { Phase, SessionEvent, SessionStateName } from '../../events/event.ts';
 import type { Durability } from '../../journal/journal.ts';
 import type { SessionKey } from '../../journal/position.ts';
@@ -79,6 +80,8 @@ export interface ShardStart {
   readonly gated: readonly string[];
   /** Sessions on which an earlier thread ran out of memory; see `isolated-sessions.ts`. */
   readonly isolated: readonly SessionKey[];
+  /** Rows of the vendor's list of models, for the models in use. */
+  readonly models: readonly ListedModel[];
 }
 
 /** A session as `state()` returns it. */
@@ -315,6 +318,8 @@ export interface ShardMethods {
   'sessions.delete': { request: OfSession; answer: readonly string[] };
   'runtime.drain': { request: { readonly id: number }; answer: undefined };
   'runtime.resume': { request: Record<never, never>; answer: undefined };
+  /** Rows of the vendor's list of models, for the models in use; the next epoch of each session follows them. */
+  'runtime.learn': { request: { readonly models: readonly ListedModel[] }; answer: undefined };
   'runtime.close': { request: { readonly deadlineMs: number }; answer: undefined };
 }
 

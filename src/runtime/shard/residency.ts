@@ -105,10 +105,12 @@ export class Residency {
   }
 
   agentOf(actor: SessionActor): SessionAgent | undefined {
-    // Agent and grants of a session never change. The form of its answers may change with each turn.
+    // Agent and grants of a session never change. The form of its answers may change with each turn, and what is known
+    // of its model at any time.
+    const { catalog } = this.#parts;
     const form = formInForce(actor.state)?.key;
-    if (actor.agent === undefined || actor.agentForm !== form) {
-      actor.agent = this.#parts.catalog.of(actor.state);
+    if (actor.agent === undefined || actor.agentForm !== form || !catalog.isCurrent(actor.agent, actor.state)) {
+      actor.agent = catalog.of(actor.state);
       actor.agentForm = form;
     }
     return actor.agent;

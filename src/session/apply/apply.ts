@@ -88,6 +88,7 @@ export function applyRecord(fold: Fold, record: SessionRecord): void {
       return applyClaimed(fold, record);
     case 'epoch':
       state.fingerprint = record.fingerprint;
+      state.traits = record.traits;
       return fold.openEpoch();
     case 'system':
       return applySystem(fold, record);

@@ -7,6 +7,7 @@ import { type ContentBlock, isThought } from '../../base/messages.ts';
 import type { RetrySettings } from '../../base/settings.ts';
 import { answerText, storableAnswer } from '../rules/answer.ts';
 import { callOrEvaluate } from '../rules/call-effect.ts';
+import { newEpoch } from '../rules/epoch.ts';
 import { guardAnswer } from '../rules/guard-answer.ts';
 import { mentionedNames } from '../rules/mentions.ts';
 import { isRefusedRequest } from '../rules/run-loop.ts';
@@ -179,7 +180,6 @@ function decideRepair(state: SessionState, error: ErrorShape, environment: Envir
   if (current === undefined || current.compaction !== undefined) return undefined;
   if (!isRefusedRequest(error) || !THOUGHT_RULES.has(rule) || !showsThoughts(state)) return undefined;
   const { halfStep, attempt } = current;
-  const epoch: SessionRecord = { type: 'epoch', fingerprint: environment.agent.fingerprint };
   const retried: SessionRecord = {
     type: 'retried',
     halfStep,
@@ -189,7 +189,7 @@ function decideRepair(state: SessionState, error: ErrorShape, environment: Envir
     repaired: String(rule),
   };
   return {
-    records: [epoch, retried],
+    records: [newEpoch(environment.agent), retried],
     effects: [callOrEvaluate(state, environment, halfStep, state.epoch + 1, attempt + 1)],
   };
 }

@@ -25,6 +25,7 @@ import {
 import { historySize, MessageGroups } from '../history/recents.ts';
 import { answerText, storableAnswer } from '../rules/answer.ts';
 import { callOrEvaluate } from '../rules/call-effect.ts';
+import { changedEpoch } from '../rules/epoch.ts';
 import { mayStart, promotionOrder, type Selection, selectEntries } from '../rules/mailbox.ts';
 import { isPreparing } from '../rules/memory.ts';
 import { type Decision, NO_RECORDS, WAKE } from '../state/decision.ts';
@@ -90,9 +91,9 @@ function begin(
   const { entries, tail, overflow } = how;
   if (planCompaction(state, facts, { through: state.nextMessageSeq, tail }) === undefined) return undefined;
   const halfStep = state.nextHalfStep;
-  const { fingerprint } = environment.agent;
   const records: SessionRecord[] = [];
-  if (state.fingerprint !== fingerprint && overflow === undefined) records.push({ type: 'epoch', fingerprint });
+  const changed = overflow === undefined ? changedEpoch(state, environment.agent, false) : undefined;
+  if (changed !== undefined) records.push(changed);
   const epoch = state.epoch + records.length;
   records.push({
     type: 'compacting',

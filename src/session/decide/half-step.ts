@@ -2,11 +2,12 @@
 import { isBlank } from '../../base/messages.ts';
 import { chunkCard } from '../history/chunk-card.ts';
 import { callOrEvaluate } from '../rules/call-effect.ts';
+import { changedEpoch } from '../rules/epoch.ts';
 import { evictionRecord, planEviction } from '../rules/eviction.ts';
 import { incomingTokens, promotionOrder, type Selection, selectEntries } from '../rules/mailbox.ts';
 import { formInForce } from '../rules/structured-answer.ts';
 import { type Decision, NO_RECORDS, NOTHING } from '../state/decision.ts';
-import type { CompressionFacts, Environment, Input } from '../state/inputs.ts';
+import type { CompressionFacts, Environment, EpochFacts, Input } from '../state/inputs.ts';
 import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { failureDecision } from './answer.ts';
@@ -85,23 +86,24 @@ function needsWord(state: SessionState, { background, steers, riders }: Selectio
  */
 function openingRecords(state: SessionState, selection: Selection, environment: Environment): readonly SessionRecord[] {
   const { compression } = environment.agent;
-  const fingerprint = headerOf(state, selection, environment);
+  const facts = factsOf(state, selection, environment);
   const below = mayEvict(state, compression) ? planEviction(state, environment, incomingTokens(selection)) : undefined;
   const card = compression === undefined ? undefined : chunkCard(state, selection, compression, environment.now);
-  if (state.fingerprint === fingerprint && below === undefined && card === undefined) return NO_RECORDS;
+  const changed = changedEpoch(state, facts, below !== undefined || card?.removed !== undefined);
+  if (changed === undefined && below === undefined && card === undefined) return NO_RECORDS;
   const records: SessionRecord[] = [];
-  if (state.fingerprint !== fingerprint) records.push({ type: 'epoch', fingerprint });
+  if (changed !== undefined) records.push(changed);
   if (below !== undefined) records.push(evictionRecord(state, environment, below));
   if (card !== undefined) records.push(card);
   return records;
 }
 
-/** The fingerprint of the header with which the half-step is requested: a new turn may ask for another form. */
-function headerOf(state: SessionState, { riders }: Selection, { agent }: Environment): string {
+/** The facts with which the half-step is requested: a new turn may ask for another form. */
+function factsOf(state: SessionState, { riders }: Selection, { agent }: Environment): EpochFacts {
   const isNew = state.turn === undefined && riders[0]?.output !== undefined;
   const form = isNew ? riders[0]?.output : formInForce(state);
   // The facts may be those of the turn that has just ended in this batch.
-  return agent.fingerprintFor?.(form) ?? agent.fingerprint;
+  return agent.factsFor?.(form) ?? agent;
 }
 
 /** False for a conversation that is compressed automatically: it is not cut unless the last compression failed. */

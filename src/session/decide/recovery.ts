@@ -4,6 +4,7 @@
  */
 import { errorShape, TroupeError } from '../../base/errors.ts';
 import { callOrEvaluate } from '../rules/call-effect.ts';
+import { changedEpoch } from '../rules/epoch.ts';
 import { isWaitingForApproval } from '../rules/run-loop.ts';
 import { OUTCOME_UNKNOWN } from '../rules/tool-texts.ts';
 import { type Decision, NOTHING, WAKE } from '../state/decision.ts';
@@ -53,9 +54,10 @@ function recoverAwaiting(state: SessionState, environment: Environment): Decisio
   }
   const records: SessionRecord[] = [{ type: 'recovered', redone: [`half-step ${current.halfStep}`], synthesized: [] }];
   const { halfStep, attempt, retryAt, retryWaitMs } = current;
-  const { fingerprint } = environment.agent;
+  const { agent } = environment;
   // If the agent was changed meanwhile, the call cannot be repeated with the same bytes, so a new epoch opens.
-  if (fingerprint !== '' && state.fingerprint !== fingerprint) records.push({ type: 'epoch', fingerprint });
+  const changed = agent.fingerprint === '' ? undefined : changedEpoch(state, agent, false);
+  if (changed !== undefined) records.push(changed);
   const epoch = state.epoch + records.length - 1;
   if (retryAt !== undefined && retryAt > environment.now) {
     const delayMs = leftOf(retryAt, retryWaitMs, environment);

@@ -14,6 +14,7 @@ export const SAME = [
   'hiddenFloor',
   'epoch',
   'fingerprint',
+  'traits',
   'system',
   'thoughtFloor',
   'nextMessageSeq',

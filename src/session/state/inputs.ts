@@ -26,6 +26,9 @@ export interface ToolFacts {
   readonly isRuntimeTool: boolean;
 }
 
+/** The facts on which the opening of an epoch depends. */
+export type EpochFacts = Pick<AgentFacts, 'fingerprint' | 'next' | 'traits'>;
+
 /** The facts `decide` needs about the session's agent. */
 export interface AgentFacts {
   readonly name: string;
@@ -34,6 +37,10 @@ export interface AgentFacts {
    * new epoch opens.
    */
   readonly fingerprint: string;
+  /** The model's traits that these facts follow, in short form; missing: those of the dated table. */
+  readonly traits?: string | undefined;
+  /** The facts of the next epoch, if the model's traits are other ones by now. */
+  readonly next?: Pick<AgentFacts, 'fingerprint' | 'traits'> | undefined;
   /** True if the system prompt is a function. Its text is evaluated once per epoch and remembered. */
   readonly hasSystemFunction: boolean;
   readonly toolNames: readonly string[];
@@ -58,10 +65,10 @@ export interface AgentFacts {
   /** How the session's answers are judged now; missing: they are text. */
   readonly answer?: AnswerFacts | undefined;
   /**
-   * The fingerprint of the header while the session asks for this form; undefined: for none. It opens an epoch, like any
-   * change of the header.
+   * The facts while the session asks for this form; undefined: for none. Another form opens an epoch, like any change of
+   * the header.
    */
-  readonly fingerprintFor?: (form: AnswerForm | undefined) => string;
+  readonly factsFor?: (form: AnswerForm | undefined) => EpochFacts;
   /** Enrichers of the agent's sessions; missing: none. */
   readonly enrichers?: EnricherFacts | undefined;
 }

@@ -63,7 +63,8 @@ export type SessionRecord =
     }
   | { readonly type: 'accepted'; readonly id: number; readonly entry: Entry }
   | { readonly type: 'claimed'; readonly halfStep: number; readonly entries: readonly number[]; readonly turn?: number }
-  | { readonly type: 'epoch'; readonly fingerprint: string }
+  /** `traits`: the model's traits with which the epoch is rendered, in the short form of `request-traits.ts`. */
+  | { readonly type: 'epoch'; readonly fingerprint: string; readonly traits?: string }
   | { readonly type: 'system'; readonly epoch: number; readonly text: string }
   /** `pinTokens`: window tokens that pinned messages among the evicted ones may use; present where there are goals. */
   | { readonly type: 'evicted'; readonly below: number; readonly pinTokens?: number }

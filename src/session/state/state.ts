@@ -227,6 +227,11 @@ export interface SessionState {
   epoch: number;
   /** Fingerprint of the agent's request header with which this epoch opened. */
   fingerprint: string | undefined;
+  /**
+   * The model's traits with which this epoch is rendered, in the short form of `request-traits.ts`. Undefined before
+   * the first epoch, and in logs of earlier versions, whose requests follow the dated table.
+   */
+  traits: string | undefined;
   /** The system text of this epoch, if the agent's is a function. */
   system: { readonly epoch: number; readonly text: string } | undefined;
   /** Highest message seq in an answered request. Below it the rendering is frozen. */
@@ -349,6 +354,7 @@ export function emptyState(id: string): SessionState {
     floor: 1,
     epoch: 1,
     fingerprint: undefined,
+    traits: undefined,
     system: undefined,
     sealedSeq: 0,
     container: undefined,

@@ -59,6 +59,7 @@ test('L1: a thread that dies after answering its start is replaced, and requests
   const link = new ShardLink({
     plan: PLAN,
     values: { provider: undefined, tools: new Map(), systems: new Map() },
+    models: () => [],
     startInPlace: undefined,
     clock: systemClock,
     random: () => 0,
@@ -90,6 +91,7 @@ test('L4: a close ends a thread that does not answer in time, and reports it', a
   const link = new ShardLink({
     plan: PLAN,
     values: { provider: undefined, tools: new Map(), systems: new Map() },
+    models: () => [],
     startInPlace: undefined,
     clock,
     random: () => 0,

@@ -1,0 +1,30 @@
+/**
+ * When an epoch opens because the agent's requests change, and what it records. Pure.
+ *
+ * An epoch records the traits of the agent's model with which its requests are rendered. If more is known of the model
+ * later, that alone opens no epoch, because a new epoch costs the vendor's cache. It is used from the first half-step of
+ * the next epoch on.
+ */
+import type { EpochFacts } from '../state/inputs.ts';
+import type { RecordOf } from '../state/records.ts';
+import type { SessionState } from '../state/state.ts';
+
+/** True if a request of the present epoch was answered or is in flight, so that its beginning must stay as it is. */
+export function isEpochInUse({ sealedSeq, current }: SessionState): boolean {
+  return sealedSeq > 0 || current !== undefined;
+}
+
+/**
+ * The record of an epoch that opens because the agent's requests differ from those of the present one. Undefined if
+ * they are the same. `opens`: an epoch opens for another reason in the same transition.
+ */
+export function changedEpoch(state: SessionState, agent: EpochFacts, opens: boolean): RecordOf<'epoch'> | undefined {
+  const isSame = state.fingerprint === agent.fingerprint && state.traits === agent.traits;
+  return isSame && !(opens && agent.next !== undefined) ? undefined : newEpoch(agent);
+}
+
+/** The record of an epoch with the agent's newest traits. */
+export function newEpoch(agent: EpochFacts): RecordOf<'epoch'> {
+  const { fingerprint, traits } = agent.next ?? agent;
+  return traits === undefined ? { type: 'epoch', fingerprint } : { type: 'epoch', fingerprint, traits };
+}
