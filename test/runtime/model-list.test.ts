@@ -40,7 +40,8 @@ async function effortOf(session: Session): Promise<string | undefined> {
   return (await session.request()).output_config?.effort;
 }
 
-const efforts = (fake: StrictFake) => fake.requests.map((each) => (each['output_config'] as { effort?: string }).effort);
+const efforts = (fake: StrictFake) =>
+  fake.requests.map((each) => (each['output_config'] as { effort?: string }).effort);
 
 /** A logger that keeps its lines. */
 function linesOf(): { readonly logger: Logger; readonly lines: string[] } {

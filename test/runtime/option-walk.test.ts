@@ -472,7 +472,8 @@ const agentRows: Readonly<Record<string, Row>> = {
   },
   'thinking.budget_tokens': () => {
     const thinking = { type: 'enabled', budget_tokens: 2_048 } as const;
-    expect(agentUnder({}, { thinking }).header(emptyState('s')).thinking).toEqual(thinking);
+    const model = 'claude-opus-4-6';
+    expect(agentUnder({}, { model, thinking }).header(emptyState('s')).thinking).toEqual(thinking);
   },
   tokenBudget: () => {
     expect(agentUnder({}, { tokenBudget: 444 }).facts.tokenBudget).toBe(444);
