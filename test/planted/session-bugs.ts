@@ -48,8 +48,8 @@ export const sessionBugs: readonly PlantedBug[] = [
     name: 'newest-rides-first',
     what: 'the rider of a half-step is the newest waiting message',
     file: MAILBOX,
-    find: 'candidates.find((entry) => !alone(entry)),',
-    replace: 'candidates.findLast((entry) => !alone(entry)),',
+    find: 'candidates.find((entry) => !isAlone(entry)),',
+    replace: 'candidates.findLast((entry) => !isAlone(entry)),',
   },
   {
     name: 'steers-behind-riders',

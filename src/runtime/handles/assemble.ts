@@ -1,11 +1,12 @@
 /**
- * Assembles a runtime from checked options and a `Place`: counters, links, event hub, handles. `open` calls it once it
- * holds a directory. A simulator calls it with its own ports.
+ * Assembles a runtime from checked options and a `Place`: counters, links, event hub, handles. `open` does so once it
+ * holds a directory, with the vendor's list of models. A simulator does so with its own ports and without a list.
  */
 import { join } from 'node:path';
 import { defined } from '../../base/defined.ts';
 import { asError, type TroupeError } from '../../base/errors.ts';
 import { shardOf } from '../../base/ids.ts';
+import type { ListedModel } from '../../context/model-traits.ts';
 import type { DefinitionSource } from '../../definitions/definition.ts';
 import { shardDirectory } from '../../journal/store/manifest.ts';
 import { shareOfLimits } from '../../models/governor/limits.ts';
@@ -50,6 +51,29 @@ export interface Place {
 /** Ports of the links that replace those of the machine. */
 export type LinkPorts = Partial<Pick<LinkParts, 'startShard' | 'startInPlace' | 'shardPorts'>>;
 
+/** The vendor's list of models, and the log lines about the models in use. */
+interface RuntimeModels {
+  readonly known: KnownModels;
+  readonly warnings: ModelWarnings;
+}
+
+/** `assembleRuntime` with the vendor's list of models, which ends before `place` is released. Rejects as it does. */
+export async function assembleWithModels(
+  checked: CheckedOptions,
+  place: Place,
+  definitions?: DefinitionSource,
+): Promise<Runtime> {
+  const { provider, clock, logger } = checked;
+  const known = await KnownModels.open({ list: modelListOf(provider), directory: place.directory, clock, logger });
+  const warnings = new ModelWarnings(checked);
+  warnings.log(known.models);
+  const release = async (): Promise<void> => {
+    await known.close();
+    await place.release();
+  };
+  return assembleRuntime(checked, { ...place, release }, {}, definitions, { known, warnings });
+}
+
 /**
  * Starts the shards of `place` and returns the runtime over them. Rejects with `ConfigError` for an option that a model
  * refuses, and with the error that keeps a shard from starting. In that case no shard is left running, and the caller
@@ -60,11 +84,10 @@ export async function assembleRuntime(
   place: Place,
   ports: LinkPorts = {},
   definitions?: DefinitionSource,
+  models?: RuntimeModels,
 ): Promise<Runtime> {
-  const known = await knownModels(checked, place);
-  const warnings = new ModelWarnings(checked);
-  checkAgentModels(checked.agents, checked.settings, known.models);
-  warnings.log(known.models);
+  const listed = (): readonly ListedModel[] => models?.known.models ?? [];
+  checkAgentModels(checked.agents, checked.settings, listed());
   const startInPlace =
     checked.threads.sessions > 0
       ? undefined
@@ -95,7 +118,7 @@ export async function assembleRuntime(
         plan: shardPlan(checked, place, { index, agents, counters: memory, rates }),
         values,
         startInPlace,
-        models: () => listedInUse(checked, known.models),
+        models: () => listedInUse(checked, listed()),
         clock: checked.clock,
         random: checked.random,
         listener: {
@@ -126,8 +149,8 @@ export async function assembleRuntime(
     failed: (error) => logs.write({ level: 'warn', message: `diagnostics: ${asError(error).message}` }),
   });
   await startAll(links);
-  known.begin(() => {
-    warnings.log(known.models);
+  models?.known.begin(() => {
+    models.warnings.log(listed());
     for (const link of links) link.learn();
   });
   return createRuntime({
@@ -139,10 +162,7 @@ export async function assembleRuntime(
     agentNames: new Set(checked.agents.map((each) => each.name)),
     defaultAgent: checked.agents[0]?.name ?? 'default',
     degraded: () => [...degraded.values()][0],
-    release: async () => {
-      await known.close();
-      await place.release();
-    },
+    release: place.release,
     definitions,
     search,
     info: {
@@ -175,10 +195,6 @@ function shardPlan(
     threads: { models: checked.threads.models, tools: checked.threads.tools },
     ...(place.directory === undefined ? {} : { directory: shardDirectory(place.directory, shard.index) }),
   };
-}
-
-function knownModels({ provider, clock, logger }: CheckedOptions, { directory }: Place): Promise<KnownModels> {
-  return KnownModels.open({ list: modelListOf(provider), directory, clock, logger });
 }
 
 /** Starts all shards or none: if one cannot start, the others are closed again. */

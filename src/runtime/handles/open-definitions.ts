@@ -20,7 +20,7 @@ import { namedTool } from '../../tools/named-tool.ts';
 import type { AnyTool } from '../../tools/tool.ts';
 import { type Agent, agent } from '../protocol/agent.ts';
 import type { CheckedOptions, DefinitionDirectories } from '../protocol/options.ts';
-import { assembleRuntime, type Place } from './assemble.ts';
+import { assembleWithModels, type Place } from './assemble.ts';
 import type { Runtime } from './runtime.ts';
 
 /** Tools that a specialist's file may name besides those of the embedder's agents. */
@@ -36,7 +36,7 @@ const BUILT_IN: readonly AnyTool[] = [
 ] as readonly AnyTool[];
 
 /**
- * `assembleRuntime` with the definitions of the directories. Rejects as it does, and with `ConfigError` for a missing
+ * `assembleWithModels` with the definitions of the directories. Rejects as it does, and with `ConfigError` for a missing
  * directory.
  */
 export async function openWithDefinitions(
@@ -59,7 +59,7 @@ export async function openWithDefinitions(
     await place.release();
   };
   try {
-    return await assembleRuntime({ ...checked, agents }, { ...place, release }, {}, library);
+    return await assembleWithModels({ ...checked, agents }, { ...place, release }, library);
   } catch (error) {
     library.close();
     throw error;

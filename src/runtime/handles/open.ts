@@ -8,7 +8,7 @@ import { openManifest } from '../../journal/store/birth.ts';
 import { acquireStoreLock } from '../../journal/store/lock.ts';
 import { findWideRights } from '../../journal/store/rights.ts';
 import { type CheckedOptions, checkOptions, type Logger, type OpenOptions } from '../protocol/options.ts';
-import { assembleRuntime, MEMORY, type Place } from './assemble.ts';
+import { assembleWithModels, MEMORY, type Place } from './assemble.ts';
 import type { Runtime } from './runtime.ts';
 
 /**
@@ -26,7 +26,7 @@ export async function open(directory: string, options: OpenOptions = {}): Promis
     // Runs before the shards create any file, so that wider rights of an existing store are reported, whichever process
     // made the store.
     if (place.directory !== undefined) await warnOfWideRights(place.directory, checked);
-    if (checked.definitions === undefined) return await assembleRuntime(checked, place);
+    if (checked.definitions === undefined) return await assembleWithModels(checked, place);
     // Imported only on use: the YAML parser is half as large as the rest of the package.
     const { openWithDefinitions } = await import('./open-definitions.ts');
     return await openWithDefinitions(checked, checked.definitions, place);
