@@ -187,6 +187,23 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
       LOAD,
     ],
   },
+  W10: {
+    title:
+      'W10: streams at once, each 40 events a second, one event a write, 200 events an answer (the official SDK: 300 streams at most)',
+    unit: 'us an event',
+    systems: ['inline', 'isolated', 'http', 'sdk'],
+    rounds: 1,
+    when: 'full',
+    columns: [
+      spread('CPU us an event', 'cpuUs'),
+      several('socket to reader p50 / p99 ms', 'readerP50', 'readerP99'),
+      several('loop delay p50 / p99 ms', 'loopP50', 'loopP99'),
+      several('events / gaps', 'readEvents', 'gaps'),
+      one('cores in use', 'cores'),
+      one('peak RSS MiB', 'rssMb'),
+      LOAD,
+    ],
+  },
   refusals: {
     title: 'W12: half-steps while a server refuses a share of the calls (529 and 429 in turn, without retry-after)',
     unit: 'half-steps/s',

@@ -1,7 +1,7 @@
 /** Names of systems and workloads, and the parameters of one measuring process. */
 
 /** A measured system. */
-export type SystemName = 'inline' | 'isolated' | 'loop' | 'kernel' | 'memory' | 'sdk';
+export type SystemName = 'inline' | 'isolated' | 'loop' | 'kernel' | 'memory' | 'sdk' | 'http';
 
 /** A workload. */
 export type WorkloadName =
@@ -15,6 +15,7 @@ export type WorkloadName =
   | 'W7'
   | 'W8'
   | 'W9'
+  | 'W10'
   | 'refusals'
   | 'family'
   | 'concurrency'
@@ -28,10 +29,13 @@ export type WorkloadName =
 /** The size of a workload: `quick` for a short look, `long` for profiles. */
 export type Scale = 'quick' | 'full' | 'long';
 
-export const SYSTEMS: readonly SystemName[] = ['inline', 'isolated', 'loop', 'kernel', 'memory', 'sdk'];
+export const SYSTEMS: readonly SystemName[] = ['inline', 'isolated', 'loop', 'kernel', 'memory', 'sdk', 'http'];
 
-/** The variant of `watched` and `watched-http` with which the other variants are compared. */
+/** The variant of `watched`, `watched-http` and `W10` with which the other variants are compared. */
 export const NO_READER = 'no reader';
+
+/** The variant of `W10` with a reader of all sessions. */
+export const READER_OF_ALL = 'a reader of everything';
 
 /** The parameters of one measuring process. */
 export interface RunContext {

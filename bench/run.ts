@@ -17,6 +17,7 @@ import { measurePlain, measureStreamed } from './measure/loopback.ts';
 import { measureRefusals } from './measure/refusals.ts';
 import { measureSessionThreads } from './measure/session-threads.ts';
 import { measureStoreSize } from './measure/store-size.ts';
+import { measureStreaming } from './measure/streaming.ts';
 import { measureWatched, measureWatchedHttp } from './measure/watched.ts';
 import { type RunContext, SYSTEMS, type WorkloadName } from './names.ts';
 import type { Row } from './report/figures.ts';
@@ -32,6 +33,7 @@ const MEASURES: Readonly<Record<WorkloadName, (context: RunContext) => Promise<r
   W7: measureLatency,
   W8: measureInterrupted,
   W9: measureLongSession,
+  W10: measureStreaming,
   refusals: measureRefusals,
   concurrency: measureConcurrency,
   'store-size': measureStoreSize,

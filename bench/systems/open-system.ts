@@ -60,7 +60,9 @@ async function openSystem(context: RunContext, directory: string): Promise<Drain
     case 'memory':
       return openMemoryKernel();
     case 'sdk':
-      throw new Error('the bare SDK loop runs W5 and W5s only');
+      throw new Error('the bare SDK loop runs W5, W5s and W10 only');
+    case 'http':
+      throw new Error('node:http runs W10 only');
     case 'inline':
     case 'isolated':
       return openTroupe(directory, { isolation: context.system });

@@ -2,8 +2,8 @@
 
 // ---- calls and their answers --------------------------------------------------------------------------------------
 
-/** Milliseconds for which the text deltas of a session are gathered into one event. */
-export const DELTA_COALESCE_MS = 50;
+/** Milliseconds for which the text deltas of a session are gathered into one event: one frame of a screen at 60 Hz. */
+export const DELTA_COALESCE_MS = 16;
 /** UTF-8 bytes of a model request (rule R35). */
 export const REQUEST_BYTES_MAX: number = 32 * 1024 * 1024;
 /** UTF-16 units of an agent's option `request`, as JSON: room for the schema of an answer. */
@@ -53,6 +53,12 @@ export const MODEL_THREAD_WATCH_MS = 1_000;
 export const MODEL_THREAD_YOUNG_HEAP_MB = 96;
 /** Decoded bytes read of a model server's answer that is not an event stream: an error with its message, or a token count. */
 export const ERROR_BODY_BYTES_MAX: number = 64 * 1024;
+/** Milliseconds within which a connection to a model server is made. This is also the default of Node's `fetch`. */
+export const MODEL_CONNECT_MS_MAX = 10_000;
+/** Milliseconds for which an idle connection to a model server stays open. This is also the default of Node's `fetch`. */
+export const MODEL_SOCKET_IDLE_MS_MAX = 4_000;
+/** Idle connections to a model server that a provider keeps: those of a thousand calls that end together. */
+export const MODEL_SOCKETS_IDLE_MAX = 1_000;
 /**
  * Milliseconds within which a model server must begin its answer. Reading a long prompt without a cache takes less
  * time.

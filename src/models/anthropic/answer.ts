@@ -2,10 +2,12 @@
  * Reads the body of an answer to its end and assembles it. Owns nothing: the caller owns the call's deadline and
  * signal.
  */
+import type { IncomingMessage } from 'node:http';
 import { MODEL_ENDING_MS_MAX } from '../../base/bounds.ts';
 import type { CallDeadline } from '../call-deadline.ts';
 import type { GenerateContext, ModelResponse } from '../provider.ts';
 import { EventStreamParser } from './event-stream.ts';
+import { networkFailure, StreamedResponse } from './http-fetch.ts';
 import { ResponseAssembly } from './response-assembly.ts';
 
 /** The part of a call that reading its answer uses and updates. */
@@ -29,21 +31,64 @@ export async function readAnswer(
 ): Promise<ModelResponse> {
   const assembly = new ResponseAssembly(context.onDelta);
   reading.answer = assembly;
-  const parser = new EventStreamParser();
+  const parser = new EventStreamParser((name, data) => assembly.accept(name, data));
+  const take = (chunk: Uint8Array): void => {
+    reading.deadline.heard();
+    parser.push(chunk);
+    if (assembly.finished) reading.deadline.ending(MODEL_ENDING_MS_MAX);
+  };
   try {
     // Reads to the end and not only to `message_stop`, because a connection whose body was not read to its end is not
     // reused.
-    for await (const chunk of chunksOf(response, reading.signal)) {
-      reading.deadline.heard();
-      for (const event of parser.push(chunk)) assembly.accept(event.name, event.data);
-      if (assembly.finished) reading.deadline.ending(MODEL_ENDING_MS_MAX);
-    }
-    for (const event of parser.end()) assembly.accept(event.name, event.data);
+    if (response instanceof StreamedResponse) await takeFromSocket(response.incoming, reading.signal, take);
+    else for await (const chunk of chunksOf(response, reading.signal)) take(chunk);
+    parser.end();
   } catch (error) {
     // If the answer is complete, an error after it does not fail the call.
     if (!assembly.finished) throw error;
   }
   return assembly.response();
+}
+
+/**
+ * Takes the chunks of a body as the socket delivers them. Resolves at their end, or when the signal aborts, which
+ * closes the connection. Rejects if the connection fails, or if `take` throws.
+ */
+function takeFromSocket(
+  incoming: IncomingMessage,
+  signal: AbortSignal,
+  take: (chunk: Uint8Array) => void,
+): Promise<void> {
+  return new Promise<void>((resolve, reject) => {
+    let isOver = false;
+    const close = (): void => {
+      isOver = true;
+      incoming.destroy();
+      resolve();
+    };
+    const fail = (error: Error): void => reject(networkFailure('terminated', error));
+    incoming.on('data', (chunk: Uint8Array) => {
+      // Chunks that the socket still delivers after the end of the call are not part of the answer.
+      if (isOver) return;
+      try {
+        take(chunk);
+      } catch (error) {
+        reject(error);
+        // The rest of the body is not read.
+        close();
+      }
+    });
+    incoming.on('end', resolve);
+    incoming.on('error', fail);
+    signal.addEventListener('abort', close, { once: true });
+    incoming.on('close', () => {
+      signal.removeEventListener('abort', close);
+      // Without an error and before its end: the connection closed before a listener was there.
+      fail(new Error('the connection was closed'));
+    });
+    if (signal.aborted) close();
+    else if (incoming.destroyed) fail(incoming.errored ?? new Error('the connection was closed'));
+  });
 }
 
 /** The chunks of a body. They end when the signal aborts, even if the sender ignores it. */

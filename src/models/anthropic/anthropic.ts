@@ -46,12 +46,16 @@ import {
   holdsCredentials,
 } from './credentials.ts';
 import { anthropicError } from './error.ts';
+import { httpFetch } from './http-fetch.ts';
 import { anthropicModels } from './model-list.ts';
 import { readRateLimits } from './rate-headers.ts';
 
 /** The options of `anthropic()`. */
 export interface AnthropicOptions extends AnthropicData {
-  /** Makes the HTTP request in place of the platform's `fetch`. The provider then runs on the host thread. */
+  /**
+   * Makes the HTTP requests, for example through a proxy. The provider then runs on the host thread. Without it they are
+   * made with `node:http` and `node:https`.
+   */
   readonly fetch?: FetchFunction | undefined;
 }
 
@@ -240,7 +244,7 @@ class AnthropicCaller {
       timeout: this.#limits.totalMs,
       logLevel: 'off',
       openTelemetry: false,
-      fetch: boundedFetch(this.#fetch ?? globalThis.fetch),
+      fetch: this.#fetch === undefined ? httpFetch(this.#clock) : boundedFetch(this.#fetch),
     };
     return new sdk.Anthropic(options);
   }

@@ -5,24 +5,30 @@
  * - E1 Any split of the same bytes gives the same events, even inside a UTF-8 sequence or a line end.
  * - E2 An event that no blank line ended is not an event: the end of the stream discards it.
  * - E3 A line and a stream are bounded. Bytes that are not UTF-8 are an error, not replacement characters.
+ * - E4 A chunk of whole events, the usual one, leaves nothing behind: no object is made for an event.
  *
  * Source: WHATWG HTML, "Server-sent events", parsing an event stream. `id` and `retry` are not used here.
  */
+import { isUtf8 } from 'node:buffer';
 import { STREAM_BYTES_MAX, STREAM_LINE_BYTES_MAX } from '../../base/bounds.ts';
 import { protocolError } from '../model-error.ts';
 
-/** One event: its name (`message` when the stream gives none) and its data lines joined by newlines. */
-export interface StreamEvent {
-  readonly name: string;
-  readonly data: string;
-}
+/** Receives one event: its name (`message` when the stream gives none) and its data lines joined by newlines. */
+export type OnStreamEvent = (name: string, data: string) => void;
+
+const DATA_FIELD = 'data: ';
+const EVENT_FIELD = 'event: ';
+const BYTE_ORDER_MARK = 0xfe_ff;
 
 /**
- * Turns chunks into events. Throws `ModelError` `model_protocol` for input that E3 forbids; the parser is unusable
- * after that.
+ * Turns chunks into events, passed to `onEvent` in order. Throws `ModelError` `model_protocol` for input that E3
+ * forbids, and whatever `onEvent` throws; the parser is unusable after that.
  */
 export class EventStreamParser {
-  readonly #decoder: InstanceType<typeof TextDecoder> = new TextDecoder('utf-8', { fatal: true });
+  readonly #onEvent: OnStreamEvent;
+  /** Decodes all chunks from the first on that ends inside a sequence; undefined before it. */
+  #decoder: InstanceType<typeof TextDecoder> | undefined;
+  #isStart = true;
   /** The pieces of a line that has not ended. */
   #pending: string[] = [];
   #pendingLength = 0;
@@ -33,27 +39,36 @@ export class EventStreamParser {
   #heldReturn = false;
   #bytes = 0;
   #name = '';
-  #data: string[] = [];
-  #dataLength = 0;
+  #data: string | undefined;
 
-  /** The events that these bytes complete, in order. */
-  push(chunk: Uint8Array): readonly StreamEvent[] {
+  constructor(onEvent: OnStreamEvent) {
+    this.#onEvent = onEvent;
+  }
+
+  /** Takes the next bytes. */
+  push(chunk: Uint8Array): void {
     this.#bytes += chunk.byteLength;
     if (this.#bytes > STREAM_BYTES_MAX) {
       throw protocolError(`the stream is longer than ${STREAM_BYTES_MAX} bytes`);
     }
-    return this.#take(this.#decode(chunk));
+    this.#take(this.#decode(chunk));
   }
 
-  /** The events that the end of the stream completes: none, unless a lone carriage return was held back. */
-  end(): readonly StreamEvent[] {
+  /** Ends the stream: a carriage return that was held back is a line end. */
+  end(): void {
     const rest = this.#decode(undefined);
     const ending = this.#heldReturn ? '\n' : '';
     this.#heldReturn = false;
-    return this.#take(rest + ending);
+    this.#take(rest + ending);
   }
 
   #decode(chunk: Uint8Array | undefined): string {
+    if (this.#decoder === undefined) {
+      if (chunk === undefined) return '';
+      // Checking and reading whole characters costs a fraction of a streaming decoder.
+      if (isUtf8(chunk)) return bufferOf(chunk).toString('utf8');
+      this.#decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+    }
     try {
       return chunk === undefined ? this.#decoder.decode() : this.#decoder.decode(chunk, { stream: true });
     } catch (error) {
@@ -61,17 +76,26 @@ export class EventStreamParser {
     }
   }
 
-  #take(decoded: string): readonly StreamEvent[] {
-    const text = this.#normalise(decoded);
-    const events: StreamEvent[] = [];
+  #take(decoded: string): void {
+    const text = this.#normalise(this.#withoutMark(decoded));
     let start = 0;
     for (let end = text.indexOf('\n'); end !== -1; end = text.indexOf('\n', start)) {
-      const event = this.#line(this.#joined(text.slice(start, end)));
-      if (event !== undefined) events.push(event);
+      if (this.#pending.length > 0) this.#line(this.#joined(text.slice(start, end)));
+      else if (end === start) this.#dispatch();
+      // The two usual kinds of lines are cut once. Others are cut into field and value.
+      else if (text.startsWith(DATA_FIELD, start)) this.#addData(text.slice(start + DATA_FIELD.length, end));
+      else if (text.startsWith(EVENT_FIELD, start)) this.#name = text.slice(start + EVENT_FIELD.length, end);
+      else this.#line(text.slice(start, end));
       start = end + 1;
     }
     this.#keep(start === 0 ? text : text.slice(start));
-    return events;
+  }
+
+  /** A byte order mark at the start of the stream is not part of its first line. */
+  #withoutMark(decoded: string): string {
+    if (!this.#isStart || decoded === '') return decoded;
+    this.#isStart = false;
+    return decoded.charCodeAt(0) === BYTE_ORDER_MARK ? decoded.slice(1) : decoded;
   }
 
   /** Converts all line ends to `\n`; a carriage return in the last position is held back. */
@@ -106,29 +130,34 @@ export class EventStreamParser {
     }
   }
 
-  #line(line: string): StreamEvent | undefined {
-    if (line === '') return this.#dispatch();
+  #line(line: string): void {
+    if (line === '') {
+      this.#dispatch();
+      return;
+    }
     const colon = line.indexOf(':');
-    if (colon === 0) return undefined;
+    if (colon === 0) return;
     const field = colon === -1 ? line : line.slice(0, colon);
     const from = line.charCodeAt(colon + 1) === 0x20 ? colon + 2 : colon + 1;
     const value = colon === -1 ? '' : line.slice(from);
     if (field === 'event') this.#name = value;
-    if (field === 'data') {
-      this.#data.push(value);
-      this.#dataLength += value.length;
-      this.#checkLength(this.#dataLength);
-    }
-    return undefined;
+    if (field === 'data') this.#addData(value);
   }
 
-  #dispatch(): StreamEvent | undefined {
+  #addData(value: string): void {
+    this.#data = this.#data === undefined ? value : `${this.#data}\n${value}`;
+    this.#checkLength(this.#data.length);
+  }
+
+  #dispatch(): void {
     const name = this.#name;
     const data = this.#data;
     this.#name = '';
-    if (data.length === 0) return undefined;
-    this.#data = [];
-    this.#dataLength = 0;
-    return { name: name === '' ? 'message' : name, data: data.join('\n') };
+    this.#data = undefined;
+    if (data !== undefined) this.#onEvent(name === '' ? 'message' : name, data);
   }
+}
+
+function bufferOf(chunk: Uint8Array): Buffer {
+  return Buffer.isBuffer(chunk) ? chunk : Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
 }

@@ -26,6 +26,8 @@ type Fields = Readonly<Record<string, unknown>>;
 
 /** A block that is being received. */
 interface OpenBlock {
+  /** The beginning of a piece of its text, up to the text itself, as the API writes it. */
+  readonly textDelta: string;
   readonly start: Fields & { readonly type: string };
   text: string;
   signature: string;
@@ -80,7 +82,9 @@ export class ResponseAssembly {
 
   /** Takes the next event: its name and its data. Events after the end are ignored. */
   accept(name: string, data: string): void {
-    if (this.#finished || !EVENTS.has(name)) return;
+    if (this.#finished) return;
+    if (name === 'content_block_delta' && this.#extendText(data)) return;
+    if (!EVENTS.has(name)) return;
     const event = parseEvent(name, data);
     const type = name === 'error' ? 'error' : event['type'];
     if (type === 'error') throw streamError(event);
@@ -133,6 +137,7 @@ export class ResponseAssembly {
     }
     this.#started += 1;
     this.#open = {
+      textDelta: `{"type":"content_block_delta","index":${this.#started - 1},"delta":{"type":"text_delta","text":"`,
       start: start as OpenBlock['start'],
       text: stringOf(start['type'] === 'thinking' ? start['thinking'] : start['text']),
       signature: stringOf(start['signature']),
@@ -141,6 +146,23 @@ export class ResponseAssembly {
       final: {},
       rebuildable: true,
     };
+  }
+
+  /**
+   * Takes a piece of text in the form that the API sends, without parsing it: most events of a stream are such pieces.
+   * False for every other form, which is then parsed.
+   */
+  #extendText(data: string): boolean {
+    const block = this.#open;
+    if (block?.start.type !== 'text' || !data.startsWith(block.textDelta)) return false;
+    const from = block.textDelta.length;
+    const end = data.indexOf('"', from);
+    if (end === -1 || !isDeltaEnd(data, end + 1)) return false;
+    const text = data.slice(from, end);
+    if (!isPlain(text)) return false;
+    block.text += text;
+    this.#onDelta({ type: 'text', text });
+    return true;
   }
 
   #extendBlock(event: Fields): void {
@@ -278,6 +300,25 @@ export class ResponseAssembly {
 function isUsageValue(value: unknown): boolean {
   return typeof value === 'number' ? tokenCount(value) !== undefined : value !== undefined && value !== null;
 }
+
+/** True if the data ends here with the two brackets of a delta. The API puts blanks between them. */
+function isDeltaEnd(data: string, at: number): boolean {
+  if (data.charCodeAt(at) !== CLOSING_BRACE) return false;
+  let next = at + 1;
+  while (data.charCodeAt(next) === BLANK) next += 1;
+  return data.charCodeAt(next) === CLOSING_BRACE && next === data.length - 1;
+}
+
+const CLOSING_BRACE = 0x7d;
+const BLANK = 0x20;
+
+/** True for a JSON text that stands for itself: without escapes, and without control characters, which JSON forbids. */
+function isPlain(text: string): boolean {
+  return !NOT_PLAIN.test(text);
+}
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: JSON forbids control characters inside a text
+const NOT_PLAIN = /[\\\u0000-\u001f]/u;
 
 function parseEvent(name: string, data: string): Fields {
   let event: unknown;

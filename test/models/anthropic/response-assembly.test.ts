@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { addUsage, NO_USAGE } from '../../../src/base/messages.ts';
 import { ResponseAssembly } from '../../../src/models/anthropic/response-assembly.ts';
@@ -39,7 +40,51 @@ function text(index: number, value: string): Event[] {
   return block(index, { type: 'text', text: '' }, { type: 'text_delta', text: value });
 }
 
+/** The result of a text block whose only delta has this data, or the message of its error. */
+function fromDelta(data: string, index = 0): unknown {
+  const deltas: ModelDelta[] = [];
+  const assembly = new ResponseAssembly((delta) => deltas.push(delta));
+  const accept = (event: Event): void => assembly.accept(event.type, JSON.stringify(event));
+  const blocks = Array.from({ length: index }, (_, before) => text(before, 'x')).flat();
+  for (const event of [START, ...blocks]) accept(event);
+  accept({ type: 'content_block_start', index, content_block: { type: 'text', text: '' } });
+  try {
+    assembly.accept('content_block_delta', data);
+  } catch (error) {
+    return (error as Error).message;
+  }
+  for (const event of [{ type: 'content_block_stop', index }, end('end_turn'), STOP]) accept(event);
+  return { content: assembly.response().content, deltas };
+}
+
 describe('ResponseAssembly', () => {
+  it('B1: a piece of text in the form of the API gives what its parsed form gives', () => {
+    const character = fc.oneof(
+      fc.constantFrom('"', '\\', '}', ' ', '\n', '\u0000', '\u2028', '\uD800', 'a'),
+      fc.string(),
+    );
+    const written = fc.array(character, { maxLength: 8 }).map((parts) => parts.join(''));
+    fc.assert(
+      fc.property(written, fc.nat(3), fc.nat(5), (piece, index, blanks) => {
+        const quoted = JSON.stringify(piece);
+        const inOrder = `{"type":"content_block_delta","index":${index},"delta":{"type":"text_delta","text":${quoted}}${' '.repeat(blanks)}}`;
+        const otherwise = `{"delta":{"text":${quoted},"type":"text_delta"},"index":${index},"type":"content_block_delta"}`;
+        expect(fromDelta(inOrder, index)).toEqual(fromDelta(otherwise, index));
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+
+  it('B1: data that only resembles a piece of text is parsed, and refused where it is no JSON', () => {
+    const begin = '{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"a';
+    expect(fromDelta(`${begin}","more":"b"}}`)).toMatchObject({ content: [{ text: 'a' }] });
+    expect(fromDelta(`${begin}"},"more":{}}`)).toMatchObject({ content: [{ text: 'a' }] });
+    for (const rest of ['', '"', '"}', '"}}}', '"} }x', '\n"}}', '\t"}}', '\\x"}}']) {
+      expect(fromDelta(`${begin}${rest}`)).toMatch(/not JSON/);
+    }
+    expect(fromDelta(`${begin.replace('"index":0', '"index":1')}"}}`)).toMatch(/not open/);
+  });
+
   it('F052: a call without an id is accepted and receives one when it is stored', () => {
     const start = { type: 'tool_use', name: 'add', input: {} };
     const json = { type: 'input_json_delta', partial_json: '{"a":1}' };

@@ -18,13 +18,10 @@ import { event, RECORDED_STREAMS, type RecordedStream } from '../fixtures/record
 
 /** The response that the provider makes of these chunks, and the deltas it published. */
 function assemble(chunks: readonly Uint8Array[], deltas: ModelDelta[] = []): ModelResponse {
-  const parser = new EventStreamParser();
   const assembly = new ResponseAssembly((delta) => deltas.push(delta));
-  const take = (events: ReturnType<EventStreamParser['push']>): void => {
-    for (const { name, data } of events) assembly.accept(name, data);
-  };
-  for (const chunk of chunks) take(parser.push(chunk));
-  take(parser.end());
+  const parser = new EventStreamParser((name, data) => assembly.accept(name, data));
+  for (const chunk of chunks) parser.push(chunk);
+  parser.end();
   return assembly.response();
 }
 
@@ -210,7 +207,7 @@ describe('sizes', () => {
   });
 
   it('F26: a stream beyond 64 MB is a typed error, however short its lines, because memory per answer is bounded', () => {
-    const parser = new EventStreamParser();
+    const parser = new EventStreamParser(() => undefined);
     const chunk = Buffer.from(event('ping').repeat(20_000));
     const push = (): void => {
       for (let sent = 0; sent <= STREAM_BYTES_MAX; sent += chunk.length) parser.push(chunk);
