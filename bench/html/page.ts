@@ -11,6 +11,8 @@ import {
   memoryInFlightPanel,
   memoryInStorePanel,
   storeSizePanel,
+  streamCostPanel,
+  streamLatencyPanel,
   turnPanel,
 } from './sizes.ts';
 import { STYLE } from './style.ts';
@@ -23,6 +25,8 @@ export function pageOf(file: ResultsFile): string {
     concurrencyPanel(file),
     turnPanel(file),
     latencyPanel(file),
+    streamCostPanel(file),
+    streamLatencyPanel(file),
     historyPanel(file),
     storeSizePanel(file),
     memoryInFlightPanel(file),

@@ -1,4 +1,5 @@
 /** Figures over sizes: sessions in flight, sessions in the store, messages in a session. */
+import { NO_READER, READER_OF_ALL } from '../names.ts';
 import { figure, type Series, seriesOf, showKib, values } from '../report/columns.ts';
 import type { ResultsFile } from '../report/results-file.ts';
 import { Measured } from '../report/verdict-rules.ts';
@@ -48,6 +49,34 @@ export function storeSizePanel(file: ResultsFile): Panel {
       ...bySize(file, 'store-size', 'rate', { ...own, of: (rate) => US_A_SECOND / rate, name: () => 'time' }),
       ...bySize(file, 'store-size', 'cpuUs', { ...own, name: () => 'processor', isDashed: true }),
     ],
+  );
+}
+
+/** Processor time of a streamed event by streams at once. */
+export function streamCostPanel(file: ResultsFile): Panel {
+  const read = (system: string): string => `${systemName(system)}, read`;
+  return panel(
+    {
+      title: 'Processor time of a streamed event',
+      reading: `W10: each stream has 40 events a second, from a server in another process. Dashed: with a reader of all sessions. The bare SDK cannot hold the pace of 1,000 streams. ${BAND}`,
+      axes: { x: 'streams at once, log scale', y: 'us an event', isLog: false },
+    },
+    [
+      ...bySize(file, 'W10', 'cpuUs', { size: `streams, ${NO_READER}` }),
+      ...bySize(file, 'W10', 'cpuUs', { size: `streams, ${READER_OF_ALL}`, name: read, isDashed: true }),
+    ],
+  );
+}
+
+/** Time from the socket to a reader by streams at once. */
+export function streamLatencyPanel(file: ResultsFile): Panel {
+  return panel(
+    {
+      title: 'Socket to reader, 99th percentile',
+      reading: `W10: from the writing of a text by the server to the event that a reader of all sessions receives. Texts of a session are gathered for 16 ms. ${BAND}`,
+      axes: { x: 'streams at once, log scale', y: 'ms', isLog: false },
+    },
+    bySize(file, 'W10', 'readerP99', { size: `streams, ${READER_OF_ALL}` }),
   );
 }
 

@@ -3,14 +3,14 @@ export const STYLE = `
 :root {
   color-scheme: light dark;
   --page: #f6f7f9; --card: #fff; --text: #1b1f27; --dim: #5b6472; --rule: #dfe3e8;
-  --isolated: #1f5fd6; --inline: #c2500a; --loop: #7a4bb3; --kernel: #0b7a6b; --memory: #7d8794; --sdk: #a6266e;
+  --isolated: #1f5fd6; --inline: #c2500a; --loop: #7a4bb3; --kernel: #0b7a6b; --memory: #7d8794; --sdk: #a6266e; --http: #5b6472;
   --queued: #cfd5dd; --waiting: #8fb6f5; --working: #d9690f;
   --holds: #12733c; --fails: #b3261e; --open: #6a7280;
 }
 @media (prefers-color-scheme: dark) {
   :root {
     --page: #12151a; --card: #1b1f26; --text: #e8ebf0; --dim: #a0a9b6; --rule: #323843;
-    --isolated: #7fb0ff; --inline: #ff9d57; --loop: #c5a3f5; --kernel: #55cdb9; --memory: #9aa4b2; --sdk: #f08cc0;
+    --isolated: #7fb0ff; --inline: #ff9d57; --loop: #c5a3f5; --kernel: #55cdb9; --memory: #9aa4b2; --sdk: #f08cc0; --http: #a0a9b6;
     --queued: #3b424e; --waiting: #4a78c4; --working: #ffa04d;
     --holds: #5fd08e; --fails: #ff8a80; --open: #a0a9b6;
   }

@@ -8,10 +8,11 @@ const NAMES: Readonly<Record<string, string>> = {
   kernel: 'append-file kernel',
   memory: 'kernel in memory',
   sdk: 'bare SDK',
+  http: 'node:http',
 };
 
 /** Systems in the order they are drawn. */
-const ORDER: readonly string[] = ['isolated', 'inline', 'loop', 'kernel', 'memory', 'sdk'];
+const ORDER: readonly string[] = ['isolated', 'inline', 'loop', 'kernel', 'memory', 'sdk', 'http'];
 
 /** A system's name. */
 export function systemName(system: string): string {

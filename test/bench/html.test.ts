@@ -14,7 +14,7 @@ import {
 import type { SessionEvent } from '../../src/index.ts';
 
 const MISSING = 'not measured in this run</p>';
-const PANELS = 9;
+const PANELS = 11;
 const BYTES_MAX = 1_000_000;
 
 type Rows = Readonly<Record<string, Readonly<Record<string, number>>>>;
@@ -75,6 +75,13 @@ const FULL: ResultsFile = {
     ),
     workload('W7', round('isolated', { quiet: { receiptP50: 0.5, receiptP99: 2 } })),
     workload('W9', round('inline', { 'half-step': { earlyUs: 400, lateUs: 420 } })),
+    workload(
+      'W10',
+      round('isolated', {
+        '100 streams, no reader': { cpuUs: 20 },
+        '100 streams, a reader of everything': { cpuUs: 25, readerP99: 18 },
+      }),
+    ),
     workload('concurrency', round('inline', { '1 in flight': row(1), '1,000 in flight': row(9), staggered: row(3) })),
     workload('store-size', round('inline', { '10 sessions': row(1), '100,000 sessions': row(2) })),
   ],
@@ -130,9 +137,17 @@ describe('the page', () => {
   test('of a full run draws every panel, for wide and narrow windows', () => {
     const page = pageOf(FULL);
     expect(count(page, MISSING)).toBe(0);
-    // Three drawings of W1 to W3 and eight other panels, each twice.
+    // Three drawings of W1 to W3 and ten other panels, each twice.
     expect(count(page, '<svg')).toBe(2 * (3 + PANELS - 1));
-    for (const axis of ['sessions in flight', 'us a half-step', 'RSS, MiB', 'ms since the spawn', 'log scale']) {
+    for (const axis of [
+      'sessions in flight',
+      'streams at once',
+      'us a half-step',
+      'us an event',
+      'RSS, MiB',
+      'ms since the spawn',
+      'log scale',
+    ]) {
       expect(page).toContain(axis);
     }
     // Each of W1 to W3 has one ring and one word in each width. Systems without a cold repetition have no ring.
