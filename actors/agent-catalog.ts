@@ -11,7 +11,7 @@ import type { CompressionSettings, Settings } from '../src/base/settings.ts';
 import { findListed, type ListedModel, modelTraits } from '../src/context/model-traits.ts';
 import type { RenderOptions } from '../src/context/render.ts';
 import { type RequestTraits, readTraits, writeTraits } from '../src/context/request-traits.ts';
-import { enricherSections, systemPrompt } from '../src/context/system-prompt.ts';
+import { enricherSections, sharedPromptLength, systemPrompt } from '../src/context/system-prompt.ts';
 import { fittedOptions } from '../src/models/fitted-options.ts';
 import { cachedFields, type ModelOptions, modelOf, requestFields } from '../src/models/model-options.ts';
 import type { RequestHeader } from '../src/models/pool.ts';
@@ -486,6 +486,9 @@ function headerOf(
     const { model, max_tokens, ...rest } = base;
     const header: RequestHeader = { model, max_tokens, ...(system === undefined ? {} : { system }), ...rest };
     if (isShared) plain.set(system, header);
-    return header;
+    const sharedSystem = sharedPromptLength(state, agentSystem, guide);
+    // The prompt of a session that adds nothing to it is one block.
+    if (sharedSystem === 0 || sharedSystem >= (system?.length ?? 0)) return header;
+    return { ...header, transport: { ...header.transport, sharedSystem } };
   };
 }

@@ -19,6 +19,12 @@ export interface Settings {
     readonly subagentTokenBudget: number;
     /** Rounds of tools one run of an enricher may take. */
     readonly maxToolRounds: number;
+    /**
+     * Whether a call without output fills the provider's cache before several calls with the same tools and system
+     * prompt leave at once, as those of a fan-out do. They then read the cache and do not all pay for writing it, and
+     * wait for one more request.
+     */
+    readonly warmCache: boolean;
     /** Attempts of a model call that fails for a transient reason, and the waits between them. */
     readonly retry: RetrySettings;
   };
@@ -128,6 +134,7 @@ export const settingsSchema: z.ZodType<Settings> = z.strictObject({
       subagentModel: z.string().min(1).optional(),
       subagentTokenBudget: positive.default(90_000),
       maxToolRounds: positive.default(500),
+      warmCache: z.boolean().default(false),
       retry: z
         .strictObject({
           attempts: positive.max(MODEL_ATTEMPTS_MAX).default(5),

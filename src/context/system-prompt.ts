@@ -3,6 +3,8 @@ import { textOf } from '../base/messages.ts';
 import { taskSection } from '../session/rules/child-texts.ts';
 import type { SessionState } from '../session/state/state.ts';
 
+const BETWEEN_SECTIONS = '\n\n';
+
 /**
  * The sections of the system prompt joined by blank lines, or `undefined` if there are none. They are, in this order:
  * - the agent's own text, or its function's text of this epoch;
@@ -26,7 +28,16 @@ export function systemPrompt(state: SessionState, agentSystem: string | undefine
   if (state.prompt !== undefined) sections.push(state.prompt);
   if (state.goal !== undefined && !state.goal.completed) sections.push(taskSection(state.goal.description));
   if (state.memory?.shown !== undefined) sections.push(state.memory.shown);
-  return sections.length === 0 ? undefined : sections.join('\n\n');
+  return sections.length === 0 ? undefined : sections.join(BETWEEN_SECTIONS);
+}
+
+/**
+ * The UTF-16 units at the beginning of a session's system prompt that are the same for all sessions of its agent: the
+ * agent's own text and the sections for its enrichers. 0 if the session replaced that text.
+ */
+export function sharedPromptLength(state: SessionState, agentSystem: string | undefined, guide?: string): number {
+  if (state.promptCount > 0 || agentSystem === undefined || agentSystem.trim() === '') return 0;
+  return [agentSystem, ...(guide === undefined ? [] : [guide]), ''].join(BETWEEN_SECTIONS).length;
 }
 
 /** A tool as the sections for enrichers list it. */

@@ -43,6 +43,11 @@ export interface RequestTransport {
   readonly betas?: readonly string[];
   /** `1h`: the cache marks last an hour. Missing: five minutes. */
   readonly cacheTtl?: '1h';
+  /**
+   * UTF-16 units at the beginning of `system` that all sessions of the agent share. They are a block with a cache mark,
+   * so that sub-agents, whose tasks follow in the system prompt, read one cache entry. Missing: `system` is one block.
+   */
+  readonly sharedSystem?: number;
 }
 
 /**

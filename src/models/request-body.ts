@@ -2,7 +2,8 @@
  * Encodes a `ModelRequest` as the Messages API takes it, with cache marks.
  *
  * Marks are set only in the wire body: on the last tool, on the system prompt, and on the last markable block of the
- * last message. Those are three of the four that the API allows (R16). The fourth is the newest mark that came with the
+ * last message. Where the system prompt begins with a part that all sessions of the agent share, that part has a mark in
+ * place of the tools. Those are three of the four that the API allows (R16). The fourth is the newest mark that came with the
  * content; if it is a one-hour mark, the tool mark and the system mark are one-hour marks too (R18). With
  * `transport.cacheTtl` of an hour all marks are one-hour marks, and a given mark of five minutes is left out. A message
  * is encoded once while it lives: in a session of a thousand messages each call encodes only the new ones.
@@ -46,10 +47,19 @@ export function encodeRequest(request: ModelRequest): string {
 function encodeField(key: string, value: unknown, request: ModelRequest, mark: CacheControl): string | undefined {
   if (key === 'system' && request.system !== undefined) {
     if (request.system.trim() === '') return undefined;
-    return JSON.stringify([{ type: 'text', text: request.system, cache_control: mark }]);
+    return JSON.stringify(systemTexts(request).map((text) => ({ type: 'text', text, cache_control: mark })));
   }
-  if (key === 'tools' && request.tools !== undefined) return encodeTools(request.tools, mark);
+  // The mark of a shared part of the system prompt covers the tools before it, and there are four marks in all.
+  if (key === 'tools' && request.tools !== undefined) {
+    return systemTexts(request).length > 1 ? JSON.stringify(request.tools) : encodeTools(request.tools, mark);
+  }
   return JSON.stringify(value);
+}
+
+/** The blocks of the system prompt: the part that all sessions of the agent share, and the session's own part. */
+function systemTexts({ system = '', transport }: ModelRequest): readonly string[] {
+  const shared = transport?.sharedSystem ?? 0;
+  return shared > 0 && shared < system.length ? [system.slice(0, shared), system.slice(shared)] : [system];
 }
 
 function encodeTools(tools: readonly ToolSchema[], mark: CacheControl): string | undefined {

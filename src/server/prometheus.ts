@@ -36,6 +36,7 @@ const FAMILIES: Readonly<Record<Figure, Family>> = {
   flushes: ['troupe_journal_flushes_total', 'counter', 'Group commits flushed.'],
   journalTurns: ['troupe_journal_turns_total', 'counter', 'Transitions written to the journal.'],
   stalls: ['troupe_session_thread_stalls_total', 'counter', 'Times a session thread stood still for a second or more.'],
+  cacheWarmUps: ['troupe_cache_warm_ups_total', 'counter', "Calls without output that filled the provider's cache."],
   restarts: ['troupe_session_thread_restarts_total', 'counter', 'Session threads that died and were replaced.'],
 };
 

@@ -62,6 +62,33 @@ describe('encodeRequest', () => {
     expect(text).toContain('"text":"t5","cache_control"');
   });
 
+  it('R16: the part of the system prompt that the agent shares has a mark of its own, in place of the tools', () => {
+    const tools = [{ name: 'n', description: 'd', input_schema: { type: 'object' } }];
+    const given = { type: 'text' as const, text: 'given', cache_control: { type: 'ephemeral' } as const };
+    const request = ask('x', {
+      system: 'All. Yours.',
+      tools,
+      messages: [
+        { role: 'user', content: [given] },
+        { role: 'assistant', content: 'a' },
+        { role: 'user', content: 'end' },
+      ],
+    });
+    const text = encodeRequest({ ...request, transport: { sharedSystem: 5 } });
+    const body = JSON.parse(text);
+    expect(body.system).toEqual([
+      { type: 'text', text: 'All. ', cache_control: MARK },
+      { type: 'text', text: 'Yours.', cache_control: MARK },
+    ]);
+    expect(body.tools).toEqual(tools);
+    expect(text.split('"cache_control"')).toHaveLength(1 + 4);
+    expect(checkRequestText(text)).toEqual([]);
+    // A prompt that is shared whole is one block, and the tools have the mark.
+    for (const sharedSystem of [11, 12]) {
+      expect(encodeRequest({ ...request, transport: { sharedSystem } })).toBe(encodeRequest(request));
+    }
+  });
+
   it('A8, I10: a longer history begins with the same bytes, except for the mark that moved', () => {
     const part = fc.oneof(
       fc.string().map((text): RequestMessage['content'] => `${text}.`),

@@ -48,6 +48,13 @@ export const eventAndPoolBugs: readonly PlantedBug[] = [
     replace: '(each) => each.pendingId <= pendingId);',
   },
   {
+    name: 'calls-stay-with-a-failed-warm-up',
+    what: 'calls that wait for the cache never leave if the call that fills it fails',
+    file: 'src/models/governor/warm-up-pool.ts',
+    find: "if ('error' in completion) this.#warm.delete(group.prompt);\n      this.#release(group);",
+    replace: "if (!('error' in completion)) this.#release(group);",
+  },
+  {
     name: 'refused-key-ends-all-calls',
     what: 'one refused call ends the calls of sessions that had none in flight',
     file: 'src/models/governor/governed-pool.ts',

@@ -114,6 +114,10 @@ const settingRows: Readonly<Record<string, Row>> = {
     'actors/enrichers/enricher-loop.test.ts',
     'ends with `limit` after llm.maxToolRounds rounds',
   ),
+  'llm.warmCache': shown(
+    'models/governor/cache-warm-up.test.ts',
+    'one call without output precedes the calls of a fan-out, which all leave after it',
+  ),
   'llm.retry.attempts': shown(
     'runtime/governor.test.ts',
     'F20: settings.llm.retry sets number and delay of the retries; only the first of them is logged, as a warning',

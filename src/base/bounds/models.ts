@@ -121,6 +121,23 @@ export const MODEL_LIST_RETRY_MS_MAX: number = 6 * 3_600_000;
 /** Lists of models that a process keeps, by address. A process uses one or two. */
 export const MODEL_LISTS_KEPT_MAX = 16;
 
+// ---- warming the cache --------------------------------------------------------------------------------------------
+
+/** Milliseconds for which calls of a cold prompt are gathered: those of one fan-out leave within a few flushes. */
+export const WARM_UP_GATHER_MS = 10;
+/** Calls of one prompt that are worth a call before them: from two on, writing once and reading costs less. */
+export const WARM_UP_CALLS_MIN = 2;
+/** Prompts of which it is remembered that they are warm. The agents of an embedder have a few. */
+export const WARM_PROMPTS_MAX = 1_000;
+/** Tokens from which a prompt is cached by a model whose own number is unknown: the largest known number. */
+export const CACHEABLE_TOKENS_MIN = 4_096;
+/**
+ * Milliseconds for which a cache entry is taken for alive after the request that wrote or read it: nine tenths of the
+ * API's five minutes, and of its hour.
+ */
+export const CACHE_SHORT_MS: number = 0.9 * 300_000;
+export const CACHE_LONG_MS: number = 0.9 * 3_600_000;
+
 // ---- the governor -------------------------------------------------------------------------------------------------
 
 /** Milliseconds over which a provider's rates are counted: they are rates per minute. */

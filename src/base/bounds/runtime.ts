@@ -59,6 +59,8 @@ export interface ShardBounds {
   readonly checkpointTurns: number;
   /** See `STORED_CONTENT_BYTES_MIN`. */
   readonly storedContentBytes: number;
+  /** Tokens from which a prompt counts as cached by the provider; missing: as the model's traits say. */
+  readonly cachedPromptTokens?: number;
 }
 
 /** The bounds of a shard outside tests. */

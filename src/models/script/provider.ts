@@ -53,6 +53,10 @@ async function generate(
 ): Promise<ModelResponse> {
   if (context.signal.aborted) throw cancelled();
   if (strict) refuseIllegal(request, paused);
+  // A request for no output only fills the cache, and takes no reply of the script.
+  if (request.max_tokens === 0) {
+    return { content: [], stop_reason: 'max_tokens', usage: { input_tokens: 0, output_tokens: 0 } };
+  }
   const { reply, call } = await player.next(request, context.session);
   const delayMs = typeof reply === 'string' ? undefined : reply.delayMs;
   if (typeof delayMs === 'number' && delayMs > 0) await wait(clock, delayMs, context.signal);

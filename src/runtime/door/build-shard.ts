@@ -11,6 +11,7 @@ import { openJournal } from '../../journal/open-journal.ts';
 import type { SessionKey } from '../../journal/position.ts';
 import { createGovernedPool } from '../../models/governor/governed-pool.ts';
 import { RateTable } from '../../models/governor/rate-table.ts';
+import { createWarmUpPool } from '../../models/governor/warm-up-pool.ts';
 import type { ModelPool, ModelPoolListener } from '../../models/pool.ts';
 import { createInPlacePool } from '../../models/pools/in-place-pool.ts';
 import { createThreadedPool, type ModelThread } from '../../models/pools/threaded-pool.ts';
@@ -116,18 +117,29 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
       isolated: new IsolatedSessions(surroundings.isolated),
       counters,
       host,
-      makeModelPool: (modelListener) =>
-        createGovernedPool({
-          limits: plan.governor,
-          rates: new RateTable(plan.rates),
+      makeModelPool: (modelListener) => {
+        const governed = (listener: ModelPoolListener): ModelPool =>
+          createGovernedPool({
+            limits: plan.governor,
+            rates: new RateTable(plan.rates),
+            clock,
+            random: surroundings.random,
+            soon: ports.soon,
+            listener,
+            makePool,
+            onWaiting: (count) => counters.set('modelCallsWaiting', count),
+            onTrouble: (trouble) => host.log(troubleLogLine(trouble)),
+          });
+        if (!plan.settings.llm.warmCache) return governed(modelListener);
+        return createWarmUpPool({
           clock,
-          random: surroundings.random,
           soon: ports.soon,
           listener: modelListener,
-          makePool,
-          onWaiting: (count) => counters.set('modelCallsWaiting', count),
-          onTrouble: (trouble) => host.log(troubleLogLine(trouble)),
-        }),
+          makePool: governed,
+          promptTokensMin: ports.bounds?.cachedPromptTokens,
+          onWarmUp: () => counters.add('cacheWarmUps'),
+        });
+      },
       makeToolPool: (toolListener) => {
         listener = toolListener;
         return toolPool;

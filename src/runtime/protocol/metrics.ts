@@ -6,7 +6,7 @@
  *    in a turn and queued, calls in flight, completions for sessions that no longer exist;
  *  - `shard/session-work.ts`: half-steps, model calls and tool calls that begin, completions that `decide` finds stale;
  *  - `shard/residency.ts`: sessions in memory; `shard/shard.ts`: flushes;
- *  - `door/build-shard.ts`: model calls that the governor holds back; `door/shard.worker.ts`: stalls.
+ *  - `door/build-shard.ts`: model calls that the governor holds back, and calls that warm the provider's cache; `door/shard.worker.ts`: stalls.
  */
 
 /** Names of the counters, in the order of the shared array. */
@@ -26,6 +26,7 @@ export const COUNTERS = [
   'flushes',
   'journalTurns',
   'stalls',
+  'cacheWarmUps',
 ] as const;
 
 /** A counter's name. */

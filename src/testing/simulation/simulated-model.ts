@@ -83,7 +83,8 @@ export class SimulatedModel {
   }
 
   async #generate(process: SimulatedProcess, request: ModelRequest, context: GenerateContext): Promise<ModelResponse> {
-    this.#hear(request, context.session);
+    const isWarmUp = request.max_tokens === 0;
+    if (!isWarmUp) this.#hear(request, context.session);
     const { world, faults, trace } = this.#surroundings;
     const random = this.#random;
     const aborted = new Promise<never>((_resolve, reject) => {
@@ -106,6 +107,7 @@ export class SimulatedModel {
       throw modelErrorOf(failure());
     }
     if (faults.strikes('model.silent', 0.02)) return aborted;
+    if (isWarmUp) return { content: [], stop_reason: 'max_tokens', usage: { input_tokens: 1, output_tokens: 0 } };
     const answer = this.#answer(request);
     for (const block of answer.content) {
       if (block.type === 'text') context.onDelta({ type: 'text', text: String(block['text']) });

@@ -138,12 +138,14 @@ export function drawSwarm(random: SeededRandom): Swarm {
     expiresMs: random.pick([null, 3_000, 60_000]),
     onInput: random.pick(['wait', 'deny'] as const),
   };
+  const toolThreads = random.pick([1, 2]);
   return {
     ...swarm,
-    toolThreads: random.pick([1, 2]),
-    settings: { ...settings, approvals },
+    toolThreads,
+    settings: { ...settings, approvals, llm: { warmCache: random.chance(0.3) } },
     limits: { ...limits, mailboxBytes, waitingBytes, liveBytes },
-    bounds: { ...bounds, storedContentBytes },
+    // Every prompt counts as long enough to be cached.
+    bounds: { ...bounds, storedContentBytes, cachedPromptTokens: 0 },
   };
 }
 
