@@ -212,6 +212,20 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
     when: 'full',
     columns: [spread('half-steps/s', 'rate'), one('turns counted', 'turns'), LOAD],
   },
+  limits: {
+    title: 'Limits: 5,000 sessions on a key with 12,000 requests a minute, which the server reports in its headers',
+    unit: 'requests',
+    systems: OURS,
+    rounds: 1,
+    when: 'full',
+    columns: [
+      spread('share of the allowed requests', 'share'),
+      one('requests taken', 'taken'),
+      one('refused', 'refused'),
+      one('refused before the counting', 'refusedBefore'),
+      LOAD,
+    ],
+  },
   family: {
     title: 'Family: W3 with 10,000 children',
     unit: 'children/s',

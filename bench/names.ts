@@ -17,6 +17,7 @@ export type WorkloadName =
   | 'W9'
   | 'W10'
   | 'refusals'
+  | 'limits'
   | 'family'
   | 'concurrency'
   | 'store-size'

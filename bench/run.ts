@@ -12,6 +12,7 @@ import { measureIdle } from './measure/idle.ts';
 import { measureInterrupted } from './measure/interrupted.ts';
 import { measureLargeStore } from './measure/large-store.ts';
 import { measureLatency } from './measure/latency.ts';
+import { measureLimits } from './measure/limits.ts';
 import { measureLongSession } from './measure/long-session.ts';
 import { measurePlain, measureStreamed } from './measure/loopback.ts';
 import { measureRefusals } from './measure/refusals.ts';
@@ -35,6 +36,7 @@ const MEASURES: Readonly<Record<WorkloadName, (context: RunContext) => Promise<r
   W9: measureLongSession,
   W10: measureStreaming,
   refusals: measureRefusals,
+  limits: measureLimits,
   concurrency: measureConcurrency,
   'store-size': measureStoreSize,
   threads: measureSessionThreads,

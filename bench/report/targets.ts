@@ -21,7 +21,7 @@ const DEVICES = { slow: 0.3, fast: 0.03 } as const;
 /** With so many cores two session threads have a core each, and the host and the models one. */
 const MANY_CORES = 4;
 /** Workloads whose usual number of rounds gives fewer repetitions than a target wants. */
-const FEW_REPETITIONS: ReadonlySet<WorkloadName> = new Set<WorkloadName>(['W4', 'W6', 'W9', 'refusals']);
+const FEW_REPETITIONS: ReadonlySet<WorkloadName> = new Set<WorkloadName>(['W4', 'W6', 'W9', 'refusals', 'limits']);
 const S_A_MS = 1 / 1_000;
 const GB_A_MIB = 1_024 ** 2 / 1_000 ** 3;
 const KB_A_KIB = 1_024 / 1_000;
@@ -42,6 +42,7 @@ export function targetsOn({ cores, syncMs }: TargetConditions): readonly Target[
     sessionThreads(cores),
     ...streaming(),
     ...refusals(),
+    ...limits(),
     unmeasured('P14', 'W11: 100 sub-agents that wait 150 ms in a tool by URL <= 1 s'),
     ...weight(),
     ...simulator(),
@@ -379,6 +380,29 @@ function refusals(): readonly Target[] {
       };
     }),
   );
+}
+
+function limits(): readonly Target[] {
+  return OURS.flatMap((system): readonly Target[] => {
+    const shared = { id: 'I1', command: commandOf('limits') };
+    const place = { workload: 'limits', system } as const;
+    return [
+      {
+        ...shared,
+        target: `5,000 sessions, ${system}: requests taken >= 0.95 x what the key allows`,
+        least: 0.95,
+        unit: 'x',
+        figure: { place, name: 'share' },
+      },
+      {
+        ...shared,
+        target: `5,000 sessions, ${system}: refused in the steady state <= 0`,
+        most: 0,
+        unit: 'requests',
+        figure: { place, name: 'refused', isLargest: true },
+      },
+    ];
+  });
 }
 
 function weight(): readonly Target[] {
