@@ -42,10 +42,10 @@ export function targetsOn({ cores, syncMs }: TargetConditions): readonly Target[
     sessionThreads(cores),
     ...streaming(),
     ...refusals(),
-    ...limits(),
     unmeasured('P14', 'W11: 100 sub-agents that wait 150 ms in a tool by URL <= 1 s'),
     ...weight(),
     ...simulator(),
+    ...limits(),
   ];
 }
 

@@ -147,7 +147,7 @@ describe('verdicts', () => {
   test('every target has a verdict', () => {
     const ids = new Set(verdictsOf([], FULL).map(({ id }) => id));
     const numbers = [1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
-    expect([...ids]).toEqual(numbers.map((number) => `P${number}`));
+    expect([...ids]).toEqual([...numbers.map((number) => `P${number}`), 'I1']);
   });
 
   test('the text of a target has the bound that decides', () => {
@@ -165,7 +165,7 @@ describe('verdicts', () => {
 
   test('README.md has one line for each command, and names the targets that nothing measures', () => {
     const readme = readFileSync(new URL('../../bench/README.md', import.meta.url), 'utf8');
-    const rows = [...readme.matchAll(/^\| (P\d+) .*\| (?:`([^`]+)`|(none yet)) +\|$/gmu)];
+    const rows = [...readme.matchAll(/^\| ([PI]\d+) .*\| (?:`([^`]+)`|(none yet)) +\|$/gmu)];
     const listed = rows.map(([, id, command, none]) => `${id}: ${command ?? none}`);
     const wanted = new Set(targetsOn(FULL).map(({ id, command }) => `${id}: ${command ?? 'none yet'}`));
     expect(listed.toSorted()).toEqual([...wanted].sort());
