@@ -30,7 +30,7 @@ export interface Problem {
   readonly code: ProblemCode;
   /** True if the same request may succeed later, unchanged. */
   readonly retryable: boolean;
-  /** Where a structured answer does not fit its schema: the first reasons. Only for `answer_invalid`. */
+  /** Only for `answer_invalid`: the first reasons why the answer does not fit its schema. */
   readonly issues?: readonly unknown[];
 }
 
@@ -138,7 +138,7 @@ export function problemOf(thrown: unknown): Problem {
   return thrown.code === 'answer_invalid' && Array.isArray(issues) ? { ...found, issues: firstIssues(issues) } : found;
 }
 
-/** As many issues as an error may hold. */
+/** The first issues, within the bound of an error. */
 function firstIssues(issues: readonly unknown[]): readonly unknown[] {
   let bytes = 0;
   const isKept = (issue: unknown): boolean => {
