@@ -283,7 +283,8 @@ export class AgentCatalog {
       callsAsText: tools.length === 0,
       callsNeedThought: plan.thinking?.type === 'enabled',
       bindsThinking: epoch.traits.bindsThinking,
-      ...(answer?.format === undefined ? {} : { dropsCitations: true }),
+      // A format may also come with the agent's own fields of the request.
+      ...(base.output_config?.['format'] === undefined ? {} : { dropsCitations: true }),
     };
     const sources = { isChild: role.isChild, base, guide, renderOptions, epoch };
     const facts = this.#facts(plan, registry, runtimeNames, sources);

@@ -17,7 +17,7 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 let directory: string;
 
 /** The README's programs, by the names they have in the text: its TypeScript blocks in order. */
-const names = ['hello', 'tools', 'family', 'testing'] as const;
+const names = ['hello', 'typed', 'tools', 'family', 'testing'] as const;
 
 async function readmeBlocks(): Promise<readonly (readonly [string, string])[]> {
   const text = await readFile(join(root, 'README.md'), 'utf8');
@@ -68,6 +68,18 @@ it('the hello program answers, streams, and spawns its children', async () => {
     expect(hello.stdout).toContain('They differ.');
     expect(family.stdout).toMatch(/agent-1 They differ\./);
     expect(family.stdout).toMatch(/agent-2 They differ\./);
+    expect(fake.violations).toEqual([]);
+  } finally {
+    await fake.close();
+  }
+});
+
+it('the typed answer is a value of its schema, and an answer that does not fit is corrected', async () => {
+  const fake = await strictFake({ script: ['{"name":"Ulm","people":"many"}', '{"name":"Ulm","people":126000}'] });
+  try {
+    const env = { ...process.env, ANTHROPIC_BASE_URL: fake.url, ANTHROPIC_API_KEY: 'test' };
+    const typed = await run(process.execPath, ['typed.js'], { cwd: directory, env });
+    expect(typed.stdout).toBe('Ulm 126\n');
     expect(fake.violations).toEqual([]);
   } finally {
     await fake.close();

@@ -117,9 +117,7 @@ function checkEnd(view: RequestView, isPausedTurn: PausedTurnTest | undefined, r
   if (last === undefined || last.role !== 'assistant') return;
   // A compaction stands for everything before it, and a request to compact may end with any message.
   if (isCompaction(last) || given(view.body['compaction'])) return;
-  const trailing = trailingBlocks(view.messages);
-  const ranTools = trailing.some((block) => block.type.startsWith('server_tool') || block.type === 'mcp_tool_use');
-  const isPaused = isPausedTurn === undefined ? ranTools : isPausedTurn(trailing);
+  const { ranTools, isPaused } = pausedEnd(view.messages, isPausedTurn);
   if (isPaused) return;
   const path = `messages.${last.index}`;
   if (ranTools) {
@@ -140,8 +138,16 @@ function checkEnd(view: RequestView, isPausedTurn: PausedTurnTest | undefined, r
   }
 }
 
-/** The blocks of all assistant messages at the end: the API reads them as one. */
-function trailingBlocks(messages: readonly MessageView[]): readonly BlockView[] {
+/**
+ * Whether the assistant messages at the end, which the API reads as one, are a paused turn that is resumed, and whether
+ * the provider's own tools ran in them.
+ */
+export function pausedEnd(
+  messages: readonly MessageView[],
+  isPausedTurn: PausedTurnTest | undefined,
+): { readonly ranTools: boolean; readonly isPaused: boolean } {
   const start = messages.findLastIndex((message) => message.role !== 'assistant') + 1;
-  return messages.slice(start).flatMap((message) => message.blocks);
+  const trailing = messages.slice(start).flatMap((message) => message.blocks);
+  const ranTools = trailing.some((block) => block.type.startsWith('server_tool') || block.type === 'mcp_tool_use');
+  return { ranTools, isPaused: isPausedTurn === undefined ? ranTools : isPausedTurn(trailing) };
 }

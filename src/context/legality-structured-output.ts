@@ -1,6 +1,15 @@
 /** Rules for structured outputs and strict tools: R57, R58. Pure. */
 import { isRecord } from '../base/json.ts';
-import { type BlockView, blockPath, given, member, type Report, type RequestView } from './legality-report.ts';
+import { pausedEnd } from './legality-content.ts';
+import {
+  type BlockView,
+  blockPath,
+  given,
+  member,
+  type PausedTurnTest,
+  type Report,
+  type RequestView,
+} from './legality-report.ts';
 import { type SchemaCost, strictSchemaFault } from './legality-strict-schema.ts';
 
 /** Limits of one request, over all its schemas (R57). */
@@ -8,7 +17,11 @@ const STRICT_TOOLS_MAX = 20;
 export const SCHEMA_COST_MAX: Readonly<SchemaCost> = Object.freeze({ optional: 24, unions: 16 });
 
 /** Reports R57 and R58. */
-export function checkStructuredOutput(view: RequestView, report: Report): void {
+export function checkStructuredOutput(
+  view: RequestView,
+  isPausedTurn: PausedTurnTest | undefined,
+  report: Report,
+): void {
   const cost: SchemaCost = { optional: 0, unions: 0 };
   const check = (schema: unknown, path: string): void => {
     const fault = strictSchemaFault(schema, cost);
@@ -20,7 +33,7 @@ export function checkStructuredOutput(view: RequestView, report: Report): void {
   const format = named ?? view.body['output_format'];
   if (given(format)) {
     check(member(format, 'schema'), given(named) ? 'output_config.format.schema' : 'output_format.schema');
-    checkConflicts(view, report);
+    checkConflicts(view, isPausedTurn, report);
   }
   if (strict.length > STRICT_TOOLS_MAX || isCostly(cost)) {
     report('R57', 'tools', 'Schema is too complex for compilation.');
@@ -32,11 +45,11 @@ function isCostly({ optional, unions }: SchemaCost): boolean {
 }
 
 /** Reports R58. */
-function checkConflicts(view: RequestView, report: Report): void {
+function checkConflicts(view: RequestView, isPausedTurn: PausedTurnTest | undefined, report: Report): void {
   const last = view.messages.at(-1);
-  const isPaused = last?.blocks.some(({ type }) => type === 'server_tool_use') === true;
-  // A prefill that the model accepts in no request is reported by R12.
-  if (last?.role === 'assistant' && !isPaused && view.traits.prefill === true) {
+  const { ranTools, isPaused } = pausedEnd(view.messages, isPausedTurn);
+  // A prefill that the model accepts in no request is reported by R12, a paused turn that was changed by R38.
+  if (last?.role === 'assistant' && !isPaused && !ranTools && view.traits.prefill === true) {
     report('R58', `messages.${last.index}`, 'output_config.format is not supported with assistant message prefill');
   }
   for (const message of view.messages) {

@@ -69,7 +69,7 @@ export function checkRequest(body: unknown, options: LegalityOptions = {}): read
   checkToolTypes(view, report);
   checkToolChanges(view, report);
   checkToolChoice(view, report);
-  checkStructuredOutput(view, report);
+  checkStructuredOutput(view, options.isPausedTurn, report);
   checkCompaction(view, report);
   checkFallbacks(view, report);
   checkOptions(view, report);

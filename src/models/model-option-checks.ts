@@ -88,7 +88,8 @@ function refusedToolChoice({ toolChoice, thinking }: ModelOptions, traits: Reque
     return { key: 'toolChoice', value: toolChoice, rule: 'R48', remedy };
   }
   const thinks = thinking !== undefined && thinking.type !== 'disabled';
-  if (thinks && traits.forcedToolWithThinking === false) {
+  // No model takes a forced tool beside a budget for thoughts.
+  if (thinking?.type === 'enabled' || (thinks && traits.forcedToolWithThinking === false)) {
     const remedy = "leave thinking out, or use toolChoice 'auto'";
     return { key: 'toolChoice', value: toolChoice, rule: 'R28', remedy };
   }

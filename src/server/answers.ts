@@ -72,7 +72,8 @@ export const receiptStatus: z.ZodType = z.strictObject({
   pendingId: z.number(),
   status: z.enum(['accepted', 'promoted', 'answered', 'failed', 'interrupted', 'suspended', 'dropped']),
   reason: z.string().optional(),
-  answer: z.string().optional(),
+  answer: z.string().optional().describe('With wait=answer: the text of the answer'),
+  output: z.unknown().optional().describe('The structured answer, if the turn ended with one'),
 });
 
 /** A rule of the Messages API that a request breaks. */
@@ -145,4 +146,8 @@ export const problem: z.ZodType = z.strictObject({
   detail: z.string(),
   code: z.string(),
   retryable: z.boolean(),
+  issues: z
+    .array(z.strictObject({ path: z.string(), message: z.string() }))
+    .optional()
+    .describe('answer_invalid: where the answer does not fit'),
 });

@@ -1,16 +1,16 @@
 /** Routes of a session's conversation: send a message, read messages, mailbox and receipts, follow events. */
 import { z } from 'zod';
-import { KEY_CHARACTERS_MAX } from '../base/bounds.ts';
+import { ANSWER_SCHEMA_BYTES_MAX, KEY_CHARACTERS_MAX } from '../base/bounds.ts';
 import { defined } from '../base/defined.ts';
 import { checkSessionId, isInTree } from '../base/ids.ts';
 import { DELIVERIES } from '../base/messages.ts';
 import {
   CancelledError,
-  ConfigError,
   type ContentBlock,
   InvalidArgumentError,
   type Receipt,
   type SessionEvent,
+  type StructuredSendOptions,
 } from '../index.ts';
 import { postMessage } from '../runtime/handles/session.ts';
 import * as answers from './answers.ts';
@@ -27,6 +27,8 @@ const deltas = z.enum(['true', 'false']).describe('false: no text.delta and thin
 /** The session checks the content of each block. */
 const content = z.union([z.string(), z.array(z.looseObject({ type: z.string() }))]);
 
+type SeparateDeliver = NonNullable<StructuredSendOptions['deliver']>;
+
 const send = route({
   method: 'POST',
   isNewWork: true,
@@ -39,25 +41,36 @@ const send = route({
     deliver: z.enum(DELIVERIES).optional(),
     bounceBack: z.boolean().optional().describe('On failure the message leaves the log and comes back in an event'),
     from: z.string().min(1).max(KEY_CHARACTERS_MAX).optional().describe('Who sends, for the record'),
+    output: z
+      .record(z.string(), z.unknown())
+      .optional()
+      .describe(
+        `JSON Schema of a structured answer, at most ${ANSWER_SCHEMA_BYTES_MAX} bytes; the message has a separate turn`,
+      ),
   }),
   answers: [
     { status: 202, description: 'It is on disk', schema: answers.receipt },
-    problemAnswer(400, 'Not a message'),
+    problemAnswer(400, 'Not a message, or an answer that cannot be asked for'),
     problemAnswer(409, 'The session is busy (deliver: reject), or the key was used for another message'),
     problemAnswer(413, 'The message is too large'),
     problemAnswer(429, 'The mailbox is full; Retry-After says when to try again'),
   ],
   async handle({ part, body, server: { runtime } }) {
-    const { content: said, ...options } = body;
+    const { content: said, output, deliver, ...others } = body;
+    const session = runtime.session(part('id'));
     // The session checks blocks one by one; here they are only known to be objects.
-    return accepted(await runtime.session(part('id')).send(said as string | readonly ContentBlock[], defined(options)));
+    const blocks = said as string | readonly ContentBlock[];
+    const options = defined(others);
+    if (output === undefined) return accepted(await session.send(blocks, { ...options, ...defined({ deliver }) }));
+    // The session refuses a delivery that has no separate turn.
+    const alone = defined({ deliver: deliver as SeparateDeliver | undefined });
+    return accepted(await session.send(blocks, { ...options, ...alone, output }));
   },
   async handleLarge({ part, json: bytes, server: { runtime } }) {
     try {
       return accepted(await postMessage(runtime.session(part('id')), bytes));
     } catch (error) {
-      const isUnreadable = error instanceof ConfigError || error instanceof InvalidArgumentError;
-      throw isUnreadable ? unreadable(error.message, error) : error;
+      throw error instanceof InvalidArgumentError ? unreadable(error.message, error) : error;
     }
   },
 });
@@ -129,7 +142,10 @@ const receipt = route({
     },
     UNKNOWN,
     problemAnswer(409, 'wait=answer: it was withdrawn, or its turn interrupted'),
-    problemAnswer(502, 'wait=answer: its turn failed'),
+    problemAnswer(
+      502,
+      'wait=answer: its turn failed; answer_invalid, answer_refused and answer_cut: no structured answer',
+    ),
   ],
   async handle({ part, query, request, server: { runtime } }) {
     const id = await known(runtime, part('id'));

@@ -2,7 +2,7 @@
  * Failures as `application/problem+json` (RFC 9457): one table from codes to statuses. A client sees the message of our
  * own errors, which are written for users. Of any other error it sees only that it happened.
  */
-import { GOVERNOR_FULL_RETRY_MS, SERVER_FULL_RETRY_MS } from '../base/bounds.ts';
+import { GOVERNOR_FULL_RETRY_MS, PROBLEM_ISSUES_BYTES_MAX, SERVER_FULL_RETRY_MS } from '../base/bounds.ts';
 import { boundedText } from '../base/errors.ts';
 import { type ErrorCode, TroupeError } from '../index.ts';
 
@@ -30,6 +30,8 @@ export interface Problem {
   readonly code: ProblemCode;
   /** True if the same request may succeed later, unchanged. */
   readonly retryable: boolean;
+  /** Only for `answer_invalid`: the first reasons why the answer does not fit its schema. */
+  readonly issues?: readonly unknown[];
 }
 
 /** Status and title of each code. */
@@ -131,7 +133,20 @@ export function problemOf(thrown: unknown): Problem {
   }
   // A code that this table lacks, from a newer library, counts as an internal failure.
   if (!Object.hasOwn(TABLE, thrown.code)) return problem('internal', thrown.message, thrown.retryable);
-  return problem(thrown.code, thrown.message, thrown.retryable, statusOf(thrown));
+  const found = problem(thrown.code, thrown.message, thrown.retryable, statusOf(thrown));
+  const { issues } = thrown.data;
+  return thrown.code === 'answer_invalid' && Array.isArray(issues) ? { ...found, issues: firstIssues(issues) } : found;
+}
+
+/** The first issues, within the bound of an error. */
+function firstIssues(issues: readonly unknown[]): readonly unknown[] {
+  let bytes = 0;
+  const isKept = (issue: unknown): boolean => {
+    bytes += Buffer.byteLength(JSON.stringify(issue));
+    return bytes <= PROBLEM_ISSUES_BYTES_MAX;
+  };
+  const end = issues.findIndex((issue) => !isKept(issue));
+  return end === -1 ? issues : issues.slice(0, end);
 }
 
 function problem(code: ProblemCode, detail: string, retryable: boolean, status: number = TABLE[code][0]): Problem {

@@ -32,14 +32,21 @@ export function inputSchemaOf(input: unknown, label: string): Readonly<Record<st
 
 /**
  * The JSON Schema of an object, as a plain copy without `$schema`. A structured answer has the rules of a tool's input,
- * since a tool takes it where the model has no other way. `label` and `member` name the schema in errors.
+ * since a tool takes it where the model has no other way. `label` and `member` name the schema in errors. `bytesMax`:
+ * bytes of its JSON at most; a larger one is refused before it is compiled.
  */
 export function objectSchemaOf(
   input: unknown,
   label: string,
   member: 'input' | 'output',
+  bytesMax: number = Number.POSITIVE_INFINITY,
 ): Readonly<Record<string, Json>> {
   const { $schema: _dialect, ...schema } = plainSchema(rawSchema(input, label, member), label, member);
+  const bytes = bytesMax === Number.POSITIVE_INFINITY ? 0 : Buffer.byteLength(JSON.stringify(schema));
+  if (bytes > bytesMax) {
+    const what = `the JSON Schema of ${member} has ${bytes} bytes, and at most ${bytesMax} are sent`;
+    throw new ConfigError(`${label}: ${what}; ask for less at once`);
+  }
   for (const key of COMBINATORS) {
     if (Object.hasOwn(schema, key)) {
       throw broken(label, 'R32', `${member} has ${key} at the top level, which the Messages API refuses`);

@@ -552,6 +552,14 @@ describe('checkRequest', () => {
     expect(seen).toEqual([[{ type: 'text', text: 'Looking ' }, SERVER_CALL]]);
   });
 
+  it('R58: a paused turn is resumed beside an output format, also one of text alone; a prefill is not', () => {
+    const format = { type: 'json_schema', schema: { type: 'object', additionalProperties: false } };
+    const body = prefilled([{ type: 'text', text: '{"a":' }], { output_config: { format } });
+    expect(fatalOf(checkRequest(body, { isPausedTurn: () => true }))).toEqual([]);
+    expect(fatalOf(checkRequest(body, { isPausedTurn: () => false })).map(({ rule }) => rule)).toEqual(['R58']);
+    expect(fatalOf(checkRequest(body)).map(({ rule }) => rule)).toEqual(['R58']);
+  });
+
   it('R13: newer models take a system message after a user message', () => {
     const messages = [
       { role: 'user', content: 'a' },

@@ -2,6 +2,7 @@
  * The planted bugs: mistakes a programmer might make in this code, all of which the simulator must find. Data only;
  * `register.mjs` puts one of them in place while its file is loaded.
  */
+import { answerBugs } from './answer-bugs.ts';
 import { enricherBugs } from './enricher-bugs.ts';
 import { eventAndPoolBugs } from './event-and-pool-bugs.ts';
 import { historyBugs } from './history-bugs.ts';
@@ -18,6 +19,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   ...historyBugs,
   ...enricherBugs,
   ...requestBugs,
+  ...answerBugs,
 ];
 
 /** The bug of this name. Throws an `Error` when there is none. */

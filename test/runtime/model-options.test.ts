@@ -332,6 +332,15 @@ describe('an option that the model refuses is refused at open', () => {
       { model: 'claude-opus-4-6', toolChoice: 'any', tools: [look], thinking: { type: 'adaptive' } },
       ...(['toolChoice', 'R28', 'leave thinking out'] as const),
     ],
+    [
+      {
+        model: 'claude-mythos-preview',
+        toolChoice: 'any',
+        tools: [look],
+        thinking: { type: 'enabled', budget_tokens: 1_024 },
+      },
+      ...(['toolChoice', 'R28', 'leave thinking out'] as const),
+    ],
     [{ model: 'claude-sonnet-5', speed: 'fast' }, 'speed', 'R64', "use 'standard'"],
     [{ model: 'claude-haiku-4-5', maxTokens: 64_001 }, 'maxTokens', 'R39', 'at most 64000'],
     [

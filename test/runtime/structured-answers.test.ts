@@ -402,6 +402,17 @@ describe('requests', () => {
     expect(calls).toBe(4);
   });
 
+  test('R58: a format that an agent sets by itself is sent without citations too', async () => {
+    const format = { type: 'json_schema', schema: { type: 'object', additionalProperties: false } } as const;
+    const { provider, requests } = player(['{}']);
+    const agents = [agent({ name: 'a', model: 'claude-opus-5-5', request: { output_config: { format } } })];
+    const runtime = await kit.open({ provider, agents });
+    const source = { type: 'text', media_type: 'text/plain', data: 'Ulm is small.' } as const;
+    const document = { type: 'document', source, citations: { enabled: true } } as const;
+    expect(await runtime.session('s').ask([document, { type: 'text', text: 'A city' }])).toBe('{}');
+    expect(JSON.stringify(requests[0]?.messages)).not.toContain('citations');
+  });
+
   test('reach the strict fake over HTTP as the API takes them', async () => {
     for (const model of ['claude-opus-5-5', 'claude-haiku-4-5', 'claude-sonnet-5']) {
       const fake = await strictFake({ script: [JSON.stringify(EMPTY), JSON.stringify(ULM)] });

@@ -5,7 +5,12 @@
  */
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { z } from 'zod';
-import { LOOP_PIECE_BYTES_MIN, SERVER_BODIES_BYTES_MAX, SERVER_BODY_BYTES_MAX } from '../../src/base/bounds.ts';
+import {
+  ANSWER_SCHEMA_BYTES_MAX,
+  LOOP_PIECE_BYTES_MIN,
+  SERVER_BODIES_BYTES_MAX,
+  SERVER_BODY_BYTES_MAX,
+} from '../../src/base/bounds.ts';
 import { BODIES } from '../../src/server/loop-budget.ts';
 import { withBody } from '../../src/server/request-body.ts';
 import { deferred, eventually, failure } from '../support/runtime-kit.ts';
@@ -15,6 +20,10 @@ const kit = serverKit();
 const threads = { sessions: 1 };
 const filler = 'x'.repeat(LOOP_PIECE_BYTES_MIN);
 const json = { headers: { 'content-type': 'application/json' } };
+
+const SCHEMA = { type: 'object', properties: { n: { type: 'integer' } } };
+/** A schema above the bound of a schema, also without `rest`. */
+const tooLarge = (rest: string): object => ({ ...SCHEMA, description: 'x'.repeat(ANSWER_SCHEMA_BYTES_MAX) + rest });
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -37,6 +46,11 @@ describe('large messages', () => {
       [(rest) => JSON.stringify({ content: 'Hi', key: `k${rest}`.repeat(300) }), [400, 'bad_request']],
       [(rest) => JSON.stringify({ content: 5, from: rest }), [400, 'bad_request']],
       [(rest) => `{"content":"Hi${rest}`, [400, 'bad_request']],
+      [(rest) => JSON.stringify({ content: `Hi${rest}`, output: [] }), [400, 'bad_request']],
+      [(rest) => JSON.stringify({ content: `Hi${rest}`, output: { type: 'string' } }), [400, 'config']],
+      [(rest) => JSON.stringify({ content: `Hi${rest}`, output: SCHEMA, deliver: 'ride' }), [400, 'config']],
+      [(rest) => JSON.stringify({ content: `Hi${rest}`, output: tooLarge(rest) }), [400, 'config']],
+      [(rest) => JSON.stringify({ content: `Hi${rest}`, output: SCHEMA }), [202, undefined]],
       [(rest) => JSON.stringify([`Hi${rest}`]), [400, 'bad_request']],
     ];
     for (const [bodyOf, wanted] of bodies) {

@@ -1,6 +1,7 @@
 /** Goal: each route does what it documents, over real HTTP, and answers in the documented form. */
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
+import { LOOP_PIECE_BYTES_MIN } from '../../src/base/bounds.ts';
 import { agent, checkRequest, tool } from '../../src/index.ts';
 import * as answers from '../../src/server/answers.ts';
 import { scripted } from '../../src/testing/scripted.ts';
@@ -184,6 +185,42 @@ describe('conversation', () => {
     expect((await get('/sessions/s/receipts/9')).status).toBe(404);
     expect((await get('/sessions/s/receipts/x')).status).toBe(400);
     expect((await get('/sessions/s/receipts/1?wait=for-ever')).status).toBe(400);
+  });
+
+  test('a structured answer: the receipt has the parsed value, or the failure its code and issues', async () => {
+    const output = { type: 'object', properties: { n: { type: 'integer', minimum: 1 } }, required: ['n'] };
+    const provider = scripted([
+      '{"n":0}',
+      '{"n":1}',
+      '{"n":0}',
+      '{"n":0}',
+      '{"n":0}',
+      { text: '{"n":1}', stopReason: 'refusal' },
+      { text: '{"n"', stopReason: 'max_tokens' },
+    ]);
+    const { post, get } = await kit.serve({ provider });
+    // One message is parsed on the host, the next on the thread of its session: it is large.
+    const contents = ['First', 'x'.repeat(LOOP_PIECE_BYTES_MIN), 'Third', 'Fourth'];
+    const told: unknown[] = [];
+    for (const [index, content] of contents.entries()) {
+      const sent = await post('/sessions/s/messages', { content, output, key: `k${index}` });
+      expect(sent.status).toBe(202);
+      told.push((await get(`/sessions/s/receipts/${index + 1}?wait=answer`)).body);
+    }
+    const issues = [{ path: '$.n', message: 'must be >= 1' }];
+    expect(as(answers.receiptStatus, told[0])).toMatchObject({ answer: '{"n":1}', output: { n: 1 } });
+    expect(as(answers.problem, told[1])).toMatchObject({ status: 502, code: 'answer_invalid', issues });
+    expect(as(answers.problem, told[2])).toMatchObject({ status: 502, code: 'answer_refused' });
+    expect(as(answers.problem, told[3])).toMatchObject({ status: 502, code: 'answer_cut' });
+    const later = await get('/sessions/s/receipts/1');
+    expect(as(answers.receiptStatus, later.body)).toMatchObject({ status: 'answered', output: { n: 1 } });
+    const other = { ...output, required: [] };
+    expect((await post('/sessions/s/messages', { content: 'First', output, key: 'k0' })).body).toMatchObject({
+      duplicate: true,
+    });
+    expect(await post('/sessions/s/messages', { content: 'First', output: other, key: 'k0' })).toMatchObject({
+      body: { code: 'key_reused' },
+    });
   });
 
   test('a client that stops waiting for an answer leaves no reader behind, and the turn continues', async () => {

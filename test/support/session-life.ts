@@ -70,9 +70,9 @@ export class Life {
         replies: 'mailbox',
         task: 'dig',
       } as const;
-      this.#input({ type: 'born', seed });
+      this.input({ type: 'born', seed });
     } else {
-      this.#input({ type: 'create', agent: 'main' });
+      this.input({ type: 'create', agent: 'main' });
     }
   }
 
@@ -104,7 +104,7 @@ export class Life {
       else if (owed.type === 'evaluateSystem') this.#system(true);
       else if (owed.type === 'restartTimer') this.#restart();
       else if (owed.type === 'startEnricher') this.#summarise('text');
-      else this.#input({ type: 'toolFinished', callId: owed.callId, content: 'settled', success: true });
+      else this.input({ type: 'toolFinished', callId: owed.callId, content: 'settled', success: true });
     }
     throw new Error(`not settled after ${stepsMax} answers: ${this.state.state}, ${JSON.stringify(this.owed)}`);
   }
@@ -121,27 +121,27 @@ export class Life {
       case 'finish': {
         const calls = [...this.state.openCalls.keys()];
         const callId = calls[step.which % calls.length] ?? 'long-gone';
-        return this.#input({ type: 'toolFinished', callId, content: step.content, success: step.success });
+        return this.input({ type: 'toolFinished', callId, content: step.content, success: step.success });
       }
       case 'recall':
-        return this.#input({ type: 'recall', pendingId: this.state.mailbox[step.which]?.id ?? step.which });
+        return this.input({ type: 'recall', pendingId: this.state.mailbox[step.which]?.id ?? step.which });
       case 'spawn':
         return this.#spawn(step);
       case 'mark':
         this.#ask('mark_goal_completed');
-        return this.#input({ type: 'markGoal', callId: this.#openCallOf('mark_goal_completed'), result: 'gold' });
+        return this.input({ type: 'markGoal', callId: this.#openCallOf('mark_goal_completed'), result: 'gold' });
       case 'childSays':
-        return this.#input({
+        return this.input({
           type: 'subagentSaid',
           child: `${this.state.id}:${step.which}`,
           content: `<${++this.#marker}> said`,
         });
       case 'childEnds':
-        return this.#input({ type: 'childExited', child: `${this.state.id}:1`, reason: 'completed' });
+        return this.input({ type: 'childExited', child: `${this.state.id}:1`, reason: 'completed' });
       case 'restart':
         return this.#restart();
       case 'escalated':
-        return this.#input({ type: 'escalated', child: `${this.state.id}:1`, error: FATAL });
+        return this.input({ type: 'escalated', child: `${this.state.id}:1`, error: FATAL });
       case 'system':
         return this.#system(step.isText);
       case 'retry':
@@ -150,14 +150,14 @@ export class Life {
         return this.#summarise(step.how);
       case 'heal':
         this.world.now += 100_000;
-        return this.#input({ type: 'heal', callIds: [...this.state.openCalls.keys(), 'long-gone'] });
+        return this.input({ type: 'heal', callIds: [...this.state.openCalls.keys(), 'long-gone'] });
       case 'newHeader':
         this.world.fingerprint = `header-${this.world.now}`;
         return;
       case 'stale':
         return this.#stale();
       case 'task':
-        return this.#input(step.move === 'switchTask' ? { type: 'switchTask', id: step.which } : { type: step.move });
+        return this.input(step.move === 'switchTask' ? { type: 'switchTask', id: step.which } : { type: step.move });
       case 'crash':
         return this.#reopen(this.machine.turns.length - (step.loses && this.machine.turns.length > 1 ? 1 : 0), true);
       case 'reload':
@@ -166,14 +166,14 @@ export class Life {
       case 'pause':
       case 'resume':
       case 'wake':
-        return this.#input({ type: step.do });
+        return this.input({ type: step.do });
     }
   }
 
   /** Does the steps needed before a model call, so that most answers of a life have a call to answer. */
   #bringToCall(): void {
     if (this.state.state === 'idle' && !this.state.paused)
-      this.#input({ type: 'send', entry: { type: 'user_message', content: `<${++this.#marker}>` }, bytes: 1 });
+      this.input({ type: 'send', entry: { type: 'user_message', content: `<${++this.#marker}>` }, bytes: 1 });
     this.#system(true);
     this.#retry();
   }
@@ -195,7 +195,7 @@ export class Life {
       ...(isUser ? { deliver: step.deliver, bounceBack: step.bounceBack } : {}),
       ...(step.isBlocks ? { key: `key ${this.#marker}`, fingerprint: 'same' } : {}),
     };
-    this.#input({ type: 'send', entry, bytes: text.length });
+    this.input({ type: 'send', entry, bytes: text.length });
   }
 
   #answer(given: readonly ContentBlock[], givenStop: string): void {
@@ -209,7 +209,7 @@ export class Life {
     const content = this.#thinks ? [THINKING, ...blocks] : blocks;
     if (call !== undefined) this.#watcher.answered?.(this, halfStep, content, stop);
     this.owed = this.owed.filter((owed) => owed !== call);
-    this.#input({ type: 'answered', halfStep, content, stop, usage: USAGE });
+    this.input({ type: 'answered', halfStep, content, stop, usage: USAGE });
   }
 
   #fail(how: Extract<Step, { do: 'fail' }>['how']): void {
@@ -218,7 +218,7 @@ export class Life {
     this.owed = this.owed.filter((owed) => owed !== call);
     const refusal = this.world.compression === undefined ? FATAL : OVERFLOW;
     const error = how === 'transient' ? transientError() : how === 'fatal' ? refusal : UNAUTHORIZED;
-    this.#input({ type: 'modelFailed', halfStep: call.halfStep, attempt: call.attempt, error });
+    this.input({ type: 'modelFailed', halfStep: call.halfStep, attempt: call.attempt, error });
   }
 
   #retry(): void {
@@ -226,7 +226,7 @@ export class Life {
     if (retry?.type !== 'retryLater') return;
     this.owed = this.owed.filter((owed) => owed !== retry);
     this.world.now += retry.delayMs;
-    this.#input({ type: 'retryDue', halfStep: retry.halfStep, attempt: retry.attempt });
+    this.input({ type: 'retryDue', halfStep: retry.halfStep, attempt: retry.attempt });
   }
 
   /** The requested summary has ended. */
@@ -235,9 +235,9 @@ export class Life {
     if (enricher?.type !== 'startEnricher') return;
     this.owed = this.owed.filter((owed) => owed !== enricher);
     const { run } = enricher;
-    if (how === 'failure') this.#input({ type: 'summarised', run, error: FATAL });
-    else if (how === 'nothing') this.#input({ type: 'summarised', run, usage: USAGE });
-    else this.#input({ type: 'summarised', run, text: `<${++this.#marker}> summed up`, usage: USAGE });
+    if (how === 'failure') this.input({ type: 'summarised', run, error: FATAL });
+    else if (how === 'nothing') this.input({ type: 'summarised', run, usage: USAGE });
+    else this.input({ type: 'summarised', run, text: `<${++this.#marker}> summed up`, usage: USAGE });
   }
 
   /** The back-off of a restart has ended; the supervisor continues. */
@@ -246,9 +246,9 @@ export class Life {
     if (timer?.type !== 'restartTimer') return;
     this.owed = this.owed.filter((owed) => owed !== timer);
     this.world.now += timer.delayMs;
-    this.#input({ type: 'restartDue' });
+    this.input({ type: 'restartDue' });
     if (this.machine.effect('restartDue') !== undefined)
-      this.#input({ type: 'restart', reason: 'its back-off is over' });
+      this.input({ type: 'restart', reason: 'its back-off is over' });
   }
 
   /** A supervisor's orders are part of the batch of the failure (A6): transitions from `first` on are one batch. */
@@ -258,9 +258,9 @@ export class Life {
   }
 
   #supervise(error: ErrorShape): void {
-    if (this.#supervision === 'restart') this.#input({ type: 'restart', reason: error.message });
-    else if (this.#supervision === 'later') this.#input({ type: 'restartLater', delayMs: 500, error });
-    else this.#input({ type: 'fail', error, reports: true });
+    if (this.#supervision === 'restart') this.input({ type: 'restart', reason: error.message });
+    else if (this.#supervision === 'later') this.input({ type: 'restartLater', delayMs: 500, error });
+    else this.input({ type: 'fail', error, reports: true });
   }
 
   #system(isText: boolean): void {
@@ -268,8 +268,8 @@ export class Life {
     if (wish?.type !== 'evaluateSystem') return;
     this.owed = this.owed.filter((owed) => owed !== wish);
     const { epoch } = wish;
-    if (isText) this.#input({ type: 'systemEvaluated', epoch, text: `text of epoch ${epoch}` });
-    else this.#input({ type: 'systemFailed', epoch, error: FATAL });
+    if (isText) this.input({ type: 'systemEvaluated', epoch, text: `text of epoch ${epoch}` });
+    else this.input({ type: 'systemFailed', epoch, error: FATAL });
   }
 
   #spawn(step: Extract<Step, { do: 'spawn' }>): void {
@@ -277,25 +277,25 @@ export class Life {
     if (step.byModel) this.#ask('spawn_subagent');
     const key = step.name === 'sleuth' ? { key: 'one sleuth' } : {};
     const callId = step.byModel ? { callId: this.#openCallOf('spawn_subagent') } : {};
-    this.#input({ type: 'spawn', request: { task: 'dig', replies: 'mailbox', ...name, ...key, ...callId } });
+    this.input({ type: 'spawn', request: { task: 'dig', replies: 'mailbox', ...name, ...key, ...callId } });
   }
 
   /** Sends completions for obsolete calls (A5), which must change nothing. */
   #stale(): void {
     const before = this.machine.turns.length;
     const halfStep = this.state.current === undefined ? this.state.nextHalfStep - 1 : this.state.current.halfStep - 1;
-    this.#input({
+    this.input({
       type: 'answered',
       halfStep,
       content: [{ type: 'text', text: 'late' }],
       stop: 'end_turn',
       usage: USAGE,
     });
-    this.#input({ type: 'modelFailed', halfStep, attempt: 1, error: FATAL });
-    this.#input({ type: 'retryDue', halfStep, attempt: 2 });
-    this.#input({ type: 'toolFinished', callId: 'long-gone', content: 'late', success: true });
-    this.#input({ type: 'systemEvaluated', epoch: this.state.epoch - 1, text: 'late' });
-    this.#input({ type: 'summarised', run: this.state.nextMuseRun, text: 'late' });
+    this.input({ type: 'modelFailed', halfStep, attempt: 1, error: FATAL });
+    this.input({ type: 'retryDue', halfStep, attempt: 2 });
+    this.input({ type: 'toolFinished', callId: 'long-gone', content: 'late', success: true });
+    this.input({ type: 'systemEvaluated', epoch: this.state.epoch - 1, text: 'late' });
+    this.input({ type: 'summarised', run: this.state.nextMuseRun, text: 'late' });
     if (this.machine.turns.length !== before) throw new Error('A5: a late completion changed the session');
   }
 
@@ -314,10 +314,11 @@ export class Life {
     this.#watcher.reloaded?.(this, turnCount);
     if (!hasDied) return;
     this.owed = [];
-    this.#input({ type: 'recover' });
+    this.input({ type: 'recover' });
   }
 
-  #input(input: Parameters<Machine['input']>[0]): void {
+  /** One input from outside, as a test of its own may give it between the steps. */
+  input(input: Parameters<Machine['input']>[0]): void {
     this.machine.input(input);
     const failed: ErrorShape[] = [];
     for (const effect of this.machine.last) {

@@ -39,6 +39,8 @@ export const SERVER_CLOSE_MS = 5_000;
 export const SERVER_BODY_BYTES_MAX: number = 8 * 1024 * 1024;
 /** UTF-8 bytes of a refused body that are read and discarded, so that a client that is still writing reads its answer. */
 export const SERVER_DISCARD_BYTES_MAX: number = 32 * 1024 * 1024;
+/** UTF-8 bytes of the issues in an error about a structured answer: several with a long text, and all of the usual length. */
+export const PROBLEM_ISSUES_BYTES_MAX: number = 4 * 1024;
 /** Bytes of all request bodies that are being read. A further body is refused until others have been read. */
 export const SERVER_BODIES_BYTES_MAX: number = 64 * 1024 * 1024;
 /** Sessions or messages of one page of a list by default. */

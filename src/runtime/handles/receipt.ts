@@ -1,4 +1,5 @@
 /** The receipt of an accepted message: its outcome, awaitable at each stage, also after a restart. */
+import { defined } from '../../base/defined.ts';
 import {
   type AnswerErrorCode,
   CancelledError,
@@ -10,6 +11,7 @@ import {
   TurnFailedError,
 } from '../../base/errors.ts';
 import { checkSessionId } from '../../base/ids.ts';
+import type { Json } from '../../base/json.ts';
 import type { ReceiptState } from '../../session/state/state.ts';
 import { type OutputSchema, typedAnswer } from '../protocol/output-option.ts';
 import type { ReceiptName, ShardCaller } from '../protocol/protocol.ts';
@@ -23,6 +25,8 @@ export interface ReceiptStatus {
   readonly status: 'accepted' | 'promoted' | 'answered' | 'failed' | 'interrupted' | 'suspended' | 'dropped';
   /** Why the message was dropped, or why its turn ended without an answer. */
   readonly reason?: string;
+  /** The structured answer with which its turn ended. It fits the JSON Schema that was asked for. */
+  readonly output?: Json;
 }
 
 /**
@@ -162,7 +166,7 @@ function publicStatus(state: ReceiptState): ReceiptStatus {
     case 'promoted':
       return { status: 'promoted' };
     case 'answered':
-      return { status: 'answered' };
+      return { status: 'answered', ...defined({ output: state.output }) };
     case 'failed':
       return { status: 'failed', reason: state.error.message };
     case 'cancelled':

@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { ANSWER_ISSUES_MAX, ANSWER_SCHEMA_BYTES_MAX } from '../../base/bounds.ts';
-import { ConfigError, TurnFailedError } from '../../base/errors.ts';
+import { TurnFailedError } from '../../base/errors.ts';
 import type { Json } from '../../base/json.ts';
 import { grammarSchema } from '../../models/answer-schema.ts';
 import type { AnswerForm } from '../../session/state/answer-form.ts';
@@ -36,13 +36,8 @@ export function answerForm(output: unknown, key: string): AnswerForm {
   const isStandard = isStandardSchema(output);
   const known = isStandard ? forms.get(output) : undefined;
   if (known !== undefined) return known;
-  const schema = objectSchemaOf(output, `option ${JSON.stringify(key)}`, 'output');
+  const schema = objectSchemaOf(output, `option ${JSON.stringify(key)}`, 'output', ANSWER_SCHEMA_BYTES_MAX);
   const text = JSON.stringify(schema);
-  const bytes = Buffer.byteLength(text);
-  if (bytes > ANSWER_SCHEMA_BYTES_MAX) {
-    const what = `its JSON Schema has ${bytes} bytes, and at most ${ANSWER_SCHEMA_BYTES_MAX} are sent`;
-    throw new ConfigError(`option ${JSON.stringify(key)}: ${what}; ask for less at once`, { data: { key } });
-  }
   grammarSchema(schema, key);
   const form = { schema, key: createHash('sha256').update(text).digest('base64url').slice(0, 22) };
   if (isStandard) forms.set(output, form);

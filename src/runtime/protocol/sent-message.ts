@@ -42,6 +42,7 @@ export const sendSchema: z.ZodType<SentOptions & { readonly signal?: AbortSignal
 const postedSchema = z.strictObject({
   content: z.union([z.string(), z.array(z.looseObject({ type: z.string() }))]),
   ...options,
+  output: z.record(z.string(), z.unknown()).optional(),
 });
 
 /**
@@ -78,8 +79,8 @@ function putForm(message: Draft<SentMessage>, { deliver = 'turn', output }: Sent
 }
 
 /**
- * The message in bytes of JSON: `{ content, key, deliver, bounceBack, from }`. Throws `ContentError`, `ConfigError`,
- * `InvalidArgumentError`.
+ * The message in bytes of JSON: `{ content, key, deliver, bounceBack, from, output }`. Throws `InvalidArgumentError` for
+ * bytes without the form of a message, `ContentError`, and `ConfigError` for an answer that cannot be asked for.
  */
 export function postedMessage(json: Uint8Array): SentMessage {
   const { content, ...sent } = posted(json);
@@ -100,7 +101,16 @@ function posted(json: Uint8Array): z.infer<typeof postedSchema> {
   } catch (error) {
     throw notJson(error);
   }
-  return parseOption(postedSchema, 'body', value);
+  try {
+    return parseOption(postedSchema, 'body', value);
+  } catch (error) {
+    throw error instanceof ConfigError ? notMessage(error) : error;
+  }
+}
+
+/** The bytes are not a message at all, as opposed to a message that cannot be accepted. */
+function notMessage(cause: ConfigError): InvalidArgumentError {
+  return new InvalidArgumentError('invalid_argument', cause.message, { cause });
 }
 
 /** The error omits the parser's own text, because both parsers quote the body in their errors. */

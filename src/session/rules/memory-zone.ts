@@ -43,7 +43,8 @@ export function memoryZone(
   const above = messages.filter((message) => message.seq >= boundary && message.prompt !== true);
   const fitting = fittingCount(above, budget);
   let end: number | undefined;
-  for (const place of wholePlaces(above)) {
+  const waiting = openCalls(messages.filter((message) => message.seq < boundary));
+  for (const place of wholePlaces(above, waiting)) {
     if (place > fitting && end !== undefined) break;
     // The window begins with a said message: the messages before it also leave, and belong to the zone.
     const follows = above[place];
@@ -70,17 +71,30 @@ function fittingCount(messages: readonly LoggedMessage[], budget: number): numbe
 
 /**
  * The numbers of messages after which the list can be split safely, ascending. The full length is included if nothing
- * is open at the end.
+ * is open at the end. `waiting`: calls before the list that have no response yet; an edit may have put a said message
+ * behind them.
  */
-function wholePlaces(messages: readonly LoggedMessage[]): readonly number[] {
+function wholePlaces(messages: readonly LoggedMessage[], waiting: ReadonlySet<string>): readonly number[] {
   const places: number[] = [];
-  const open = new Set<string>();
+  const open = new Set(waiting);
   messages.forEach((message, index) => {
     if (index > 0 && open.size === 0 && message.inAnswer === undefined) places.push(index);
-    if (message.toolUseId === undefined) return;
-    if (message.type === 'tool_call') open.add(message.toolUseId);
-    else open.delete(message.toolUseId);
+    follow(open, message);
   });
   if (open.size === 0 && messages.length > 0) places.push(messages.length);
   return places;
+}
+
+/** The calls among these messages that wait for their response. */
+function openCalls(messages: readonly LoggedMessage[]): ReadonlySet<string> {
+  const open = new Set<string>();
+  for (const message of messages) follow(open, message);
+  return open;
+}
+
+/** A call is open until its response. */
+function follow(open: Set<string>, { type, toolUseId }: LoggedMessage): void {
+  if (toolUseId === undefined) return;
+  if (type === 'tool_call') open.add(toolUseId);
+  else open.delete(toolUseId);
 }

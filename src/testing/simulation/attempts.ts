@@ -71,9 +71,12 @@ export class Attempts {
   }
 
   /** The outcome of an answer; undefined if the outcome is unknown because the runtime ended. */
-  async outcomeOf(words: Promise<string>): Promise<Outcome | undefined> {
+  async outcomeOf(words: Promise<unknown>): Promise<Outcome | undefined> {
     try {
-      return { kind: 'text', text: await words };
+      const value = await words;
+      return typeof value === 'string'
+        ? { kind: 'text', text: value }
+        : { kind: 'text', text: JSON.stringify(value), value };
     } catch (error) {
       if (!this.#parts.process.isAlive || this.#isLeaving) return undefined;
       const { message } = error as Error;

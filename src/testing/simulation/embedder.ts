@@ -9,11 +9,13 @@ import type { Deliver } from '../../base/messages.ts';
 import type { Child } from '../../runtime/handles/child.ts';
 import type { Receipt } from '../../runtime/handles/receipt.ts';
 import type { Runtime } from '../../runtime/handles/runtime.ts';
+import { checkReceived } from './answer-invariants.ts';
 import { Attempts } from './attempts.ts';
 import type { Faults } from './faults.ts';
 import { HistoryActions, orMissing } from './history-actions.ts';
 import { digestOf, type Ledger, type MessageStory, type SpawnStory } from './ledger.ts';
 import type { SeededRandom } from './seeded-random.ts';
+import { type FormName, pickForm, schemaOfForm } from './simulated-forms.ts';
 import { agentOfSession, type Swarm } from './swarm.ts';
 import type { SimulatedProcess, World } from './world.ts';
 
@@ -39,6 +41,8 @@ const ANSWERS_ASKED = 12;
 const ROOM_ATTEMPTS = 300;
 /** Virtual milliseconds within which everything that a conversation began must end. */
 const FINISH_MS = 180_000;
+/** Deliveries of a message that asks for a structured answer. */
+const FORM_DELIVERIES = [undefined, undefined, 'turn', 'interrupt', 'reject'] as const;
 /** Refusals after which the message is certainly not stored. */
 const FINAL_CODES: ReadonlySet<string> = new Set(['session_busy', 'mailbox_full']);
 
@@ -95,6 +99,8 @@ export class Embedder {
     const { runtime, ledger, world, process } = this.#parts;
     let isOver = false;
     const attended = this.#histories.attend(() => isOver);
+    // A runtime that gave up a session thread ends the approvers as it ends this function.
+    attended.catch(() => undefined);
     await runtime.resume();
     for (const { id } of await runtime.sessions.list({ limit: 10_000 }))
       await this.#attempts.attempt('resume', () => runtime.session(id).resume());
@@ -113,9 +119,8 @@ export class Embedder {
     // Only some old receipts are looked up, because each is read from the log and reading all would be most of the cost
     // of a run.
     const accepted = [...ledger.messages.values()].filter(({ pendingId }) => pendingId !== undefined);
-    for (const { session, pendingId } of this.#random.some(accepted, ANSWERS_ASKED)) {
-      const receipt = await runtime.session(session).receipt(`${session}/${pendingId}`);
-      await this.#hearAnswer(receipt);
+    for (const { session, pendingId, form } of this.#random.some(accepted, ANSWERS_ASKED)) {
+      await this.#hearAgain(session, pendingId, form);
     }
     isOver = true;
     await attended;
@@ -173,16 +178,13 @@ export class Embedder {
 
   /** Repeats requests of earlier lives: those without an acknowledgement, and those that may be repeated after one. */
   async #repeat(): Promise<void> {
-    const { ledger, runtime } = this.#parts;
+    const { ledger } = this.#parts;
     const keyed = [...ledger.messages.values()].filter(({ key, isRefused }) => key !== undefined && isRefused !== true);
     for (const story of keyed.slice(-6)) void this.#sendAs(story);
     for (const story of [...ledger.spawns.values()].filter(({ key }) => key !== undefined).slice(-3))
       void this.#spawnAs(story);
     for (const { session, pendingId } of [...ledger.answers.values()].slice(-4)) {
-      await this.#attempts.attempt('ask', async () => {
-        const receipt = await runtime.session(session).receipt(`${session}/${pendingId}`);
-        await this.#hearAnswer(receipt);
-      });
+      await this.#attempts.attempt('ask', () => this.#hearAgain(session, pendingId));
     }
   }
 
@@ -236,14 +238,16 @@ export class Embedder {
   #send(session: string): Promise<void> {
     const random = this.#random;
     const uid = this.#uid('m');
-    const { ledger } = this.#parts;
+    const { ledger, swarm } = this.#parts;
+    const form = pickForm(random, swarm.formShare);
     const story: MessageStory = {
       uid,
       session,
       content: `${uid} please ${random.chance(0.2) ? 'at length '.repeat(random.between(1, 60)) : ''}do`,
       key: random.chance(0.6) ? `k-${uid}` : undefined,
-      deliver: random.pick(DELIVERIES),
+      deliver: form === undefined ? random.pick(DELIVERIES) : random.pick(FORM_DELIVERIES),
       sentAfter: ledger.acknowledgedUpTo(session),
+      ...defined({ form }),
     };
     ledger.messages.set(uid, story);
     return this.#sendAs(story);
@@ -251,19 +255,25 @@ export class Embedder {
 
   async #sendAs(story: MessageStory): Promise<void> {
     const { runtime, ledger, process, trace } = this.#parts;
-    const { uid, session, content, key, deliver } = story;
-    trace(`send ${uid} to ${session}${deliver === undefined ? '' : ` (${deliver})`}`);
+    const { uid, session, content, key, deliver, form } = story;
+    const how = [deliver, form].filter((each) => each !== undefined).join(', ');
+    trace(`send ${uid} to ${session}${how === '' ? '' : ` (${how})`}`);
     const end = this.#attempts.begin(`send ${uid}`);
     try {
-      const receipt = await runtime.session(session, agentOfSession(session)).send(content, {
-        ...defined({ key }),
-        ...(deliver === undefined ? {} : { deliver: deliver as Deliver }),
-        bounceBack: this.#random.chance(0.2),
-      });
+      const handle = runtime.session(session, agentOfSession(session));
+      const options = { ...defined({ key }), bounceBack: this.#random.chance(0.2) };
+      const receipt: Receipt<unknown> =
+        form === undefined
+          ? await handle.send(content, { ...options, ...defined({ deliver: deliver as Deliver | undefined }) })
+          : await handle.send(content, {
+              ...options,
+              ...defined({ deliver: deliver as (typeof FORM_DELIVERIES)[number] }),
+              output: schemaOfForm(form),
+            });
       if (!process.isAlive) return;
       trace(`acknowledged ${uid} as ${receipt.id}${receipt.duplicate ? ' again' : ''}`);
       ledger.acknowledged(uid, receipt.pendingId, receipt.duplicate);
-      void this.#hearAnswer(receipt);
+      void this.#hearAnswer(receipt, form);
     } catch (error) {
       if (!process.isAlive) return;
       if (error instanceof TroupeError && FINAL_CODES.has(error.code) && key === undefined) story.isRefused = true;
@@ -274,12 +284,24 @@ export class Embedder {
     }
   }
 
-  async #hearAnswer(receipt: Receipt): Promise<void> {
+  /** Asks for an answer once more, by the receipt's id. */
+  async #hearAgain(session: string, pendingId: number | undefined, form?: FormName): Promise<void> {
+    const handle = this.#parts.runtime.session(session);
+    const id = `${session}/${pendingId}`;
+    const output = form === undefined ? undefined : schemaOfForm(form);
+    await this.#hearAnswer(
+      output === undefined ? await handle.receipt(id) : await handle.receipt(id, { output }),
+      form,
+    );
+  }
+
+  async #hearAnswer(receipt: Receipt<unknown>, form?: FormName): Promise<void> {
     const { ledger, process, trace } = this.#parts;
     const outcome = await this.#attempts.outcomeOf(receipt.answer());
     if (outcome === undefined || !process.isAlive) return;
     trace(`${receipt.id} ended: ${outcome.kind} ${outcome.text}`);
     if (ledger.isDeleted(receipt.session)) return;
+    checkReceived(ledger, receipt.id, form, outcome);
     ledger.answered(receipt.session, receipt.pendingId, outcome);
   }
 
@@ -304,25 +326,30 @@ export class Embedder {
   #spawn(session: string): Promise<void> {
     const uid = this.#uid('t');
     const key = this.#random.chance(0.6) ? `k-${uid}` : undefined;
-    const story: SpawnStory = { uid, session, key, replies: this.#random.chance(0.8) ? 'mailbox' : 'handle' };
+    const form = pickForm(this.#random, this.#parts.swarm.formShare);
+    const replies = this.#random.chance(0.8) ? 'mailbox' : 'handle';
+    const story: SpawnStory = { uid, session, key, replies, ...defined({ form }) };
     this.#parts.ledger.spawns.set(uid, story);
     return this.#spawnAs(story);
   }
 
   async #spawnAs(story: SpawnStory): Promise<void> {
     const { runtime, ledger, process, trace } = this.#parts;
-    const { uid, session, key, replies } = story;
+    const { uid, session, key, replies, form } = story;
     const end = this.#attempts.begin(`spawn ${uid}`);
     try {
-      const child = await runtime
-        .session(session, agentOfSession(session))
-        .spawn({ task: `${uid} task`, replies }, defined({ key }));
+      const handle = runtime.session(session, agentOfSession(session));
+      const options = { task: `${uid} task`, replies };
+      const child: Child<unknown> =
+        form === undefined
+          ? await handle.spawn(options, defined({ key }))
+          : await handle.spawn({ ...options, output: schemaOfForm(form) }, defined({ key }));
       if (!process.isAlive) return;
       trace(`spawned ${uid} as ${child.id}`);
       if (story.child !== undefined && story.child !== child.id)
         ledger.violate('duplicated', `${uid} is ${story.child} and ${child.id}`);
       story.child = child.id;
-      void this.#hearReply(child);
+      void this.#hearReply(child, form);
     } catch (error) {
       if (process.isAlive) this.#attempts.failed('spawn', error);
     } finally {
@@ -342,10 +369,11 @@ export class Embedder {
     });
   }
 
-  async #hearReply(child: Child): Promise<void> {
+  async #hearReply(child: Child<unknown>, form: FormName | undefined): Promise<void> {
     const { ledger, process } = this.#parts;
     const outcome = await this.#attempts.outcomeOf(child.reply());
     if (outcome === undefined || !process.isAlive || ledger.isDeleted(child.id)) return;
+    checkReceived(ledger, child.id, form, outcome);
     ledger.replied(child.id, outcome);
   }
 

@@ -76,6 +76,12 @@ export const FAULT_KINDS = [
   'key.reused',
   // The outcome of a tool call is lost in transit, although both sides live.
   'tool.lost',
+  // Structured answers: one does not fit its schema, is refused, or is cut. The process dies just after one that does
+  // not fit, before or after it is stored that the model is asked for a correction.
+  'answer.misfit',
+  'answer.refused',
+  'answer.cut',
+  'answer.crash',
 ] as const;
 
 /** A kind of fault. */

@@ -25,12 +25,15 @@
  *  I18 a call that is not `pure` starts only when its store has the transition that lets it start: the answer that makes
  *      the call, the end of its hold, or the approval it needs. Without this order a crash could leave the effect of a
  *      call in the world, but not its cause in the log.
+ *  I19 a message or a spawn that asks for a structured answer has one end: a value that fits, or a typed failure. The
+ *      corrections of a turn are bounded, and no call that gives an answer starts.
  */
 
 import type { Limits } from '../../base/bounds.ts';
 import { historyMessages } from '../../session/history/history-form.ts';
 import { INTERRUPT_NOTICE, OUTCOME_UNKNOWN } from '../../session/rules/tool-texts.ts';
 import type { ReceiptState } from '../../session/state/state.ts';
+import { checkAnswers } from './answer-invariants.ts';
 import {
   type CallStory,
   digestOf,
@@ -62,6 +65,7 @@ export class Invariants {
 
   readonly #mailboxMax: number;
   readonly #mailboxBytesMax: number;
+  readonly #correctionsMax: number;
   readonly #isKept: (path: string) => boolean;
   readonly #changesAgents: boolean;
 
@@ -74,7 +78,7 @@ export class Invariants {
     ledger: Ledger,
     incarnationOf: (session: string) => number,
     known: {
-      readonly limits?: Partial<Pick<Limits, 'mailbox' | 'mailboxBytes'>>;
+      readonly limits?: Partial<Pick<Limits, 'mailbox' | 'mailboxBytes' | 'answerCorrections'>>;
       readonly isKept?: (path: string) => boolean;
       readonly changesAgents?: boolean;
     } = {},
@@ -84,6 +88,7 @@ export class Invariants {
     this.#incarnationOf = incarnationOf;
     this.#mailboxMax = known.limits?.mailbox ?? Number.POSITIVE_INFINITY;
     this.#mailboxBytesMax = known.limits?.mailboxBytes ?? Number.POSITIVE_INFINITY;
+    this.#correctionsMax = known.limits?.answerCorrections ?? Number.POSITIVE_INFINITY;
     this.#changesAgents = known.changesAgents ?? false;
   }
 
@@ -111,6 +116,7 @@ export class Invariants {
       this.#checkUsage(story);
       this.#checkRefusals(story);
       this.#checkForks(story, stories);
+      checkAnswers(this.#ledger, story, this.#correctionsMax);
     }
     this.#checkPublished(stories);
     this.#checkDeleted(names);

@@ -4,6 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import type { Effect } from '../../tools/tool.ts';
+import type { FormName } from './simulated-forms.ts';
 
 /** The invariant that is broken. Ids are those of the checks in `invariants.ts`. */
 export type ViolationKind =
@@ -28,7 +29,10 @@ export interface Violation {
 /** The outcome of a message or a child, as its sender received it. */
 export interface Outcome {
   readonly kind: 'text' | 'cancelled' | 'dropped' | 'failed';
+  /** The text, or a structured answer as JSON. */
   readonly text: string;
+  /** The structured answer. */
+  readonly value?: unknown;
 }
 
 /** A message with the replies its sender received. */
@@ -38,6 +42,8 @@ export interface MessageStory {
   readonly content: string;
   readonly key: string | undefined;
   readonly deliver: string | undefined;
+  /** The form of the answer that the message asks for. */
+  readonly form?: FormName;
   /** Highest acknowledged id of its session when it was sent. */
   readonly sentAfter: number;
   pendingId?: number;
@@ -55,6 +61,8 @@ export interface SpawnStory {
   readonly session: string;
   readonly key: string | undefined;
   readonly replies: 'mailbox' | 'handle';
+  /** The form of the reply that the child owes. */
+  readonly form?: FormName;
   child?: string;
 }
 

@@ -3,6 +3,8 @@
  * messages, requests as they must have been sent, calls and their results, and messages between child and parent.
  * `invariants.ts` judges them.
  */
+import { defined } from '../../base/defined.ts';
+import type { Json } from '../../base/json.ts';
 import { addUsage, NO_USAGE, textOf, type Usage } from '../../base/messages.ts';
 import { compactionMessages } from '../../context/compaction-request.ts';
 import { checkRequest, fatalOf } from '../../context/legality.ts';
@@ -16,11 +18,15 @@ import { taskOf } from '../../session/history/tasks.ts';
 import { answerText } from '../../session/rules/answer.ts';
 import type { Entry, SessionRecord, TransitionRecords } from '../../session/state/records.ts';
 import { emptyState, type ReceiptState, type SessionState } from '../../session/state/state.ts';
-import { contentBytes } from '../../session/state/tokens.ts';
+import { contentBytes, formBytes } from '../../session/state/tokens.ts';
 import { digestOf } from './ledger.ts';
+import { isAnswerTool } from './simulated-forms.ts';
 
 /** Agents have tools, and none has manual thinking, so deliveries are sent as phantom pairs. */
 const RENDERING: RenderOptions = { timestamps: false, deliveriesAsText: false };
+
+/** Stop reasons of answers that give no structured answer. */
+const NO_ANSWER_STOPS: ReadonlySet<string> = new Set(['refusal', 'max_tokens', 'model_context_window_exceeded']);
 
 /** A transition and its position in the journal. */
 export type StoredTransition = TransitionRecords & { readonly position: Position };
@@ -64,7 +70,9 @@ export interface SessionStory {
   readonly heard: Map<string, string[]>;
   readonly spawned: Map<string, { readonly name: string; readonly replies: string; readonly key: string | undefined }>;
   readonly childExits: Map<string, number>;
-  readonly exits: { readonly reason: string; readonly reply: string }[];
+  readonly exits: { readonly reason: string; readonly reply: string; readonly output?: Json }[];
+  /** How often the model was asked to correct a structured answer, by turn. */
+  readonly corrections: Map<number, number>;
   /** Approval decisions about calls, by idempotency key; true if the call was allowed. */
   readonly decided: Map<string, boolean>;
   /** The history at the time of each fork made of it, by number. */
@@ -123,6 +131,8 @@ class Teller {
    * another request.
    */
   #noted = '';
+  /** The stop reason of the last answer. */
+  #stop = '';
 
   constructor(id: string, rendering: RenderOptions) {
     this.#rendering = rendering;
@@ -144,6 +154,7 @@ class Teller {
       spawned: new Map(),
       childExits: new Map(),
       exits: [],
+      corrections: new Map(),
       decided: new Map(),
       forksMade: new Map(),
       begins: undefined,
@@ -155,7 +166,7 @@ class Teller {
     };
     this.#observer = {
       event: (body) => this.#event(body),
-      settled: (pendingId, receipt) => this.#story.settled.set(pendingId, receipt),
+      settled: (pendingId, receipt) => this.#settle(pendingId, receipt),
     };
   }
 
@@ -207,14 +218,30 @@ class Teller {
     }
   }
 
-  #noteFilling({ type, seed, content }: Entry): void {
+  /** A structured answer was taken: from an answer of the model that was neither refused nor cut. */
+  #takeAnswer(output: Json): void {
+    if (NO_ANSWER_STOPS.has(this.#stop))
+      this.#story.faults.push({ kind: 'failed', what: `${this.#story.id} takes an answer of ${this.#stop} (I19)` });
+    this.#say(JSON.stringify(output));
+  }
+
+  /** A message that asks for a structured answer has one end. */
+  #settle(pendingId: number, receipt: ReceiptState): void {
+    const { id, settled, accepted, faults } = this.#story;
+    if (settled.has(pendingId) && accepted.get(pendingId)?.[0]?.output !== undefined)
+      faults.push({ kind: 'repeated', what: `the structured answer to ${id}/${pendingId} was given twice (I19)` });
+    settled.set(pendingId, receipt);
+  }
+
+  #noteFilling({ type, seed, content, output }: Entry): void {
     const isSent = type === 'user_message' && seed === undefined && !textOf(content).startsWith('[from parent]');
     if (!isSent) return;
     const { state } = this.#story;
     this.#story.fullest = Math.max(this.#story.fullest, state.mailbox.length);
     // An empty mailbox takes any message.
     if (state.mailboxBytes === 0) return;
-    this.#story.fullestBytes = Math.max(this.#story.fullestBytes, state.mailboxBytes + contentBytes(content));
+    const bytes = contentBytes(content) + (output === undefined ? 0 : formBytes(output));
+    this.#story.fullestBytes = Math.max(this.#story.fullestBytes, state.mailboxBytes + bytes);
   }
 
   /**
@@ -303,7 +330,13 @@ class Teller {
           story.promoted.push(id);
           push(story.fates, id, 'promoted');
         }
+        if (record.type === 'closed' && record.output !== undefined) this.#takeAnswer(record.output);
         return;
+      case 'corrected': {
+        const turn = story.state.turn?.id ?? 0;
+        story.corrections.set(turn, (story.corrections.get(turn) ?? 0) + 1);
+        return;
+      }
       case 'dropped':
       case 'recalled':
       case 'poisoned':
@@ -321,7 +354,9 @@ class Teller {
         }
         story.responded.add(record.halfStep);
         this.#usage = addUsage(this.#usage, record.usage);
-        this.#say(answerText(record.content));
+        this.#stop = record.stop;
+        // A structured answer reaches the parent once it fits.
+        if (record.then !== 'form') this.#say(answerText(record.content));
         return;
       case 'preparing':
         if (this.#prepared.has(record.entry)) {
@@ -368,7 +403,7 @@ class Teller {
         story.childExits.set(record.child, (story.childExits.get(record.child) ?? 0) + 1);
         return;
       case 'exited':
-        story.exits.push({ reason: record.reason, reply: record.reply });
+        story.exits.push({ reason: record.reason, reply: record.reply, ...defined({ output: record.output }) });
         return;
       default:
         return;
@@ -397,7 +432,10 @@ class Teller {
   /** Notes that the transition lets the call start. */
   #start(toolUseId: string): void {
     const call = this.#story.calls.get(this.#callKeys.get(toolUseId) ?? '');
-    if (call !== undefined) call.startsAfter = this.#position;
+    if (call === undefined) return;
+    call.startsAfter = this.#position;
+    if (isAnswerTool(call.tool))
+      this.#story.faults.push({ kind: 'failed', what: `${this.#story.id} starts a call of ${call.tool} (I19)` });
   }
 
   /** Notes that a branch was left. Calls that are no longer open stay in that branch. */

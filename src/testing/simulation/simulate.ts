@@ -83,6 +83,8 @@ class Simulation {
   readonly #trace: string[] = [];
   #fingerprint = 0;
   #lives = 0;
+  /** The process of the current life. */
+  #life: SimulatedProcess | undefined;
   #closeMessages = 0;
 
   constructor(options: SimulationOptions) {
@@ -97,6 +99,9 @@ class Simulation {
       ledger: this.#ledger,
       incarnationOf: (session: string): number => this.#machine.incarnationOf(session),
       incarnationAgeMs: (session: string): number => this.#machine.incarnationAgeMs(session),
+      crash: (why: string): void => {
+        if (this.#life !== undefined) this.#crash(this.#life, why);
+      },
       toolStart: (session: string): ToolStart => this.#machine.toolStart(session),
       trace: (text: string): void => this.#note(text),
     };
@@ -109,15 +114,17 @@ class Simulation {
       model: this.#model,
       tools: this.#tools,
       fellSilent: () => this.#watch.deviceFellSilent(),
-      crashed: (process, why) => {
-        this.#note(`crash ${why}`);
-        process.kill();
-      },
+      crashed: (process, why) => this.#crash(process, why),
     });
     this.#reader = new StoreReader(this.#machine.stores, swarmRendering(this.#swarm));
     const { limits, changesAgents } = this.#swarm;
     const isKept = (path: string): boolean => this.#machine.results.isDurable(path);
     this.#invariants = new Invariants(this.#ledger, shared.incarnationOf, { limits, changesAgents, isKept });
+  }
+
+  #crash(process: SimulatedProcess, why: string): void {
+    this.#note(`crash ${why}`);
+    process.kill();
   }
 
   async run(): Promise<SimulationResult> {
@@ -250,6 +257,7 @@ class Simulation {
   } {
     this.#lives += 1;
     const process = new SimulatedProcess(`life ${this.#lives}`, this.#harness);
+    this.#life = process;
     this.#note(`life ${this.#lives}`);
     const swarm = this.#swarm;
     const opening = this.#machine.open(process, {

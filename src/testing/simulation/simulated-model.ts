@@ -3,6 +3,7 @@
  * checks each request against the rules of the Messages API, and notes it in the ledger.
  */
 import { CancelledError } from '../../base/errors.ts';
+import { isRecord } from '../../base/json.ts';
 import { COMPACTION_INSTRUCTION } from '../../context/compaction-request.ts';
 import { checkRequest, fatalOf } from '../../context/legality.ts';
 import { modelTraits } from '../../context/model-traits.ts';
@@ -10,11 +11,13 @@ import { modelErrorOf } from '../../models/model-error.ts';
 import type { GenerateContext, ModelProvider, ModelRequest, ModelResponse } from '../../models/provider.ts';
 import { bodyOf } from '../../models/request-body.ts';
 import { PauseTurnAnswers } from '../../models/script/pause-turn-answers.ts';
+import { ANSWER_TOOL } from '../../session/rules/structured-answer.ts';
 import { ThinkingLedger } from '../thinking-ledger.ts';
 import type { FaultKind, Faults } from './faults.ts';
 import { digestOf, type Ledger } from './ledger.ts';
 import type { SeededRandom } from './seeded-random.ts';
 import { SKILL_NAMES, WORKFLOW_NAMES } from './simulated-definitions.ts';
+import { type FormName, formOfSchema, isAnswerTool, valueFor } from './simulated-forms.ts';
 import { LINE_MS_MAX } from './simulated-line.ts';
 import type { SimulatedProcess, World } from './world.ts';
 
@@ -27,6 +30,8 @@ export interface ModelSurroundings {
   readonly incarnationOf: (session: string) => number;
   /** Virtual ms since that incarnation began. */
   readonly incarnationAgeMs: (session: string) => number;
+  /** Ends the process of the current life. */
+  readonly crash: (why: string) => void;
   readonly trace: (text: string) => void;
 }
 
@@ -40,6 +45,8 @@ interface RawResponse {
 
 /** Most milliseconds of an outage: longer than all retries of a call. */
 const OUTAGE_MS = 1_200_000;
+/** Most milliseconds from an answer that does not fit to the crash after it: about two writes of the store. */
+const CRASH_MS = 30;
 /** Faults that end a call with an error, each with its error. */
 const FAILURES: readonly (readonly [FaultKind, () => Parameters<typeof modelErrorOf>[0]])[] = [
   ['model.rate_limited', () => ({ message: 'rate limited', status: 429, retryAfterMs: 20_000 })],
@@ -108,7 +115,7 @@ export class SimulatedModel {
     }
     if (faults.strikes('model.silent', 0.02)) return aborted;
     if (isWarmUp) return { content: [], stop_reason: 'max_tokens', usage: { input_tokens: 1, output_tokens: 0 } };
-    const answer = this.#answer(request);
+    const answer = this.#answer(process, request);
     for (const block of answer.content) {
       if (block.type === 'text') context.onDelta({ type: 'text', text: String(block['text']) });
       await pause(latencyMs * 0.2);
@@ -146,7 +153,7 @@ export class SimulatedModel {
     trace(`${what} of ${session}: ${request.messages.length} messages, ${digest}`);
   }
 
-  #answer(request: ModelRequest): RawResponse {
+  #answer(process: SimulatedProcess, request: ModelRequest): RawResponse {
     const { faults } = this.#surroundings;
     const random = this.#random;
     const usage = { input_tokens: random.between(1, 500), output_tokens: random.between(1, 100) };
@@ -168,12 +175,38 @@ export class SimulatedModel {
       return { content: [...thinking, { type: 'text', text: summary }], stop_reason: 'end_turn', usage };
     }
     const calls = random.chance(faults.isOn ? 0.55 : 0.3) ? this.#calls(request) : [];
+    const form = formOf(request);
+    if (calls.length === 0 && form !== undefined) return this.#structured(process, request, { form, thinking, usage });
     if (calls.length === 0) {
       const content = [...thinking, text()];
       return { content, stop_reason: 'end_turn', ...(faults.strikes('model.no_usage', 0.05) ? {} : { usage }) };
     }
     const stop = faults.strikes('model.cut_call', 0.04) ? 'max_tokens' : 'tool_use';
     return { content: [...thinking, ...(random.chance(0.4) ? [text()] : []), ...calls], stop_reason: stop, usage };
+  }
+
+  /** An answer in the form that the request asks for, or nearly so. */
+  #structured(
+    process: SimulatedProcess,
+    request: ModelRequest,
+    given: { readonly form: FormName; readonly thinking: readonly Block[]; readonly usage: unknown },
+  ): RawResponse {
+    const { faults, world, crash } = this.#surroundings;
+    const random = this.#random;
+    const { form, thinking, usage } = given;
+    const fits = !faults.strikes('answer.misfit', 0.5);
+    const value = valueFor(form, { fits, n: this.#next(), random });
+    const inText = request.output_config?.['format'] !== undefined || (!fits && random.chance(0.3));
+    const text = inText && !fits && random.chance(0.3) ? `in words ${this.#next()}` : JSON.stringify(value);
+    const answer = inText ? { type: 'text', text } : { ...this.#call(request, ANSWER_TOOL), input: value };
+    const beside = inText || !random.chance(0.2) ? [] : this.#calls(request);
+    const content = [...thinking, answer, ...beside];
+    if (faults.strikes('answer.refused', 0.1)) return { content, stop_reason: 'refusal', usage };
+    if (faults.strikes('answer.cut', 0.1)) return { content, stop_reason: 'max_tokens', usage };
+    if (!fits && faults.strikes('answer.crash', 0.4)) {
+      world.schedule(process, random.between(0, CRASH_MS), () => crash('after an answer that does not fit'));
+    }
+    return { content, stop_reason: content.some(({ type }) => type === 'tool_use') ? 'tool_use' : 'end_turn', usage };
   }
 
   #thought(request: ModelRequest): Block {
@@ -188,18 +221,24 @@ export class SimulatedModel {
     if (names.length === 0) return [];
     return Array.from({ length: random.pick([1, 1, 1, 2, 3]) }, () => {
       const name = faults.strikes('model.unknown_tool', 0.03) ? 'no_such_tool' : random.pick(names);
-      const id = faults.strikes('model.duplicate_ids', 0.05) ? this.#lastCallId : `c${this.#next()}`;
-      this.#lastCallId = id;
-      return { type: 'tool_use', id, name, input: this.#inputFor(name) };
+      return this.#call(request, name);
     });
   }
 
-  #inputFor(name: string): unknown {
+  #call(request: ModelRequest, name: string): Block {
+    const id = this.#surroundings.faults.strikes('model.duplicate_ids', 0.05) ? this.#lastCallId : `c${this.#next()}`;
+    this.#lastCallId = id;
+    return { type: 'tool_use', id, name, input: this.#inputFor(request, name) };
+  }
+
+  #inputFor(request: ModelRequest, name: string): unknown {
     const random = this.#random;
     if (this.#surroundings.faults.strikes('model.bad_input', 0.04)) return random.pick([{ n: 'x' }, 'text', null, [1]]);
     if (name === 'spawn_subagent') return { task: `task ${this.#next()}` };
     if (name === 'spawn_specialist') return { name: 'wide', task: `task ${this.#next()}` };
     if (name === 'mark_goal_completed') return { result: `result ${this.#next()}` };
+    const form = isAnswerTool(name) ? formOf(request) : undefined;
+    if (form !== undefined) return valueFor(form, { fits: random.chance(0.7), n: this.#next(), random });
     const enricher = enricherInput(name, random, () => this.#next());
     if (enricher !== undefined) return enricher;
     return { n: random.between(0, 9) };
@@ -259,6 +298,13 @@ function enricherInput(name: string, random: SeededRandom, next: () => number): 
     default:
       return undefined;
   }
+}
+
+/** The form that the request asks for, as the format of its text or as the input of its answer tool. */
+function formOf({ output_config, tools }: ModelRequest): FormName | undefined {
+  const format = output_config?.['format'];
+  const schema = isRecord(format) ? format['schema'] : tools?.find(({ name }) => isAnswerTool(name))?.input_schema;
+  return formOfSchema(schema);
 }
 
 /** True if the request ends with the instruction to write a summary. */

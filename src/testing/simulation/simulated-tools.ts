@@ -15,6 +15,7 @@ import type { AnyTool, Effect } from '../../tools/tool.ts';
 import type { Faults } from './faults.ts';
 import { type Ledger, sessionOfKey, type ToolStart, type ToolStory } from './ledger.ts';
 import type { SeededRandom } from './seeded-random.ts';
+import { isAnswerTool } from './simulated-forms.ts';
 import { SimulatedProcess, type World } from './world.ts';
 
 /** The parts of the simulation the tools need. */
@@ -177,6 +178,10 @@ class LossyToolPool implements ToolPool {
   }
 
   run(run: ToolRun): void {
+    if (isAnswerTool(run.toolName)) {
+      const { ledger } = this.#surroundings;
+      ledger.violate('failed', `${run.key} gives a structured answer, and its call reached the tool pool (I19)`);
+    }
     this.#runs.set(run.id, run);
     this.#pool.run(run);
   }

@@ -47,6 +47,8 @@ export interface Swarm {
   readonly thinker: Thinker;
   /** True if the agents have another system prompt in every life, so that each session continues in a new epoch. */
   readonly changesAgents: boolean;
+  /** Share of the messages and spawns that ask for a structured answer. */
+  readonly formShare: number;
 }
 
 /** The default model of a thinker: it thinks on request only, and binds no thoughts. */
@@ -72,6 +74,8 @@ const THINKERS: readonly Thinker[] = [
   { model: 'claude-fable-5-1' },
   { model: 'claude-mythos-5-1', thinking: { type: 'adaptive' } },
   { model: 'claude-opus-5', thinking: { type: 'disabled' } },
+  // A model of which nothing is known: structured answers are asked for with a tool.
+  { model: 'some-model' },
 ];
 
 /** Tools whose calls the agent `careful` runs only when a person allows them. */
@@ -92,7 +96,7 @@ export function drawSwarm(random: SeededRandom): Swarm {
   // The longest lives let retries finish; few things happen at once in them.
   const size = random.pick(SIZES);
   const lifeMs = random.pick([20_000, 60_000, 180_000, 1_200_000]);
-  const swarm: Omit<Swarm, 'toolThreads'> = {
+  const swarm: Omit<Swarm, 'toolThreads' | 'formShare'> = {
     shards: random.pick([1, 1, 2]),
     hasSessionThreads,
     models: random.pick([0, 0, 1, 2]),
@@ -142,8 +146,9 @@ export function drawSwarm(random: SeededRandom): Swarm {
   return {
     ...swarm,
     toolThreads,
+    formShare: random.pick([0, 0.1, 0.5]),
     settings: { ...settings, approvals, llm: { warmCache: random.chance(0.3) } },
-    limits: { ...limits, mailboxBytes, waitingBytes, liveBytes },
+    limits: { ...limits, mailboxBytes, waitingBytes, liveBytes, answerCorrections: random.pick([0, 1, 2]) },
     // Every prompt counts as long enough to be cached.
     bounds: { ...bounds, storedContentBytes, cachedPromptTokens: 0 },
   };

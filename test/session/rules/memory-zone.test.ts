@@ -54,6 +54,14 @@ describe('the zone', () => {
     });
   });
 
+  it('Δ24, R14: a call before the boundary whose response is about to follow keeps what comes after it', () => {
+    // An embedder added the said message behind the call.
+    const added = [tool(1, 'tool_call', 'a'), said(2, 1_000, 'agent_message')];
+    expect(memoryZone(added, 2, 10_000, 3)).toBeUndefined();
+    const closed = [...added, tool(3, 'tool_response', 'a')];
+    expect(memoryZone(closed, 2, 10_000, 4)).toEqual({ from: 2, to: 3, boundary: 4 });
+  });
+
   it('all messages leave if a new message is about to follow', () => {
     const all = [said(1), said(2)];
     expect(memoryZone(all, 1, 9_000, 7)).toEqual({ from: 1, to: 2, boundary: 7 });

@@ -1,0 +1,33 @@
+/** The invariant of structured answers (I19 of `invariants.ts`): what was asked for, and what was given. */
+import type { Ledger, Outcome } from './ledger.ts';
+import type { SessionStory } from './session-story.ts';
+import { type FormName, formOfSchema, hasForm } from './simulated-forms.ts';
+
+/**
+ * Checks the structured answers of a session's log. `correctionsMax`: the most corrections of one turn. Violations go to
+ * the ledger.
+ */
+export function checkAnswers(ledger: Ledger, story: SessionStory, correctionsMax: number): void {
+  const { id, accepted, settled, exits, state, corrections } = story;
+  for (const [pendingId, receipt] of settled) {
+    const form = formOfSchema(accepted.get(pendingId)?.[0]?.output?.schema);
+    if (form === undefined || receipt.status !== 'answered' || hasForm(form, receipt.output)) continue;
+    ledger.violate('failed', `${id}/${pendingId} asked for a ${form} and was answered ${receipt.text} (I19)`);
+  }
+  const form = formOfSchema(state.form?.schema);
+  for (const { reason, reply, output } of exits) {
+    if (form === undefined || reason !== 'completed' || hasForm(form, output)) continue;
+    ledger.violate('failed', `${id} owes a ${form} and replied ${JSON.stringify(reply)} (I19)`);
+  }
+  for (const [turn, count] of corrections) {
+    if (count > correctionsMax)
+      ledger.violate('failed', `turn ${turn} of ${id} was corrected ${count} times (I19, limits.answerCorrections)`);
+  }
+}
+
+/** Checks what a sender received for a message, or a spawner for a child, that asked for a form. */
+export function checkReceived(ledger: Ledger, what: string, form: FormName | undefined, outcome: Outcome): void {
+  if (form === undefined || outcome.kind !== 'text') return;
+  if (outcome.value !== undefined && hasForm(form, outcome.value)) return;
+  ledger.violate('failed', `${what} asked for a ${form} and received ${outcome.text} (I19)`);
+}
