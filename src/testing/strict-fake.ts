@@ -222,7 +222,7 @@ class FakeModel {
     let asked: ModelRequest | undefined;
     if (fatalOf(violations).length === 0) {
       const wire = read.body as WireRequest;
-      begun = wire.thread === undefined ? undefined : this.#begin(wire, accountOf(request), betas);
+      begun = wire['thread'] === undefined ? undefined : this.#begin(wire, accountOf(request), betas);
       const threaded = begun !== undefined && isThreaded(begun) ? begun : undefined;
       if (threaded !== undefined && isContinued(wire)) violations.push(...checkRequest(threaded.whole, rules));
       asked = toModelRequest(threaded?.whole ?? wire);
