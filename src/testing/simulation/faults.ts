@@ -76,6 +76,12 @@ export const FAULT_KINDS = [
   'key.reused',
   // The outcome of a tool call is lost in transit, although both sides live.
   'tool.lost',
+  // The API does not continue a message thread: it forgot the thread, it has already gone on from the answer, it finds
+  // another field, it keeps no threads.
+  'model.thread_lost',
+  'model.thread_continued',
+  'model.thread_mismatch',
+  'model.thread_unsupported',
 ] as const;
 
 /** A kind of fault. */

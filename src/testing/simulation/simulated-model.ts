@@ -1,11 +1,13 @@
 /**
  * A model that answers at random: texts, tool calls, sub-agents, reports, and every known failure of a model call. It
- * checks each request against the rules of the Messages API, and notes it in the ledger.
+ * checks each request against the rules of the Messages API, and notes it in the ledger. Of a request that continues a
+ * message thread it receives what the API would receive, and notes the whole conversation for which that stands.
  */
 import { CancelledError } from '../../base/errors.ts';
 import { COMPACTION_INSTRUCTION } from '../../context/compaction-request.ts';
 import { checkRequest, fatalOf } from '../../context/legality.ts';
 import { modelTraits } from '../../context/model-traits.ts';
+import { MessageThreads } from '../../models/message-threads/message-threads.ts';
 import { modelErrorOf } from '../../models/model-error.ts';
 import type { GenerateContext, ModelProvider, ModelRequest, ModelResponse } from '../../models/provider.ts';
 import { bodyOf } from '../../models/request-body.ts';
@@ -16,6 +18,7 @@ import { digestOf, type Ledger } from './ledger.ts';
 import type { SeededRandom } from './seeded-random.ts';
 import { SKILL_NAMES, WORKFLOW_NAMES } from './simulated-definitions.ts';
 import { LINE_MS_MAX } from './simulated-line.ts';
+import { SimulatedThreads } from './simulated-threads.ts';
 import type { SimulatedProcess, World } from './world.ts';
 
 /** The parts of the simulation the model needs. */
@@ -64,26 +67,51 @@ export class SimulatedModel {
   #lastCallId = 'c0';
   /** Virtual ms until which every call fails. */
   #outUntil = 0;
+  /** The conversations that the API keeps. They outlive processes, too. */
+  readonly #threads: SimulatedThreads;
+  #answers = 0;
 
   constructor(surroundings: ModelSurroundings) {
     this.#surroundings = surroundings;
     this.#random = surroundings.world.random.fork();
+    this.#threads = new SimulatedThreads(surroundings);
   }
 
-  /** The provider of a process or a thread: its calls die with it. */
+  /** The provider of a process or a thread: its calls die with it, and so do the ends of its message threads. */
   providerOf(process: SimulatedProcess): ModelProvider {
+    const threads = new MessageThreads(this.#surroundings.world.clockOf(process));
     return {
       name: 'simulated',
       generate: (request, context) => {
-        // A call by a dead process is treated as never made.
-        if (!process.isAlive) return new Promise(() => undefined);
-        return this.#generate(process, request, context);
+        const { session } = context;
+        return threads.call(request, { session, account: () => '' }, (sending) => {
+          // A call by a dead process is treated as never made.
+          if (!process.isAlive) return new Promise(() => undefined);
+          return this.#call(process, sending, context);
+        });
       },
     };
   }
 
-  async #generate(process: SimulatedProcess, request: ModelRequest, context: GenerateContext): Promise<ModelResponse> {
+  async #call(process: SimulatedProcess, sending: ModelRequest, context: GenerateContext): Promise<ModelResponse> {
+    const thread = this.#threads.begin(sending, context.session);
+    const request = thread === undefined ? bodyOf(sending) : (thread.whole as unknown as ModelRequest);
     this.#hear(request, context.session);
+    try {
+      return await this.#generate(process, request, context, (response) => thread?.answered(response));
+    } catch (error) {
+      thread?.failed();
+      throw error;
+    }
+  }
+
+  /** Answers a request. `keep` is called with the answer, which may be lost on its way. */
+  async #generate(
+    process: SimulatedProcess,
+    request: ModelRequest,
+    context: GenerateContext,
+    keep: (response: ModelResponse) => void,
+  ): Promise<ModelResponse> {
     const { world, faults, trace } = this.#surroundings;
     const random = this.#random;
     const aborted = new Promise<never>((_resolve, reject) => {
@@ -111,6 +139,9 @@ export class SimulatedModel {
       if (block.type === 'text') context.onDelta({ type: 'text', text: String(block['text']) });
       await pause(latencyMs * 0.2);
     }
+    this.#answers += 1;
+    const response = { ...answer, id: `msg_${this.#answers}` } as unknown as ModelResponse;
+    keep(response);
     if (faults.strikes('model.broken_stream', 0.02)) {
       throw modelErrorOf({ message: 'the stream was cut', code: 'model_connection' });
     }
@@ -118,7 +149,6 @@ export class SimulatedModel {
       throw modelErrorOf({ message: 'overloaded in mid-stream', type: 'overloaded_error' });
     }
     await pause(latencyMs * 0.3);
-    const response = answer as unknown as ModelResponse;
     if (answer.stop_reason === 'pause_turn') this.#paused.note(request, response);
     if (Array.isArray(response.content)) this.#thoughts.note(request, response);
     return response;
@@ -127,7 +157,7 @@ export class SimulatedModel {
   /** Checks a request and notes it. */
   #hear(request: ModelRequest, session: string): void {
     const { ledger, incarnationOf, incarnationAgeMs, trace } = this.#surroundings;
-    const checked = checkRequest(bodyOf(request), { isPausedTurn: (blocks) => this.#paused.has(blocks) });
+    const checked = checkRequest(request, { isPausedTurn: (blocks) => this.#paused.has(blocks) });
     for (const { rule, path, message } of [...fatalOf(checked), ...this.#thoughts.check(request)]) {
       ledger.violate('illegal', `request of ${session}: ${rule} ${path}: ${message}`);
     }

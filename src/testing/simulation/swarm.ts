@@ -138,10 +138,12 @@ export function drawSwarm(random: SeededRandom): Swarm {
     expiresMs: random.pick([null, 3_000, 60_000]),
     onInput: random.pick(['wait', 'deny'] as const),
   };
+  const toolThreads = random.pick([1, 2]);
   return {
     ...swarm,
-    toolThreads: random.pick([1, 2]),
-    settings: { ...settings, approvals },
+    toolThreads,
+    // Some conversations are sent over message threads.
+    settings: { ...settings, approvals, llm: { threads: random.chance(0.4) } },
     limits: { ...limits, mailboxBytes, waitingBytes, liveBytes },
     bounds: { ...bounds, storedContentBytes },
   };
