@@ -44,8 +44,8 @@ export class SimulatedThreads {
     if (faults.strikes('model.thread_unsupported', 0.03)) throw this.#refused(session, UNSUPPORTED);
     let isOwnFault = false;
     if (step.kind === 'continue') {
-      for (const [kind, answer] of REFUSALS) if (faults.strikes(kind, 0.05)) throw this.#refused(session, answer);
-      isOwnFault = faults.strikes('model.thread_lost', 0.05);
+      for (const [kind, answer] of REFUSALS) if (faults.strikes(kind, 0.1)) throw this.#refused(session, answer);
+      isOwnFault = faults.strikes('model.thread_lost', 0.15);
       if (isOwnFault) this.#kept.lose(step.previousMessageId);
     }
     const begun = this.#kept.begin(wire, '');
