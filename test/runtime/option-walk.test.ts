@@ -114,7 +114,10 @@ const settingRows: Readonly<Record<string, Row>> = {
     'actors/enrichers/enricher-loop.test.ts',
     'ends with `limit` after llm.maxToolRounds rounds',
   ),
-  'llm.threads': shown('runtime/message-threads.test.ts', 'R62: a request that continues holds its new messages alone'),
+  'llm.threads': shown(
+    'models/message-threads/threaded-sessions.test.ts',
+    'R62: a request that continues holds its new messages alone',
+  ),
   'llm.retry.attempts': shown(
     'runtime/governor.test.ts',
     'F20: settings.llm.retry sets number and delay of the retries; only the first of them is logged, as a warning',

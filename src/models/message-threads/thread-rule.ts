@@ -6,7 +6,7 @@
  * creates a thread, which is always right, because the log is the source of the conversation.
  *
  * The API publishes no list of the fields that a thread keeps. So every field counts as kept unless the API is known
- * to take it anew with each request.
+ * to take it from each request.
  */
 import { createHash } from 'node:crypto';
 import { MESSAGE_THREAD_ID_BYTES_MAX, MESSAGE_THREAD_MS_MAX } from '../../base/bounds.ts';
@@ -27,7 +27,7 @@ export interface ThreadAnchor {
   /** Messages of the thread, the answer included, and their hash. */
   readonly length: number;
   readonly historyHash: string;
-  /** True if the model goes on with its answer when it is asked without a new message. */
+  /** True if the model continues its answer when it is asked without a new message. */
   readonly isPaused: boolean;
   /** Monotonic ms at which the answered request was sent. */
   readonly sentAtMs: number;
@@ -49,7 +49,7 @@ export function isThreadable(request: ModelRequest): boolean {
 
 /**
  * How a request uses a thread. `anchor`: the end of the session's thread; missing: there is none, or a request has
- * already gone on from it. `account`: a text that differs for other credentials or another address. `nowMs`:
+ * already continued it. `account`: a text that differs for other credentials or another address. `nowMs`:
  * monotonic.
  */
 export function decideThread(

@@ -13,24 +13,20 @@ import type { GenerateContext, ModelProvider, ModelRequest, ModelResponse } from
 import { bodyOf } from '../../models/request-body.ts';
 import { PauseTurnAnswers } from '../../models/script/pause-turn-answers.ts';
 import { ThinkingLedger } from '../thinking-ledger.ts';
-import type { FaultKind, Faults } from './faults.ts';
-import { digestOf, type Ledger } from './ledger.ts';
+import type { FaultKind } from './faults.ts';
+import { digestOf } from './ledger.ts';
 import type { SeededRandom } from './seeded-random.ts';
 import { SKILL_NAMES, WORKFLOW_NAMES } from './simulated-definitions.ts';
 import { LINE_MS_MAX } from './simulated-line.ts';
-import { SimulatedThreads } from './simulated-threads.ts';
-import type { SimulatedProcess, World } from './world.ts';
+import { SimulatedThreads, type ThreadSurroundings } from './simulated-threads.ts';
+import type { SimulatedProcess } from './world.ts';
 
 /** The parts of the simulation the model needs. */
-export interface ModelSurroundings {
-  readonly world: World;
-  readonly faults: Faults;
-  readonly ledger: Ledger;
+export interface ModelSurroundings extends ThreadSurroundings {
   /** The incarnation of a session's shard. */
   readonly incarnationOf: (session: string) => number;
   /** Virtual ms since that incarnation began. */
   readonly incarnationAgeMs: (session: string) => number;
-  readonly trace: (text: string) => void;
 }
 
 type Block = Readonly<Record<string, unknown>> & { readonly type: string };

@@ -5,7 +5,7 @@
  * Owns: the kept conversations. Does not own: the answers.
  *
  * It finds two mistakes of a caller. The conversation that the model receives must be the request that was meant, in all
- * its fields. And the API may refuse to continue a thread only for a fault of its own.
+ * its fields. And the API may refuse to continue a thread only if it was given a fault.
  */
 import { checkRequest, fatalOf } from '../../context/legality.ts';
 import { modelErrorOf } from '../../models/model-error.ts';
@@ -13,8 +13,17 @@ import type { ModelRequest } from '../../models/provider.ts';
 import { bodyOf, wireBody } from '../../models/request-body.ts';
 import type { WireRequest } from '../fake-request.ts';
 import { FakeThreads, isThreaded, type ThreadedRequest, type ThreadRefusal } from '../fake-threads.ts';
-import type { FaultKind } from './faults.ts';
-import type { ModelSurroundings } from './simulated-model.ts';
+import type { FaultKind, Faults } from './faults.ts';
+import type { Ledger } from './ledger.ts';
+import type { World } from './world.ts';
+
+/** The parts of the simulation that the threads need. */
+export interface ThreadSurroundings {
+  readonly world: World;
+  readonly faults: Faults;
+  readonly ledger: Ledger;
+  readonly trace: (text: string) => void;
+}
 
 /** Faults with which the API refuses to continue a thread. The thread itself is as it was. */
 const REFUSALS: readonly (readonly [FaultKind, ThreadRefusal])[] = [
@@ -24,10 +33,10 @@ const REFUSALS: readonly (readonly [FaultKind, ThreadRefusal])[] = [
 
 /** See the head of the file. */
 export class SimulatedThreads {
-  readonly #surroundings: ModelSurroundings;
+  readonly #surroundings: ThreadSurroundings;
   readonly #kept: FakeThreads;
 
-  constructor(surroundings: ModelSurroundings) {
+  constructor(surroundings: ThreadSurroundings) {
     this.#surroundings = surroundings;
     this.#kept = new FakeThreads({ monotonic: () => surroundings.world.elapsedMs });
   }

@@ -91,7 +91,7 @@ describe('the threads of sessions', () => {
     expect(talk.sent).toEqual(['create', 'm1+2', 'create']);
   });
 
-  it('T1: a call that failed leaves nothing to continue', async () => {
+  it('T1, F24: a call that failed leaves nothing to continue', async () => {
     const talk = new Conversation();
     await talk.ask();
     expect(await talk.ask([modelErrorOf({ message: 'the stream was cut', code: 'model_connection' })])).toBe(

@@ -4,16 +4,16 @@
  */
 import { afterEach, describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { agent, anthropic, type OpenOptions, type Runtime, type Session, tool } from '../../src/index.ts';
-import type { ModelRequest, RequestMessage } from '../../src/models/provider.ts';
-import { type ManualClock, manualClock } from '../../src/testing/manual-clock.ts';
+import { agent, anthropic, type OpenOptions, type Runtime, type Session, tool } from '../../../src/index.ts';
+import type { ModelRequest, RequestMessage } from '../../../src/models/provider.ts';
+import { type ManualClock, manualClock } from '../../../src/testing/manual-clock.ts';
 import {
   type StrictFake,
   type StrictFakeOptions,
   strictFake,
   type WireRequest,
-} from '../../src/testing/strict-fake.ts';
-import { MATRIX, runtimeKit } from '../support/runtime-kit.ts';
+} from '../../../src/testing/strict-fake.ts';
+import { MATRIX, runtimeKit } from '../../support/runtime-kit.ts';
 
 const kit = runtimeKit();
 const fakes: StrictFake[] = [];
@@ -133,7 +133,7 @@ describe.each(MATRIX)('message threads, sessions: $sessions, models: $models', (
     expect(JSON.stringify((await session.request()).transport)).toBe('{"threads":true}');
   });
 
-  test('R62: a thread that the API lost costs one whole request, and its session goes on', async () => {
+  test('R62: a thread that the API lost costs one whole request, and its session continues', async () => {
     const parts = await server();
     const runtime = await openFor(parts, { threads });
     const session = runtime.session('s');
@@ -145,7 +145,7 @@ describe.each(MATRIX)('message threads, sessions: $sessions, models: $models', (
     expect(runtime.metrics()).toMatchObject({ threadsContinued: 1, threadsReplayed: 1 });
   });
 
-  test('R62: after a failed call the next attempt is whole', async () => {
+  test('R62, F24: after a failed call the next attempt is whole', async () => {
     const parts = await server({ faults: { at: { 1: 'disconnect' } } });
     const settings = { llm: { threads: true, retry: { base: 0.001 } } };
     const session = (await openFor(parts, { threads, settings })).session('s');
