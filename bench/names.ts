@@ -19,6 +19,7 @@ export type WorkloadName =
   | 'family'
   | 'concurrency'
   | 'store-size'
+  | 'request-bytes'
   | 'threads'
   | 'growth'
   | 'watched'

@@ -15,6 +15,7 @@ import { measureLatency } from './measure/latency.ts';
 import { measureLongSession } from './measure/long-session.ts';
 import { measurePlain, measureStreamed } from './measure/loopback.ts';
 import { measureRefusals } from './measure/refusals.ts';
+import { measureRequestBytes } from './measure/request-bytes.ts';
 import { measureSessionThreads } from './measure/session-threads.ts';
 import { measureStoreSize } from './measure/store-size.ts';
 import { measureWatched, measureWatchedHttp } from './measure/watched.ts';
@@ -35,6 +36,7 @@ const MEASURES: Readonly<Record<WorkloadName, (context: RunContext) => Promise<r
   refusals: measureRefusals,
   concurrency: measureConcurrency,
   'store-size': measureStoreSize,
+  'request-bytes': measureRequestBytes,
   threads: measureSessionThreads,
   growth: measureGrowth,
   watched: measureWatched,
