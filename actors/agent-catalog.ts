@@ -335,7 +335,7 @@ export class AgentCatalog {
       model,
       max_tokens: plan.maxTokens,
       ...(tools.length === 0 ? {} : { tools }),
-      ...requestFields(options, traits, toolNames),
+      ...requestFields(options, traits, toolNames, this.#settings.llm.threads),
     };
   }
 

@@ -11,7 +11,7 @@ import type { Settings } from '../src/base/settings.ts';
 import { wholeWindow } from '../src/context/request-window.ts';
 import { summaryHeader } from '../src/models/model-options.ts';
 import type { CallWait, ContextDelta, ModelCompletion, ModelPool } from '../src/models/pool.ts';
-import type { ModelDelta } from '../src/models/provider.ts';
+import type { ModelDelta, SentRequest } from '../src/models/provider.ts';
 import { readContainer } from '../src/session/state/container.ts';
 import type { Input } from '../src/session/state/inputs.ts';
 import type { SessionAgent } from './agent-catalog.ts';
@@ -23,6 +23,8 @@ export interface ModelCallerHost {
   /** True if a subscriber follows the deltas of this session. */
   wantsDeltas(sessionId: string): boolean;
   delta(sessionId: string, turn: number, delta: ModelDelta): void;
+  /** Called for each answered call with a message thread, before its answer is submitted. */
+  threaded(sessionId: string, turn: number, sent: SentRequest): void;
   readonly settings: Settings;
 }
 
@@ -151,6 +153,8 @@ export class ModelCaller {
       const out = this.#byId.get(completion.id);
       if (out === undefined) continue;
       this.#forget(out);
+      const sent = 'response' in completion ? completion.response.sent : undefined;
+      if (sent?.thread !== undefined) this.#host.threaded(out.session, out.turn, sent);
       this.#host.submit(out.session, inputOf(out, completion));
     }
   }

@@ -250,6 +250,15 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
     when: 'full',
     columns: [spread('half-steps/s', 'rate'), TURN, ...COSTS, LOAD],
   },
+  'request-bytes': {
+    title:
+      'Request bytes: a half-step of a conversation of 50, 500 and 5,000 messages, with message threads and without',
+    unit: 'bytes',
+    systems: OURS,
+    rounds: 1,
+    when: 'full',
+    columns: [one('bytes sent a half-step', 'bytes'), TURN, LOAD],
+  },
   threads: {
     title: 'Session threads: W2 with one session thread and with two',
     unit: 'half-steps/s',

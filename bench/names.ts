@@ -21,6 +21,7 @@ export type WorkloadName =
   | 'family'
   | 'concurrency'
   | 'store-size'
+  | 'request-bytes'
   | 'threads'
   | 'growth'
   | 'watched'

@@ -16,6 +16,7 @@ import { measureLimits } from './measure/limits.ts';
 import { measureLongSession } from './measure/long-session.ts';
 import { measurePlain, measureStreamed } from './measure/loopback.ts';
 import { measureRefusals } from './measure/refusals.ts';
+import { measureRequestBytes } from './measure/request-bytes.ts';
 import { measureSessionThreads } from './measure/session-threads.ts';
 import { measureStoreSize } from './measure/store-size.ts';
 import { measureStreaming } from './measure/streaming.ts';
@@ -39,6 +40,7 @@ const MEASURES: Readonly<Record<WorkloadName, (context: RunContext) => Promise<r
   limits: measureLimits,
   concurrency: measureConcurrency,
   'store-size': measureStoreSize,
+  'request-bytes': measureRequestBytes,
   threads: measureSessionThreads,
   growth: measureGrowth,
   watched: measureWatched,

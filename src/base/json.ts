@@ -222,3 +222,22 @@ export function cutText(text: string, charactersMax: number): string {
 export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
+
+/**
+ * A text that is the same for equal JSON values, whatever the order of their keys. Members that are undefined are left
+ * out, and so are those named `ignored`. Throws `NotPlainError` for nesting deeper than 100.
+ */
+export function stableText(value: unknown, ignored?: string): string {
+  return stable(value, ignored, 0);
+}
+
+function stable(value: unknown, ignored: string | undefined, depth: number): string {
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null';
+  if (depth >= DEPTH_MAX) throw new NotPlainError('$', `nested deeper than ${DEPTH_MAX}`);
+  if (Array.isArray(value)) return `[${value.map((item) => stable(item, ignored, depth + 1)).join(',')}]`;
+  const members = Object.entries(value)
+    .filter(([key, member]) => key !== ignored && member !== undefined)
+    .sort(([one], [other]) => (one < other ? -1 : 1))
+    .map(([key, member]) => `${JSON.stringify(key)}:${stable(member, ignored, depth + 1)}`);
+  return `{${members.join(',')}}`;
+}

@@ -27,6 +27,12 @@ export interface Settings {
     readonly warmCache: boolean;
     /** Attempts of a model call that fails for a transient reason, and the waits between them. */
     readonly retry: RetrySettings;
+    /**
+     * Whether the conversations of agents are sent over message threads: the vendor keeps a conversation in memory for
+     * some minutes, and a request sends its new messages alone. Not for accounts with zero data retention, nor under
+     * HIPAA.
+     */
+    readonly threads: boolean;
   };
   /** Times in seconds. */
   readonly timeouts: { readonly api: number; readonly tool: number };
@@ -143,6 +149,7 @@ export const settingsSchema: z.ZodType<Settings> = z.strictObject({
           maximum: seconds.max(RETRY_AFTER_MS_MAX / 1_000).default(300),
         })
         .prefault({}),
+      threads: z.boolean().default(false),
     })
     .prefault({}),
   timeouts: z.strictObject({ api: seconds.default(300), tool: seconds.default(180) }).prefault({}),

@@ -62,6 +62,8 @@ export interface ModelTraits {
   readonly advisors?: readonly string[];
   /** Types of tools that the model refuses (R60). */
   readonly refusedToolTypes?: ReadonlySet<string>;
+  /** True if the API keeps message threads for the model (R62). */
+  readonly threads: boolean | undefined;
   /** Tokens of the context window. */
   readonly contextTokensMax: number | undefined;
   /** Tokens of one answer, `max_tokens` (R39). */
@@ -103,6 +105,7 @@ const UNKNOWN: ModelTraits = Object.freeze({
   inferenceGeo: undefined,
   windowHoldsOutput: false,
   fallbacks: undefined,
+  threads: undefined,
   contextTokensMax: undefined,
   outputTokensMax: undefined,
   imagesMax: undefined,
@@ -131,6 +134,7 @@ const FIVE: ModelTraits = {
   inferenceGeo: true,
   windowHoldsOutput: false,
   fallbacks: undefined,
+  threads: true,
   contextTokensMax: 1_000_000,
   outputTokensMax: 128_000,
   imagesMax: 600,
@@ -183,8 +187,9 @@ const ADVISORS_FABLE_5_2 = ['fable-502', 'mythos-502'];
 
 /** The table, by line and version (4.6 is 406). */
 const TABLE: Readonly<Record<string, ModelTraits>> = {
-  'fable-502': { ...FIVE, advisors: ADVISORS_FABLE_5_2, retiresAfter: '2027-11-09' },
-  'mythos-502': { ...FIVE, retiresAfter: '2027-11-09' },
+  // The vendor's list of models with threads was last seen before these two.
+  'fable-502': { ...FIVE, advisors: ADVISORS_FABLE_5_2, threads: undefined, retiresAfter: '2027-11-09' },
+  'mythos-502': { ...FIVE, threads: undefined, retiresAfter: '2027-11-09' },
   'opus-505': {
     ...FIVE,
     fast: true,
@@ -215,6 +220,7 @@ const TABLE: Readonly<Record<string, ModelTraits>> = {
     systemMessages: false,
     bindsThinking: false,
     structuredOutputs: undefined,
+    threads: undefined,
     cacheableTokensMin: undefined,
     deprecated: true,
   },
@@ -347,7 +353,12 @@ export function modelKey(model: string): string | undefined {
 
 /** The traits of models before 4.5. These are retired, but a log may still name them. */
 function retired(line: string, version: number): ModelTraits {
-  return { ...EARLY_FOUR, windowHoldsOutput: version < 405, outputTokensMax: retiredOutputTokensMax(line, version) };
+  return {
+    ...EARLY_FOUR,
+    threads: undefined,
+    windowHoldsOutput: version < 405,
+    outputTokensMax: retiredOutputTokensMax(line, version),
+  };
 }
 
 /** Largest `max_tokens` of a retired model, including the highest limit of any beta. */

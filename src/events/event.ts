@@ -105,6 +105,17 @@ export type EventBody =
        */
       readonly repaired?: string;
     }
+  /**
+   * Ephemeral: how the answered request of a session with message threads was sent. `bytes`: UTF-8 bytes of its body.
+   * `code`: the API's reason for `replayed` and `refused`.
+   */
+  | {
+      readonly type: 'llm.thread';
+      readonly turn: string;
+      readonly thread: 'created' | 'continued' | 'replayed' | 'refused';
+      readonly code?: string;
+      readonly bytes?: number;
+    }
   | { readonly type: 'interrupt.acknowledged' }
   | { readonly type: 'child.spawned'; readonly child: string; readonly name?: string }
   | { readonly type: 'child.state'; readonly child: string; readonly name?: string; readonly state: string }

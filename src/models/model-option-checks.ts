@@ -146,7 +146,7 @@ const FIELD_REMEDIES: Readonly<Record<string, string>> = {
   top_p: 'the API refuses it for every model (R49); use option "effort"',
   top_k: 'the API refuses it for every model (R49); use option "effort"',
   mcp_servers: 'give the tools of a server with `troupe/mcp`',
-  thread: 'the session sends its whole conversation',
+  thread: 'use "settings.llm.threads" of `open`',
   compaction: 'use option "compression"',
   fallbacks: 'an answer must come from the model of the agent',
   fallback_credit_token: 'it belongs to a single request',

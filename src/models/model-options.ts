@@ -41,11 +41,15 @@ export interface ModelOptions {
   readonly request?: Readonly<Record<string, Json>>;
 }
 
-/** The fields of these options in a request for a model with these traits and these tools. Empty without options. */
+/**
+ * The fields of these options in a request for a model with these traits and these tools. Empty without options.
+ * `threads`: `settings.llm.threads`.
+ */
 export function requestFields(
   options: ModelOptions,
   traits: RequestTraits,
   toolNames: readonly string[],
+  threads: boolean,
 ): Partial<RequestHeader> {
   const { thinking, effort, stopSequences, serviceTier, speed, request = {} } = options;
   const { output_config: given, ...further } = request;
@@ -54,7 +58,7 @@ export function requestFields(
     ...defined({ effort }),
   };
   const hasStops = stopSequences !== undefined && stopSequences.length > 0;
-  const transport = transportOf(options, traits);
+  const transport = transportOf(options, traits, threads);
   // Member order is part of the bytes.
   return {
     ...defined({ thinking, tool_choice: toolChoiceField(options, toolNames) }),
@@ -86,10 +90,15 @@ function toolChoiceField(
 function transportOf(
   { betas = [], speed, cacheTtl }: ModelOptions,
   { fastBeta }: RequestTraits,
+  threads: boolean,
 ): RequestTransport | undefined {
   const all = [...new Set([...betas, ...(speed === 'fast' && fastBeta !== undefined ? [fastBeta] : [])])];
-  if (all.length === 0 && cacheTtl !== '1h') return undefined;
-  return { ...(all.length === 0 ? {} : { betas: all }), ...(cacheTtl === '1h' ? { cacheTtl } : {}) };
+  if (all.length === 0 && cacheTtl !== '1h' && !threads) return undefined;
+  return {
+    ...(all.length === 0 ? {} : { betas: all }),
+    ...(cacheTtl === '1h' ? { cacheTtl } : {}),
+    ...(threads ? { threads } : {}),
+  };
 }
 
 /** Further fields of a body that do not belong to the cached beginning of a request. */

@@ -37,6 +37,15 @@ export interface OutputConfig {
   readonly [member: string]: Json | undefined;
 }
 
+/**
+ * How a request uses a message thread, a conversation that the API keeps for some minutes. `create`: the whole request
+ * is sent, and the API keeps it. `continue`: the API has the conversation up to the answer `previousMessageId`, and only
+ * the messages from the index `messagesFrom` are sent.
+ */
+export type ThreadStep =
+  | { readonly kind: 'create' }
+  | { readonly kind: 'continue'; readonly previousMessageId: string; readonly messagesFrom: number };
+
 /** The parts of a call that are not in its body. A provider never sends it as a field. */
 export interface RequestTransport {
   /** Values of the header `anthropic-beta`. */
@@ -48,6 +57,10 @@ export interface RequestTransport {
    * so that sub-agents, whose tasks follow in the system prompt, read one cache entry. Missing: `system` is one block.
    */
   readonly sharedSystem?: number;
+  /** True: the provider may keep the conversation in a message thread (`settings.llm.threads`). */
+  readonly threads?: true;
+  /** The thread of this call. The request is whole even so; `wireBody` leaves out what the API has. */
+  readonly thread?: ThreadStep;
 }
 
 /**
@@ -99,6 +112,23 @@ export interface RateLimits {
   readonly outputTokens?: RateLimit;
 }
 
+/** How the answered request of a call was sent. For metrics and events; not part of the conversation. */
+export interface SentRequest {
+  /** UTF-8 bytes of the request's body. Missing: not known. */
+  readonly bytes?: number;
+  /**
+   * The message thread. `created`: the whole request was sent, and began a thread. `continued`: only the new messages
+   * were sent. `replayed`: the API refused to continue, so the whole request was sent. `refused`: the API keeps no
+   * thread for this session, so the whole request was sent without one. Missing: the session has no threads.
+   */
+  readonly thread?: (typeof THREAD_OUTCOMES)[number];
+  /** The API's code for the refusal, with `replayed` and `refused`. */
+  readonly code?: string;
+}
+
+/** The values of `SentRequest.thread`. */
+export const THREAD_OUTCOMES = ['created', 'continued', 'replayed', 'refused'] as const;
+
 /** The answer of a model. */
 export interface ModelResponse {
   readonly content: readonly ContentBlock[];
@@ -118,6 +148,8 @@ export interface ModelResponse {
   readonly input_transformations?: Json;
   /** The provider's rate limits, for the governor; not part of the conversation. */
   readonly rateLimits?: RateLimits;
+  /** How the request was sent; not part of the conversation. */
+  readonly sent?: SentRequest;
 }
 
 /** A piece of a streamed answer; ephemeral. */

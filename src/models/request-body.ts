@@ -7,7 +7,11 @@
  * content; if it is a one-hour mark, the tool mark and the system mark are one-hour marks too (R18). With
  * `transport.cacheTtl` of an hour all marks are one-hour marks, and a given mark of five minutes is left out. A message
  * is encoded once while it lives: in a session of a thousand messages each call encodes only the new ones.
+ *
+ * A request with a message thread has at most three marks (R62), so marks that came with the content are left out. If it
+ * continues a thread, its body has only what the API does not keep.
  */
+import type { Json } from '../base/json.ts';
 import type { CacheControl, ContentBlock } from '../base/messages.ts';
 import { marksOf, withNewestMarks } from './cache-marks.ts';
 import type { ModelRequest, RequestMessage, ToolSchema } from './provider.ts';
@@ -30,16 +34,34 @@ export function bodyOf(request: ModelRequest): Omit<ModelRequest, 'transport'> {
   return body;
 }
 
+/**
+ * The body of a request as it is sent: with its message thread, and without the parts that the API has if the request
+ * continues one.
+ */
+export function wireBody(request: ModelRequest): ReturnType<typeof bodyOf> & { readonly thread?: Json } {
+  const step = request.transport?.thread;
+  const body = bodyOf(request);
+  if (step === undefined) return body;
+  if (step.kind === 'create') return { ...body, thread: { type: 'create' } };
+  const { system: _system, tools: _tools, messages, ...rest } = body;
+  const thread = { type: 'continue', previous_message_id: step.previousMessageId };
+  return { ...rest, thread, messages: messages.slice(step.messagesFrom) };
+}
+
 /** The JSON text of a streamed call. The same request gives the same text. */
 export function encodeRequest(request: ModelRequest): string {
   const fields: string[] = [];
   const lastMark = request.transport?.cacheTtl === '1h' ? LONG_MARK : MARK;
-  const messages = withNewestMarks(request.messages, GIVEN_MARKS_MAX, lastMark === LONG_MARK);
+  const body = wireBody(request);
+  const givenMax = body.thread === undefined ? GIVEN_MARKS_MAX : 0;
+  const messages = withNewestMarks(body.messages, givenMax, lastMark === LONG_MARK);
   const mark = lastMark === LONG_MARK || messages.some(hasLongMark) ? LONG_MARK : MARK;
-  for (const [key, value] of Object.entries(bodyOf(request))) {
+  for (const [key, value] of Object.entries(body)) {
     const text = key === 'messages' ? undefined : encodeField(key, value, request, mark);
     if (text !== undefined) fields.push(`${JSON.stringify(key)}:${text}`);
   }
+  // Without a new message the mark is on the end of the thread: each request needs one, or the cache is not read.
+  if (messages.length === 0) fields.push(`"cache_control":${JSON.stringify(lastMark)}`);
   fields.push(`"messages":[${encodeMessages(messages, lastMark)}]`, '"stream":true');
   return `{${fields.join(',')}}`;
 }

@@ -37,6 +37,9 @@ const FAMILIES: Readonly<Record<Figure, Family>> = {
   journalTurns: ['troupe_journal_turns_total', 'counter', 'Transitions written to the journal.'],
   stalls: ['troupe_session_thread_stalls_total', 'counter', 'Times a session thread stood still for a second or more.'],
   cacheWarmUps: ['troupe_cache_warm_ups_total', 'counter', "Calls without output that filled the provider's cache."],
+  requestBytes: ['troupe_request_bytes_total', 'counter', 'Bytes of the bodies of answered model requests.'],
+  threadsContinued: ['troupe_threads_continued_total', 'counter', 'Requests that continued a message thread.'],
+  threadsReplayed: ['troupe_threads_replayed_total', 'counter', 'Requests sent whole because a thread was lost.'],
   restarts: ['troupe_session_thread_restarts_total', 'counter', 'Session threads that died and were replaced.'],
 };
 

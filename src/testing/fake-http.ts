@@ -4,6 +4,7 @@
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { REQUEST_BYTES_MAX } from '../base/bounds.ts';
+import { defined } from '../base/defined.ts';
 import { errorTypeOf } from '../models/model-error.ts';
 import type { ModelResponse } from '../models/provider.ts';
 import { type FaultKind, withUnknownEvents } from './fake-faults.ts';
@@ -33,6 +34,11 @@ export function hasCredentials(request: IncomingMessage): boolean {
   return bearer || (typeof key === 'string' && key !== '');
 }
 
+/** The key or the token of a request. */
+export function accountOf(request: IncomingMessage): string {
+  return String(request.headers['x-api-key'] ?? request.headers.authorization ?? '');
+}
+
 /**
  * The facts of an error besides its status and message. `type`: the error's type; if missing, the status decides it.
  */
@@ -40,12 +46,14 @@ export interface ErrorFacts {
   readonly type?: string;
   readonly retryAfterMs?: number;
   readonly errorCode?: string;
+  /** The parts of a request that threads do not support. */
+  readonly unsupported?: readonly string[];
   readonly shouldRetry?: boolean;
 }
 
 /** Answers with an error in the shape of the API; breaks off an answer that has begun. */
 export function sendError(response: ServerResponse, status: number, message: string, facts: ErrorFacts = {}): void {
-  const { type = errorTypeOf(status), retryAfterMs, errorCode, shouldRetry } = facts;
+  const { type = errorTypeOf(status), retryAfterMs, errorCode, unsupported, shouldRetry } = facts;
   if (response.headersSent) {
     response.socket?.destroy();
     return;
@@ -55,7 +63,7 @@ export function sendError(response: ServerResponse, status: number, message: str
     response.setHeader('retry-after-ms', String(retryAfterMs));
   }
   if (shouldRetry !== undefined) response.setHeader('x-should-retry', String(shouldRetry));
-  const details = errorCode === undefined ? {} : { details: { error_code: errorCode } };
+  const details = errorCode === undefined ? {} : { details: { error_code: errorCode, ...defined({ unsupported }) } };
   sendJson(response, status, JSON.stringify({ type: 'error', error: { type, message, ...details } }));
 }
 

@@ -41,7 +41,7 @@ export class RequestLog {
 
 /** A wire body in the form of the provider port: the system prompt as text, no cache marks, no `stream`. */
 export function toModelRequest(wire: WireRequest): ModelRequest {
-  const { stream: _stream, system, tools, messages, ...rest } = wire;
+  const { stream: _stream, cache_control: _mark, system, tools, messages, ...rest } = wire;
   const text = typeof system === 'string' ? system : system?.map((block) => block.text).join('\n\n');
   return {
     ...rest,

@@ -10,7 +10,8 @@
  * - W7 With the same seed and the same requests in the same order, every byte it sends is the same.
  * - W8 A request for no tokens (`max_tokens: 0`), which only writes the cache, is answered without a content and takes
  *   no reply.
- * - W9 It keeps no threads: a request that continues one is answered 404, as when the thread has expired.
+ * - W9 It keeps message threads (`fake-threads.ts`). A request that continues one is judged, and answered by the script,
+ *   as the whole request that it stands for. An answer whose stream breaks counts as continued.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -18,10 +19,19 @@ import { type Clock, systemClock } from '../base/clock.ts';
 import { defined } from '../base/defined.ts';
 import { ModelInvalidRequestError } from '../base/errors.ts';
 import { isRecord } from '../base/json.ts';
-import { betasOf, checkHeaders, fatalOf, readRequest, type Violation } from '../context/legality.ts';
+import { NO_USAGE } from '../base/messages.ts';
+import {
+  betasOf,
+  checkHeaders,
+  checkRequest,
+  fatalOf,
+  type LegalityOptions,
+  readRequest,
+  type Violation,
+} from '../context/legality.ts';
 import type { ListedModel } from '../context/model-traits.ts';
 import { statusOf } from '../models/model-error.ts';
-import type { ModelRequest } from '../models/provider.ts';
+import type { ModelRequest, ModelResponse } from '../models/provider.ts';
 import { PauseTurnAnswers } from '../models/script/pause-turn-answers.ts';
 import {
   createScriptPlayer,
@@ -32,11 +42,22 @@ import {
 } from '../models/script/player.ts';
 import { checkScript, type ReplyError, type Script } from '../models/script/script.ts';
 import { brokenStream, FAULT_STATUS, type FaultKind, type Faults, faultOf, randomOf } from './fake-faults.ts';
-import { close, hasCredentials, listen, readBody, sendError, sendJson, sendStream, startStream } from './fake-http.ts';
+import {
+  accountOf,
+  close,
+  hasCredentials,
+  listen,
+  readBody,
+  sendError,
+  sendJson,
+  sendStream,
+  startStream,
+} from './fake-http.ts';
 import { answerModels, DEFAULT_MODELS, MODELS_PATH } from './fake-models.ts';
 import { FakeBuckets, type FakeRates } from './fake-rates.ts';
 import { RequestLog, toModelRequest, type WireRequest } from './fake-request.ts';
 import { messageText } from './fake-stream.ts';
+import { FakeThreads, isThreaded, type ThreadedRequest, type ThreadRefusal } from './fake-threads.ts';
 import { ThinkingLedger } from './thinking-ledger.ts';
 
 export type { Faults } from './fake-faults.ts';
@@ -58,9 +79,11 @@ export interface StrictFakeOptions {
    * judged by these rows. Default: a few models of the dated table.
    */
   readonly models?: readonly ListedModel[];
+  /** Models for which no message threads are kept (`thread_unsupported_request`). Default: none. */
+  readonly unthreadedModels?: readonly string[];
   /** The port to listen at. Default: any free port. */
   readonly port?: number;
-  /** The clock that times `delayMs` of replies. Default: the machine's clock. */
+  /** The clock that times `delayMs` of replies and the five minutes of a thread. Default: the machine's clock. */
   readonly clock?: Clock;
 }
 
@@ -84,9 +107,6 @@ export interface StrictFake {
   close(): Promise<void>;
 }
 
-/** The API's answer to a thread that it does not have. */
-const NO_THREAD =
-  'No thread state was found for the requested `previous_message_id`. Replay the full conversation with thread: {"type": "create"} to start a new Thread.';
 const VIOLATIONS_KEPT_MAX = 10_000;
 /**
  * Milliseconds that idle connections are kept: longer than a test takes, since closing a connection races with its next
@@ -127,6 +147,8 @@ class FakeModel {
   readonly #ledger: ThinkingLedger;
   readonly #buckets: FakeBuckets | undefined;
   readonly #models: readonly ListedModel[];
+  readonly #threads: FakeThreads;
+  readonly #unthreadedModels: readonly string[];
   readonly #paused = new PauseTurnAnswers();
   #arrived = 0;
 
@@ -137,6 +159,8 @@ class FakeModel {
     this.#clock = options.clock ?? systemClock;
     this.#buckets = options.rates === undefined ? undefined : new FakeBuckets(options.rates, this.#clock);
     this.#models = options.models ?? DEFAULT_MODELS;
+    this.#threads = new FakeThreads(this.#clock);
+    this.#unthreadedModels = options.unthreadedModels ?? [];
     this.#ledger = new ThinkingLedger(this.#seed);
   }
 
@@ -182,38 +206,66 @@ class FakeModel {
     if (!hasCredentials(request)) return sendError(response, 401, 'invalid x-api-key');
     const betas = betasOf(request.headers);
     const version = request.headers['anthropic-version'];
-    const read = readRequest(body, {
+    const rules: LegalityOptions = {
       counting: isCount,
       listed: this.#models,
       isPausedTurn: (blocks) => this.#paused.has(blocks),
       betas,
       ...(typeof version === 'string' ? { version } : {}),
-    });
+    };
+    const read = readRequest(body, rules);
     if (!isCount && isRecord(read.body)) {
       this.requests.add(read.body as unknown as WireRequest, body.length);
     }
     const violations = [...checkHeaders(request.headers), ...read.violations];
+    let begun: ThreadedRequest | ThreadRefusal | undefined;
     let asked: ModelRequest | undefined;
     if (fatalOf(violations).length === 0) {
-      asked = toModelRequest(read.body as WireRequest);
-      violations.push(...this.#ledger.check(asked, betas));
+      const wire = read.body as WireRequest;
+      begun = wire['thread'] === undefined ? undefined : this.#begin(wire, accountOf(request), betas);
+      const threaded = begun !== undefined && isThreaded(begun) ? begun : undefined;
+      if (threaded !== undefined && isContinued(wire)) violations.push(...checkRequest(threaded.whole, rules));
+      asked = toModelRequest(threaded?.whole ?? wire);
+      if (begun === undefined || threaded !== undefined) violations.push(...this.#ledger.check(asked, betas));
     }
     this.#note(violations, number);
     const fatal = fatalOf(violations)[0];
     if (fatal !== undefined || asked === undefined) {
+      if (begun !== undefined && isThreaded(begun)) begun.failed();
       const status = fatal?.rule === 'R35' ? 413 : 400;
       return sendError(response, status, fatal?.message ?? '', defined({ errorCode: fatal?.code }));
     }
-    if (isContinued(read.body)) return sendError(response, 404, NO_THREAD, { errorCode: 'thread_not_found' });
-    if (isCount) return sendJson(response, 200, JSON.stringify({ input_tokens: estimateTokens(asked) }));
-    const retryAfterMs = this.#buckets?.take(response, estimateTokens(asked));
-    if (retryAfterMs !== undefined)
-      return sendError(response, 429, 'This request would exceed a rate limit.', { retryAfterMs });
+    if (begun !== undefined && !isThreaded(begun)) return sendError(response, begun.status, begun.message, begun);
+    if (isCount) {
+      begun?.failed();
+      return sendJson(response, 200, JSON.stringify({ input_tokens: estimateTokens(asked) }));
+    }
     const isStream = (read.body as WireRequest).stream === true;
-    if (asked.max_tokens === 0) return this.#warm(asked, response, isStream, number);
+    await this.#serve({ asked, thread: begun, isStream, number }, response);
+  }
+
+  /** Begins a request with a thread. */
+  #begin(wire: WireRequest, account: string, betas: readonly string[]): ThreadedRequest | ThreadRefusal {
+    if (!this.#unthreadedModels.includes(wire.model)) return this.#threads.begin(wire, account, betas);
+    const message = 'thread: this request is not supported with threads';
+    return { status: 400, errorCode: 'thread_unsupported_request', message, unsupported: ['inference_hooks'] };
+  }
+
+  /** Answers a legal request: with a rate limit, a fault, or the script's reply. */
+  async #serve(call: FakeCall, response: ServerResponse): Promise<void> {
+    const { asked, thread, number } = call;
+    const retryAfterMs = this.#buckets?.take(response, estimateTokens(asked));
+    if (retryAfterMs !== undefined) {
+      thread?.failed();
+      return sendError(response, 429, 'This request would exceed a rate limit.', { retryAfterMs });
+    }
+    if (asked.max_tokens === 0) {
+      thread?.failed();
+      return this.#warm(call, response);
+    }
     const fault = faultOf(this.#faults, this.#seed, number);
-    if (fault !== undefined && this.#fail(fault, asked, response)) return;
-    await this.#reply(asked, response, isStream, fault, number);
+    if (fault !== undefined && this.#fail(fault, call, response)) return;
+    await this.#reply(call, fault, response);
   }
 
   #note(violations: readonly Violation[], request: number): void {
@@ -223,17 +275,21 @@ class FakeModel {
   }
 
   /** Answers with a fault. Returns false for faults that deliver the answer. */
-  #fail(fault: FaultKind, request: ModelRequest, response: ServerResponse): boolean {
+  #fail(fault: FaultKind, { asked, thread }: FakeCall, response: ServerResponse): boolean {
     if (fault === 'slow_bytes' || fault === 'unknown_event') return false;
     const status = FAULT_STATUS[fault];
     if (status !== undefined) {
+      thread?.failed();
       const retryAfterMs = status === 429 ? (this.#faults?.retryAfterMs ?? 1_000) : undefined;
       sendError(response, status, `injected fault: ${fault}`, defined({ retryAfterMs }));
     } else if (fault === 'reset') {
+      thread?.failed();
       response.socket?.destroy();
     } else {
+      // The API has answered, and keeps an answer that its caller never gets whole.
+      thread?.answered({ id: 'msg_fault', content: [], stop_reason: 'end_turn', usage: NO_USAGE });
       startStream(response);
-      const text = brokenStream(fault, request.model);
+      const text = brokenStream(fault, asked.model);
       if (fault === 'disconnect') response.write(text, () => response.socket?.destroy());
       else response.end(text);
     }
@@ -241,20 +297,39 @@ class FakeModel {
   }
 
   /** Answers a request that only warms the cache (W8). */
-  async #warm(request: ModelRequest, response: ServerResponse, isStream: boolean, number: number): Promise<void> {
-    const usage = { input_tokens: estimateTokens(request), output_tokens: 0 };
-    const answer = { id: 'msg_warm', model: request.model, content: [], stop_reason: 'max_tokens', usage };
+  async #warm({ asked, isStream, number }: FakeCall, response: ServerResponse): Promise<void> {
+    const usage = { input_tokens: estimateTokens(asked), output_tokens: 0 };
+    const answer = { id: 'msg_warm', model: asked.model, content: [], stop_reason: 'max_tokens', usage };
     if (!isStream) return sendJson(response, 200, messageText(answer));
     return sendStream(response, answer, undefined, randomOf(this.#seed, number));
   }
 
   async #reply(
+    { asked: request, thread, isStream, number }: FakeCall,
+    fault: FaultKind | undefined,
+    response: ServerResponse,
+  ): Promise<void> {
+    try {
+      const answer = await this.#answerOf(request, response, isStream);
+      if (answer === undefined) {
+        thread?.failed();
+        return;
+      }
+      thread?.answered(answer);
+      if (!isStream) return sendJson(response, 200, messageText(answer));
+      return await sendStream(response, answer, fault, randomOf(this.#seed, number));
+    } catch (error) {
+      thread?.failed();
+      throw error;
+    }
+  }
+
+  /** The script's answer. Undefined if it is an error, which is then sent. */
+  async #answerOf(
     request: ModelRequest,
     response: ServerResponse,
     isStream: boolean,
-    fault: FaultKind | undefined,
-    number: number,
-  ): Promise<void> {
+  ): Promise<ModelResponse | undefined> {
     const { reply, call } = await this.#player.next(request, '');
     const delayMs = typeof reply === 'string' ? undefined : reply.delayMs;
     if (typeof delayMs === 'number') {
@@ -262,19 +337,30 @@ class FakeModel {
         this.#clock.setTimer(resolve, delayMs);
       });
     }
-    if (isReplyError(reply)) return sendScriptedError(response, reply, request, isStream);
+    if (isReplyError(reply)) {
+      sendScriptedError(response, reply, request, isStream);
+      return undefined;
+    }
     const answer = responseOf(reply, request, { session: '', call }, (thinking, before) =>
       this.#ledger.sign(request, before, thinking),
     );
     this.#ledger.note(request, answer);
     this.#paused.note(request, answer);
-    if (!isStream) return sendJson(response, 200, messageText(answer));
-    return sendStream(response, answer, fault, randomOf(this.#seed, number));
+    return answer;
   }
 }
 
-function isContinued(body: unknown): boolean {
-  return isRecord(body) && isRecord(body['thread']) && body['thread']['type'] === 'continue';
+/** A legal request. */
+interface FakeCall {
+  /** The whole request, also if the call continues a thread. */
+  readonly asked: ModelRequest;
+  readonly thread: ThreadedRequest | undefined;
+  readonly isStream: boolean;
+  readonly number: number;
+}
+
+function isContinued({ thread }: WireRequest): boolean {
+  return isRecord(thread) && thread['type'] === 'continue';
 }
 
 function sendScriptedError(

@@ -15,12 +15,13 @@
  *   exactly that (R21).
  */
 import { createHash, createHmac } from 'node:crypto';
+import { stableText } from '../base/json.ts';
 import { type ContentBlock, isThought } from '../base/messages.ts';
 import { given, member, type Violation } from '../context/legality-report.ts';
 import { BINDING_BETA } from '../context/legality-thinking.ts';
 import { modelTraits } from '../context/model-traits.ts';
 import type { ModelRequest, ModelResponse } from '../models/provider.ts';
-import { stableText, trailingBlocks } from '../models/script/pause-turn-answers.ts';
+import { trailingBlocks } from '../models/script/pause-turn-answers.ts';
 
 /** Most answers and foreign signatures remembered. The oldest are forgotten and no longer judged. */
 const REMEMBERED_MAX = 10_000;
@@ -28,6 +29,8 @@ const REMEMBERED_MAX = 10_000;
 const ALIKE_MAX = 16;
 const PREFIX_BYTES = 12;
 const CODE_BYTES = 16;
+/** The member that is not part of a prefix (W3). */
+const MARK = 'cache_control';
 
 interface Thought {
   readonly prefix: string;
@@ -133,7 +136,7 @@ export class ThinkingLedger {
     const expected = call === undefined ? undefined : this.#answers.get(String(call.id));
     if (expected === undefined) return;
     const found = blocks.filter(isThought).map(keyOf);
-    const isKept = expected.some((thoughts) => stableText(found) === stableText(thoughts));
+    const isKept = expected.some((thoughts) => stableText(found, MARK) === stableText(thoughts, MARK));
     if (isKept || (found.length === 0 && mode !== 'enabled')) return;
     const path = `messages.${latest}.content.0`;
     // The fault was already reported as an altered signature.
@@ -201,12 +204,12 @@ function asBlocks(content: string | readonly ContentBlock[]): readonly ContentBl
 function startOf(request: ModelRequest): string {
   // Tools that are loaded later are left out, because they may join a conversation.
   const tools = (request.tools ?? []).filter((tool) => member(tool, 'defer_loading') !== true);
-  return digest('', stableText([request.system ?? '', tools]));
+  return digest('', stableText([request.system ?? '', tools], MARK));
 }
 
 function extend(prefix: string, role: string, block: ContentBlock): string {
   if (block.type === 'text' && block.text === '') return prefix;
-  return digest(prefix, `${role} ${stableText(block)}`);
+  return digest(prefix, `${role} ${stableText(block, MARK)}`);
 }
 
 function digest(prefix: string, text: string): string {

@@ -28,4 +28,25 @@ export const requestBugs: readonly PlantedBug[] = [
     replace:
       "    if (header.tools !== undefined) Object.assign(header, { tool_choice: { type: 'any' } });\n    if (isShared) plain.set(system, header);",
   },
+  {
+    name: 'thread-anchor-not-consumed',
+    what: 'a call that was lost leaves the end of its message thread behind, so that its answer is continued twice (I20)',
+    file: 'src/models/message-threads/message-threads.ts',
+    find: 'const call: LatestCall = {};',
+    replace: 'const call: LatestCall = anchor === undefined ? {} : { anchor };',
+  },
+  {
+    name: 'thread-continued-after-an-edit',
+    what: 'a message thread is continued although the messages that it holds have changed (I3, I20)',
+    file: 'src/models/message-threads/thread-rule.ts',
+    find: 'if (anchor.historyHash !== historyHash(messages.slice(0, anchor.length))) return CREATE;',
+    replace: '',
+  },
+  {
+    name: 'thread-keeps-the-old-system',
+    what: 'a message thread is continued although the system prompt or another field that it keeps has changed (I20)',
+    file: 'src/models/message-threads/thread-rule.ts',
+    find: 'if (anchor.fixedHash !== fixedHash(request, account)) return CREATE;',
+    replace: '',
+  },
 ];

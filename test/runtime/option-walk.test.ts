@@ -118,6 +118,10 @@ const settingRows: Readonly<Record<string, Row>> = {
     'models/governor/cache-warm-up.test.ts',
     'one call without output precedes the calls of a fan-out, which all leave after it',
   ),
+  'llm.threads': shown(
+    'models/message-threads/threaded-sessions.test.ts',
+    'R62: a request that continues holds its new messages alone',
+  ),
   'llm.retry.attempts': shown(
     'runtime/governor.test.ts',
     'F20: settings.llm.retry sets number and delay of the retries; only the first of them is logged, as a warning',

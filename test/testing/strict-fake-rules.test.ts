@@ -622,14 +622,6 @@ it('R39, W8: a prompt that is only cached takes no reply and has no content', as
   expect(body).toMatchObject({ content: [], stop_reason: 'max_tokens' });
 });
 
-it('R62, W9: a thread that is continued has expired', async () => {
-  const thread = { type: 'continue', previous_message_id: 'msg_1' };
-  const request = { model: 'claude-opus-5', max_tokens: 1, thread, messages: [] };
-  const reply = await post(request, betaHeaders(['message-threads-2026-08-12']));
-  expect(reply.status).toBe(404);
-  expect(reply.body.error).toMatchObject({ type: 'not_found_error', details: { error_code: 'thread_not_found' } });
-});
-
 it('R21: a tool that is loaded later may join the conversation, another may not', async () => {
   const start = { ...legal, model: 'claude-opus-5-5', messages: legal.messages.slice(0, 1) };
   const { body } = await post(start);

@@ -97,6 +97,24 @@ export const USAGE_ITERATIONS_MAX = 64;
 /** Characters of a name in a usage: a tier, a model, a counter. */
 export const USAGE_NAME_CHARACTERS_MAX = 128;
 
+// ---- message threads ----------------------------------------------------------------------------------------------
+
+/**
+ * Milliseconds after the start of its last request for which a message thread is continued. The API keeps a thread for
+ * five minutes; the rest is for the way of the request and for clocks that differ.
+ */
+export const MESSAGE_THREAD_MS_MAX = 270_000;
+/**
+ * Sessions whose message thread one thread remembers: as many as it mirrors. Beyond this number the thread that was
+ * used least recently is forgotten, and its session's next request is sent whole.
+ */
+export const MESSAGE_THREADS_MAX: number = MIRRORED_CONTEXTS_MAX;
+/**
+ * UTF-8 bytes of an answer's id. A thread whose answer has a longer id is not continued, so that 10,000 remembered
+ * threads take at most a few megabytes. The API's ids have about 30.
+ */
+export const MESSAGE_THREAD_ID_BYTES_MAX = 256;
+
 // ---- the list of models -------------------------------------------------------------------------------------------
 
 /** Milliseconds within which a vendor's list of models must be complete. Nothing waits for it. */

@@ -3,13 +3,15 @@
  * Owns: one SDK client, kept while the credentials stay the same, and the timer of each call. Does not own: retries and
  * their waits (the runtime makes them and shows them to the user), rate limits, the legality of requests.
  *
- * - N1 A call is one HTTP request: the SDK retries nothing.
+ * - N1 A call is one HTTP request: the SDK retries nothing. Only a request that the API refuses for its message thread
+ *   is followed by another (`message-threads.ts`).
  * - N2 Every failure is a `ModelError` whose class follows from its cause, or `CancelledError` after the signal.
  * - N3 Keys and tokens go into headers only: never into an error's message or cause.
  * - N4 An incomplete answer is an error (B4), never a short answer. The error reports the tokens it used as
  *   `data.lostUsage`, since they are paid for.
  * - N5 A call ends when its first byte, its next byte or its end is late (`data.phase`: `ttfb`, `idle`, `total`).
- * - N6 A request that the API refuses is checked again by our own rules: `data.rule` names the first rule it breaks.
+ * - N6 A request that the API refuses is checked again by our own rules: `data.rule` names the first rule it breaks. The
+ *   whole request is checked, also if it was sent in part.
  *
  * The SDK sends the request and reports errors. The event stream is read here, where its lines and its total are
  * bounded. The SDK's `post` is called instead of its `messages.create`, which prints a warning at every call of a
@@ -24,8 +26,10 @@ import { type Clock, systemClock } from '../../base/clock.ts';
 import { defined } from '../../base/defined.ts';
 import { CancelledError, ConfigError, describeValue, ModelError, ModelInvalidRequestError } from '../../base/errors.ts';
 import { parseOption } from '../../base/settings.ts';
-import { checkRequestText, fatalOf } from '../../context/legality.ts';
+import { checkRequestText, fatalOf, type Violation } from '../../context/legality.ts';
 import { CallDeadline, type DeadlineLimits, type DeadlinePhase } from '../call-deadline.ts';
+import { MessageThreads } from '../message-threads/message-threads.ts';
+import { THREADS_BETA } from '../message-threads/thread-rule.ts';
 import { modelErrorOf, withData } from '../model-error.ts';
 import type {
   AnthropicData,
@@ -134,8 +138,8 @@ export function createAnthropicProvider(
 /** A request in flight. */
 interface CallOut extends AnswerReading {
   readonly client: Anthropic;
-  /** The body that was sent, which N6 needs. */
-  body?: string;
+  /** The request that was sent, and its body. */
+  sent?: { readonly request: ModelRequest; readonly body: string };
 }
 
 class AnthropicCaller {
@@ -143,12 +147,14 @@ class AnthropicCaller {
   readonly #fetch: FetchFunction | undefined;
   readonly #clock: Clock;
   readonly #limits: DeadlineLimits;
+  readonly #threads: MessageThreads;
   #client: { readonly credentials: Credentials; readonly value: Promise<Anthropic> } | undefined;
 
   constructor(data: AnthropicData, fetch: FetchFunction | undefined, clock: Clock) {
     this.#data = data;
     this.#fetch = fetch;
     this.#clock = clock;
+    this.#threads = new MessageThreads(clock);
     this.#limits = {
       firstByteMs: data.firstByteTimeoutMs ?? MODEL_FIRST_BYTE_MS_MAX,
       idleMs: data.idleTimeoutMs ?? MODEL_IDLE_MS_MAX,
@@ -157,16 +163,24 @@ class AnthropicCaller {
   }
 
   generate(request: ModelRequest, context: GenerateContext): Promise<ModelResponse> {
+    const account = (): string => credentialsOf(this.#data)?.identity ?? '';
+    return this.#threads.call(request, { session: context.session, account }, (sending) =>
+      this.#send(sending, context),
+    );
+  }
+
+  #send(request: ModelRequest, context: GenerateContext): Promise<ModelResponse> {
     return this.#withDeadline(context.signal, async (out) => {
-      out.body = encodeRequest(request);
-      checkBodySize(out.body);
+      const body = encodeRequest(request);
+      out.sent = { request, body };
+      const bytes = checkedBodySize(body);
       const response = await out.client
-        .post('/v1/messages', { ...rawBody(out.body, this.#betas(request)), stream: true, ...this.#transport(out) })
+        .post('/v1/messages', { ...rawBody(body, this.#betas(request)), stream: true, ...this.#transport(out) })
         .asResponse();
       out.deadline.heard();
       const rateLimits = readRateLimits(response.headers, this.#clock.now());
       const answer = await readAnswer(response, context, out);
-      return rateLimits === undefined ? answer : { ...answer, rateLimits };
+      return { ...answer, ...defined({ rateLimits }), sent: { bytes } };
     });
   }
 
@@ -177,11 +191,12 @@ class AnthropicCaller {
 
   /** The betas of a call: those of the provider's headers first. The header of a call replaces the provider's. */
   #betas({ transport }: ModelRequest): string | undefined {
-    if (transport?.betas === undefined || transport.betas.length === 0) return undefined;
+    const ofCall = [...(transport?.betas ?? []), ...(transport?.thread === undefined ? [] : [THREADS_BETA])];
+    if (ofCall.length === 0) return undefined;
     const own = Object.entries(this.#data.headers ?? {})
       .filter(([name]) => name.toLowerCase() === BETA_HEADER)
       .flatMap(([, value]) => value.split(',').map((each) => each.trim()));
-    return [...new Set([...own, ...transport.betas])].filter((each) => each !== '').join(',');
+    return [...new Set([...own, ...ofCall])].filter((each) => each !== '').join(',');
   }
 
   /** Runs one request under its deadlines. Settles in time even if the request ignores its signal. */
@@ -261,11 +276,10 @@ function rawBody(
   return { body, headers };
 }
 
-function checkBodySize(body: string): void {
-  // Every UTF-16 unit takes one to three bytes, so most bodies need no count.
-  if (body.length * 3 <= REQUEST_BYTES_MAX) return;
+/** The bytes of a body. Throws `ModelInvalidRequestError` if the API takes no body of this size (R35). */
+function checkedBodySize(body: string): number {
   const bytes = Buffer.byteLength(body);
-  if (bytes <= REQUEST_BYTES_MAX) return;
+  if (bytes <= REQUEST_BYTES_MAX) return bytes;
   throw new ModelInvalidRequestError(`the request has ${bytes} bytes, the API takes ${REQUEST_BYTES_MAX}`, {
     status: 413,
     data: { rule: 'R35' },
@@ -287,8 +301,8 @@ function thoughtRule(message: string): 'R20' | 'R21' | undefined {
  */
 function explained(error: Error, out: CallOut | undefined): Error {
   if (!(error instanceof ModelError) || out === undefined) return error;
-  const isRefused = error.status === 400 && out.body !== undefined;
-  const broken = isRefused ? fatalOf(checkRequestText(out.body ?? ''))[0] : undefined;
+  const isRefused = error.status === 400 && out.sent !== undefined;
+  const broken = isRefused && out.sent !== undefined ? brokenRule(out.sent) : undefined;
   const rule = broken?.rule ?? (isRefused ? thoughtRule(error.message) : undefined);
   const lostUsage = out.answer?.usage;
   if (rule === undefined && lostUsage === undefined) return error;
@@ -297,6 +311,14 @@ function explained(error: Error, out: CallOut | undefined): Error {
     ...(broken === undefined ? {} : { path: broken.path }),
     ...defined({ lostUsage }),
   });
+}
+
+/** The first rule that a request breaks (N6). A request that was sent in part is judged as a whole. */
+function brokenRule({ request, body }: NonNullable<CallOut['sent']>): Violation | undefined {
+  const step = request.transport?.thread;
+  if (step?.kind !== 'continue') return fatalOf(checkRequestText(body))[0];
+  const whole = { ...request, transport: { ...request.transport, thread: { kind: 'create' } as const } };
+  return fatalOf(checkRequestText(encodeRequest(whole)))[0];
 }
 
 function cancelled(): CancelledError {

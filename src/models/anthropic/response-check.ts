@@ -1,15 +1,16 @@
 /**
  * Checks the answer of a provider: an unknown value becomes a `ModelResponse` that can be stored and sent again. Pure.
  */
-import { ANSWER_FACT_BYTES_MAX } from '../../base/bounds.ts';
+import { ANSWER_FACT_BYTES_MAX, ERROR_CODE_CHARACTERS_MAX } from '../../base/bounds.ts';
+import { defined } from '../../base/defined.ts';
 import type { Draft } from '../../base/draft.ts';
 import { describeValue } from '../../base/errors.ts';
-import { isRecord, type Json, NotPlainError, toPlainJson } from '../../base/json.ts';
+import { cutText, isRecord, type Json, NotPlainError, toPlainJson } from '../../base/json.ts';
 import type { ContentBlock } from '../../base/messages.ts';
 import { protocolError } from '../model-error.ts';
-import type { ModelResponse } from '../provider.ts';
+import { type ModelResponse, type SentRequest, THREAD_OUTCOMES } from '../provider.ts';
 import { readRateLimits } from '../rate-limits.ts';
-import { readUsage } from '../usage.ts';
+import { readUsage, tokenCount } from '../usage.ts';
 
 /** The string fields that a block of each type must have. */
 const REQUIRED_STRINGS: ReadonlyMap<string, readonly string[]> = new Map([
@@ -43,9 +44,11 @@ export function checkResponse(value: unknown): ModelResponse {
     usage: readUsage(value['usage']),
     ...readFacts(value),
   };
-  const { model, id, rateLimits } = value;
+  const { model, id, rateLimits, sent } = value;
   const limits = readRateLimits(rateLimits);
   if (limits !== undefined) response.rateLimits = limits;
+  const sending = readSent(sent);
+  if (sending !== undefined) response.sent = sending;
   if (typeof model === 'string') response.model = model;
   if (typeof id === 'string') response.id = id;
   return response;
@@ -65,6 +68,15 @@ export function readFacts(value: Readonly<Record<string, unknown>>): Pick<ModelR
     if (fact !== undefined) facts[key] = fact;
   }
   return facts;
+}
+
+/** How a provider sent its request; a faulty member is left out. */
+function readSent(value: unknown): SentRequest | undefined {
+  if (!isRecord(value)) return undefined;
+  const bytes = tokenCount(value['bytes']);
+  const thread = THREAD_OUTCOMES.find((each) => each === value['thread']);
+  const code = typeof value['code'] === 'string' ? cutText(value['code'], ERROR_CODE_CHARACTERS_MAX) : undefined;
+  return defined({ bytes, thread, code });
 }
 
 function plainFact(value: unknown): Json | undefined {

@@ -273,7 +273,7 @@ function sessionOf(id: number): string {
  */
 function warmUpHeader(header: RequestHeader): RequestHeader {
   const { system: _whole, thinking, transport = {}, ...rest } = header;
-  const { sharedSystem: _length, ...other } = transport;
+  const { sharedSystem: _length, threads: _kept, ...other } = transport;
   const system = sharedSystemOf(header);
   return {
     ...rest,

@@ -5,7 +5,7 @@
  */
 import { createHash } from 'node:crypto';
 import { PAUSE_TURN_ANSWERS_MAX } from '../../base/bounds.ts';
-import { isRecord } from '../../base/json.ts';
+import { stableText } from '../../base/json.ts';
 import type { ModelRequest, ModelResponse } from '../provider.ts';
 
 type Blocks = readonly unknown[];
@@ -38,17 +38,6 @@ export function trailingBlocks(request: Pick<ModelRequest, 'messages'>): Blocks 
     .flatMap<unknown>(({ content }) => (typeof content === 'string' ? [{ type: 'text', text: content }] : content));
 }
 
-/** The same text for equal values. The order of keys and cache marks do not matter. */
-export function stableText(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(stableText).join(',')}]`;
-  if (!isRecord(value)) return JSON.stringify(value) ?? 'null';
-  const members = Object.keys(value)
-    .filter((key) => key !== 'cache_control' && value[key] !== undefined)
-    .sort()
-    .map((key) => `${JSON.stringify(key)}:${stableText(value[key])}`);
-  return `{${members.join(',')}}`;
-}
-
 function fingerprint(blocks: Blocks): string {
-  return createHash('sha256').update(stableText(blocks)).digest('base64');
+  return createHash('sha256').update(stableText(blocks, 'cache_control')).digest('base64');
 }

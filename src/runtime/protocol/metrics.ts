@@ -4,7 +4,9 @@
  *
  *  - `shard/transitions.ts`: transitions (`turns`) and those with records (`journalTurns`), accepted messages, sessions
  *    in a turn and queued, calls in flight, completions for sessions that no longer exist;
- *  - `shard/session-work.ts`: half-steps, model calls and tool calls that begin, completions that `decide` finds stale;
+ *  - `shard/session-work.ts`: half-steps, model calls and tool calls that begin, completions that `decide` finds stale,
+ *    bytes of the answered requests whose provider reports them, requests that continued a message thread or were
+ *    replayed because they could not;
  *  - `shard/residency.ts`: sessions in memory; `shard/shard.ts`: flushes;
  *  - `door/build-shard.ts`: model calls that the governor holds back, and calls that warm the provider's cache; `door/shard.worker.ts`: stalls.
  */
@@ -27,6 +29,9 @@ export const COUNTERS = [
   'journalTurns',
   'stalls',
   'cacheWarmUps',
+  'requestBytes',
+  'threadsContinued',
+  'threadsReplayed',
 ] as const;
 
 /** A counter's name. */

@@ -18,10 +18,11 @@ import type { SessionActor } from '../../../actors/session-actor.ts';
 import type { ActorEffect } from '../../../actors/supervision/tree-transition.ts';
 import { ToolRunner, type ToolStart } from '../../../actors/tool-runner.ts';
 import { RUN_AHEAD_TURNS_MAX } from '../../base/bounds.ts';
+import { defined } from '../../base/defined.ts';
 import { type ErrorShape, errorShape } from '../../base/errors.ts';
 import { NO_USAGE } from '../../base/messages.ts';
 import type { EventBody } from '../../events/event.ts';
-import type { CallWait, ModelPool } from '../../models/pool.ts';
+import type { CallWait, ModelCompletion, ModelPool } from '../../models/pool.ts';
 import { turnName } from '../../session/apply/turn.ts';
 import type { Effect, EnricherName, Input, Unjudged } from '../../session/state/inputs.ts';
 import type { SessionState } from '../../session/state/state.ts';
@@ -62,6 +63,7 @@ export class SessionWork {
     this.#place = place;
     this.#modelPool = parts.makeModelPool({
       completed: (completions) => {
+        for (const completion of completions) this.#countSent(completion);
         this.#models.completed(completions);
         this.#enrichers.completed(completions);
         place.still();
@@ -86,6 +88,10 @@ export class SessionWork {
           text: delta.text,
           turn: turnName(turn),
         }),
+      threaded: (session, turn, { thread, code, bytes }) => {
+        if (thread === undefined || !place.isWatched(session)) return;
+        place.publish(session, { type: 'llm.thread', turn: turnName(turn), thread, ...defined({ code, bytes }) });
+      },
     });
     this.#tools = new ToolRunner(this.#toolPool, {
       submit,
@@ -250,6 +256,15 @@ export class SessionWork {
     if (agent === undefined || !this.#isHot(actor) || !actor.state.openCalls.has(start.callId)) return;
     this.#parts.counters.add('toolCalls');
     this.#tools.start(actor.id, agent, start);
+  }
+
+  #countSent(completion: ModelCompletion): void {
+    const sent = 'response' in completion ? completion.response.sent : undefined;
+    if (sent === undefined) return;
+    const { counters } = this.#parts;
+    if (sent.bytes !== undefined) counters.add('requestBytes', sent.bytes);
+    if (sent.thread === 'continued') counters.add('threadsContinued');
+    if (sent.thread === 'replayed') counters.add('threadsReplayed');
   }
 
   /** Logs one line for each model call, however often it is retried. The event `llm.retry` has each attempt. */

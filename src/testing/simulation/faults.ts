@@ -82,6 +82,12 @@ export const FAULT_KINDS = [
   'answer.refused',
   'answer.cut',
   'answer.crash',
+  // The API does not continue a message thread: it forgot the thread, it has already gone on from the answer, it finds
+  // another field, it keeps no threads.
+  'model.thread_lost',
+  'model.thread_continued',
+  'model.thread_mismatch',
+  'model.thread_unsupported',
 ] as const;
 
 /** A kind of fault. */

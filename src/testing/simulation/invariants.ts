@@ -6,7 +6,7 @@
  *  I1 each acknowledged message is in its session's store exactly once, unchanged and in order; each accepted entry is
  *     in exactly one of mailbox, log, dropped-with-reason (A7);
  *  I2 the events a reader received equal the log, without a gap;
- *  I3 every request that left was legal, and follows from the log;
+ *  I3 every request that the model received was legal, and follows from the log, also if it was sent in part;
  *  I4 a `once` tool starts at most once per call; no effect of a `probe` tool happens twice; no finished call runs
  *     again;
  *  I5 every call has exactly one result, or is open, or waited in a suspended run whose branch was left;
@@ -24,9 +24,11 @@
  *      `simulated-tools.ts`);
  *  I18 a call that is not `pure` starts only when its store has the transition that lets it start: the answer that makes
  *      the call, the end of its hold, or the approval it needs. Without this order a crash could leave the effect of a
- *      call in the world, but not its cause in the log.
+ *      call in the world, but not its cause in the log;
  *  I19 a message or a spawn that asks for a structured answer has one end: a value that fits, or a typed failure. The
- *      corrections of a turn are bounded, and no call that gives an answer starts.
+ *      corrections of a turn are bounded, and no call that gives an answer starts;
+ *  I20 a request continues a message thread only if the API holds exactly what it leaves out, and no answer is continued
+ *      twice (checked by `simulated-threads.ts`).
  */
 
 import type { Limits } from '../../base/bounds.ts';

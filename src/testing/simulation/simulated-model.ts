@@ -1,38 +1,37 @@
 /**
  * A model that answers at random: texts, tool calls, sub-agents, reports, and every known failure of a model call. It
- * checks each request against the rules of the Messages API, and notes it in the ledger.
+ * checks each request against the rules of the Messages API, and notes it in the ledger. Of a request that continues a
+ * message thread it receives what the API would receive, and notes the whole conversation for which that stands.
  */
 import { CancelledError } from '../../base/errors.ts';
 import { isRecord } from '../../base/json.ts';
 import { COMPACTION_INSTRUCTION } from '../../context/compaction-request.ts';
 import { checkRequest, fatalOf } from '../../context/legality.ts';
 import { modelTraits } from '../../context/model-traits.ts';
+import { MessageThreads } from '../../models/message-threads/message-threads.ts';
 import { modelErrorOf } from '../../models/model-error.ts';
 import type { GenerateContext, ModelProvider, ModelRequest, ModelResponse } from '../../models/provider.ts';
 import { bodyOf } from '../../models/request-body.ts';
 import { PauseTurnAnswers } from '../../models/script/pause-turn-answers.ts';
 import { ANSWER_TOOL } from '../../session/rules/structured-answer.ts';
 import { ThinkingLedger } from '../thinking-ledger.ts';
-import type { FaultKind, Faults } from './faults.ts';
-import { digestOf, type Ledger } from './ledger.ts';
+import type { FaultKind } from './faults.ts';
+import { digestOf } from './ledger.ts';
 import type { SeededRandom } from './seeded-random.ts';
 import { SKILL_NAMES, WORKFLOW_NAMES } from './simulated-definitions.ts';
 import { type FormName, formOfSchema, isAnswerTool, valueFor } from './simulated-forms.ts';
 import { LINE_MS_MAX } from './simulated-line.ts';
-import type { SimulatedProcess, World } from './world.ts';
+import { SimulatedThreads, type ThreadSurroundings } from './simulated-threads.ts';
+import type { SimulatedProcess } from './world.ts';
 
 /** The parts of the simulation the model needs. */
-export interface ModelSurroundings {
-  readonly world: World;
-  readonly faults: Faults;
-  readonly ledger: Ledger;
+export interface ModelSurroundings extends ThreadSurroundings {
   /** The incarnation of a session's shard. */
   readonly incarnationOf: (session: string) => number;
   /** Virtual ms since that incarnation began. */
   readonly incarnationAgeMs: (session: string) => number;
   /** Ends the process of the current life. */
   readonly crash: (why: string) => void;
-  readonly trace: (text: string) => void;
 }
 
 type Block = Readonly<Record<string, unknown>> & { readonly type: string };
@@ -60,6 +59,11 @@ const FAILURES: readonly (readonly [FaultKind, () => Parameters<typeof modelErro
   ['model.retired', () => ({ message: 'model: not found', status: 404 })],
 ];
 
+/** True for a request that only fills the provider's cache: it is none of a half-step. */
+function isWarmUp(request: ModelRequest): boolean {
+  return request.max_tokens === 0;
+}
+
 /** A model as a provider of a process. */
 export class SimulatedModel {
   readonly #surroundings: ModelSurroundings;
@@ -71,27 +75,51 @@ export class SimulatedModel {
   #lastCallId = 'c0';
   /** Virtual ms until which every call fails. */
   #outUntil = 0;
+  /** The conversations that the API keeps. They outlive processes, too. */
+  readonly #threads: SimulatedThreads;
+  #answers = 0;
 
   constructor(surroundings: ModelSurroundings) {
     this.#surroundings = surroundings;
     this.#random = surroundings.world.random.fork();
+    this.#threads = new SimulatedThreads(surroundings);
   }
 
-  /** The provider of a process or a thread: its calls die with it. */
+  /** The provider of a process or a thread: its calls die with it, and so do the ends of its message threads. */
   providerOf(process: SimulatedProcess): ModelProvider {
+    const threads = new MessageThreads(this.#surroundings.world.clockOf(process));
     return {
       name: 'simulated',
       generate: (request, context) => {
-        // A call by a dead process is treated as never made.
-        if (!process.isAlive) return new Promise(() => undefined);
-        return this.#generate(process, request, context);
+        const { session } = context;
+        return threads.call(request, { session, account: () => '' }, (sending) => {
+          // A call by a dead process is treated as never made.
+          if (!process.isAlive) return new Promise(() => undefined);
+          return this.#call(process, sending, context);
+        });
       },
     };
   }
 
-  async #generate(process: SimulatedProcess, request: ModelRequest, context: GenerateContext): Promise<ModelResponse> {
-    const isWarmUp = request.max_tokens === 0;
-    if (!isWarmUp) this.#hear(request, context.session);
+  async #call(process: SimulatedProcess, sending: ModelRequest, context: GenerateContext): Promise<ModelResponse> {
+    const thread = this.#threads.begin(sending, context.session);
+    const request = thread === undefined ? bodyOf(sending) : (thread.whole as unknown as ModelRequest);
+    if (!isWarmUp(request)) this.#hear(request, context.session);
+    try {
+      return await this.#generate(process, request, context, (response) => thread?.answered(response));
+    } catch (error) {
+      thread?.failed();
+      throw error;
+    }
+  }
+
+  /** Answers a request. `keep` is called with the answer, which may be lost on its way. */
+  async #generate(
+    process: SimulatedProcess,
+    request: ModelRequest,
+    context: GenerateContext,
+    keep: (response: ModelResponse) => void,
+  ): Promise<ModelResponse> {
     const { world, faults, trace } = this.#surroundings;
     const random = this.#random;
     const aborted = new Promise<never>((_resolve, reject) => {
@@ -114,12 +142,16 @@ export class SimulatedModel {
       throw modelErrorOf(failure());
     }
     if (faults.strikes('model.silent', 0.02)) return aborted;
-    if (isWarmUp) return { content: [], stop_reason: 'max_tokens', usage: { input_tokens: 1, output_tokens: 0 } };
+    if (isWarmUp(request))
+      return { content: [], stop_reason: 'max_tokens', usage: { input_tokens: 1, output_tokens: 0 } };
     const answer = this.#answer(process, request);
     for (const block of answer.content) {
       if (block.type === 'text') context.onDelta({ type: 'text', text: String(block['text']) });
       await pause(latencyMs * 0.2);
     }
+    this.#answers += 1;
+    const response = { ...answer, id: `msg_${this.#answers}` } as unknown as ModelResponse;
+    keep(response);
     if (faults.strikes('model.broken_stream', 0.02)) {
       throw modelErrorOf({ message: 'the stream was cut', code: 'model_connection' });
     }
@@ -127,7 +159,6 @@ export class SimulatedModel {
       throw modelErrorOf({ message: 'overloaded in mid-stream', type: 'overloaded_error' });
     }
     await pause(latencyMs * 0.3);
-    const response = answer as unknown as ModelResponse;
     if (answer.stop_reason === 'pause_turn') this.#paused.note(request, response);
     if (Array.isArray(response.content)) this.#thoughts.note(request, response);
     return response;
@@ -136,7 +167,7 @@ export class SimulatedModel {
   /** Checks a request and notes it. */
   #hear(request: ModelRequest, session: string): void {
     const { ledger, incarnationOf, incarnationAgeMs, trace } = this.#surroundings;
-    const checked = checkRequest(bodyOf(request), { isPausedTurn: (blocks) => this.#paused.has(blocks) });
+    const checked = checkRequest(request, { isPausedTurn: (blocks) => this.#paused.has(blocks) });
     for (const { rule, path, message } of [...fatalOf(checked), ...this.#thoughts.check(request)]) {
       ledger.violate('illegal', `request of ${session}: ${rule} ${path}: ${message}`);
     }
@@ -198,7 +229,7 @@ export class SimulatedModel {
     const value = valueFor(form, { fits, n: this.#next(), random });
     const inText = request.output_config?.['format'] !== undefined || (!fits && random.chance(0.3));
     const text = inText && !fits && random.chance(0.3) ? `in words ${this.#next()}` : JSON.stringify(value);
-    const answer = inText ? { type: 'text', text } : { ...this.#call(request, ANSWER_TOOL), input: value };
+    const answer = inText ? { type: 'text', text } : { ...this.#toolCall(request, ANSWER_TOOL), input: value };
     const beside = inText || !random.chance(0.2) ? [] : this.#calls(request);
     const content = [...thinking, answer, ...beside];
     if (faults.strikes('answer.refused', 0.1)) return { content, stop_reason: 'refusal', usage };
@@ -221,11 +252,11 @@ export class SimulatedModel {
     if (names.length === 0) return [];
     return Array.from({ length: random.pick([1, 1, 1, 2, 3]) }, () => {
       const name = faults.strikes('model.unknown_tool', 0.03) ? 'no_such_tool' : random.pick(names);
-      return this.#call(request, name);
+      return this.#toolCall(request, name);
     });
   }
 
-  #call(request: ModelRequest, name: string): Block {
+  #toolCall(request: ModelRequest, name: string): Block {
     const id = this.#surroundings.faults.strikes('model.duplicate_ids', 0.05) ? this.#lastCallId : `c${this.#next()}`;
     this.#lastCallId = id;
     return { type: 'tool_use', id, name, input: this.#inputFor(request, name) };

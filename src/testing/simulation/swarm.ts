@@ -147,7 +147,7 @@ export function drawSwarm(random: SeededRandom): Swarm {
     ...swarm,
     toolThreads,
     formShare: random.pick([0, 0.1, 0.5]),
-    settings: { ...settings, approvals, llm: { warmCache: random.chance(0.3) } },
+    settings: { ...settings, approvals, llm: { warmCache: random.chance(0.3), threads: random.chance(0.4) } },
     limits: { ...limits, mailboxBytes, waitingBytes, liveBytes, answerCorrections: random.pick([0, 1, 2]) },
     // Every prompt counts as long enough to be cached.
     bounds: { ...bounds, storedContentBytes, cachedPromptTokens: 0 },

@@ -455,3 +455,57 @@ describe('rate-limit headers', () => {
     expect(limited(past)).toEqual({ outputTokens: { limit: 7, remaining: 3, resetMs: 0 } });
   });
 });
+
+describe('message threads', () => {
+  const threaded = (messages: ModelRequest['messages']): ModelRequest => {
+    const system = 'Be brief.';
+    return ask('', { model: 'claude-opus-5-5', system, tools: [TOOL], messages, transport: { threads: true } });
+  };
+  const hello = { role: 'user', content: 'Hello' } as const;
+
+  it('R62: the marks of a request with a thread: its own, and none that came with the content', async () => {
+    await withFake(
+      { script: ['a', { content: [{ type: 'text', text: 'b' }], stop_reason: 'pause_turn' }, 'c'] },
+      async (fake) => {
+        const model = provider(fake.url, { headers: { 'anthropic-beta': 'mine-2026-01-01' } });
+        const given = { type: 'text', text: 'Hi', cache_control: { type: 'ephemeral', ttl: '1h' } } as const;
+        const messages: ModelRequest['messages'][number][] = [{ role: 'user', content: [given, given] }];
+        for (const text of ['more', undefined]) {
+          const { content, sent } = await model.generate(threaded(messages), context());
+          expect(sent?.bytes).toBe(JSON.stringify(fake.requests.at(-1)).length);
+          messages.push({ role: 'assistant', content });
+          if (text !== undefined) messages.push({ role: 'user', content: text });
+        }
+        await model.generate(threaded(messages), context());
+        const mark = { cache_control: { type: 'ephemeral' } };
+        expect(fake.requests).toMatchObject([
+          { system: [mark], tools: [mark], messages: [{ content: [{ type: 'text', text: 'Hi' }, mark] }] },
+          { messages: [{ role: 'user', content: [{ type: 'text', text: 'more', ...mark }] }] },
+          { messages: [], ...mark },
+        ]);
+        expect(JSON.stringify(fake.requests)).not.toContain('1h');
+        expect(fake.violations).toEqual([]);
+      },
+    );
+  });
+
+  it('R62, N6: a refused request that was sent in part is judged as a whole', async () => {
+    const script: Script = [{ toolUse: { id: 'toolu_1', name: 'add' } }, 'Done.'];
+    await withFake({ script }, async (fake) => {
+      const model = provider(fake.url);
+      const { content } = await model.generate(threaded([hello]), context());
+      const wrong = [{ type: 'tool_result', tool_use_id: 'toolu_2', content: '3' }] as const;
+      const messages = [hello, { role: 'assistant', content }, { role: 'user', content: wrong }] as const;
+      const error = await failure(model, threaded(messages)).catch(() => undefined);
+      expect(fake.requests[1]?.messages).toHaveLength(1);
+      expect((error as ModelError).data['rule']).toBe('R01');
+    });
+  });
+
+  it('R62: requests without threads are as before, and name no beta', async () => {
+    await withFake({ script: ['a'] }, async (fake) => {
+      await provider(fake.url).generate(ask('x', { model: 'claude-opus-5-5' }), context());
+      expect(fake.requests[0]).not.toHaveProperty('thread');
+    });
+  });
+});

@@ -280,8 +280,15 @@ type Sending = (controller: ReadableStreamDefaultController<Uint8Array>) => void
 /** One call through the vendor's SDK; `send` writes the body of its answer. */
 function play(send: Sending): Promise<ModelResponse> {
   const body = new ReadableStream<Uint8Array>({ start: send });
+  return answerTo(body);
+}
+
+/** The answer in this body, without the facts of its request. */
+async function answerTo(body: ReadableStream<Uint8Array>): Promise<ModelResponse> {
   const fetch = (): Promise<Response> => Promise.resolve(new Response(body));
-  return createAnthropicProvider({ apiKey: 'k', baseURL: 'http://127.0.0.1:9' }, fetch).generate(ask(), context());
+  const provider = createAnthropicProvider({ apiKey: 'k', baseURL: 'http://127.0.0.1:9' }, fetch);
+  const { sent: _sent, ...answer } = await provider.generate(ask(), context());
+  return answer;
 }
 
 function chunked(...chunks: readonly Uint8Array[]): Sending {
@@ -304,8 +311,7 @@ function reset(bytes: Uint8Array): Promise<ModelResponse> {
     },
     { highWaterMark: 0 },
   );
-  const fetch = (): Promise<Response> => Promise.resolve(new Response(body));
-  return createAnthropicProvider({ apiKey: 'k' }, fetch).generate(ask(), context());
+  return answerTo(body);
 }
 
 describe('through the SDK', () => {

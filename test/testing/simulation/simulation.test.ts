@@ -56,6 +56,22 @@ test('I17: a call whose outcome is lost while both threads live is answered in t
   expect(lost).toBeGreaterThan(20);
 }, 120_000);
 
+test('I20, R62: the model receives what the log says, however its API fails to keep it, seeds 1 to 60', async () => {
+  const faults = FAULT_KINDS.filter((kind) => kind.startsWith('model.thread_'));
+  const struck = new Map<string, number>();
+  let continued = 0;
+  for (let seed = 1; seed <= 60; seed += 1) {
+    const onTrace = (line: string): void => {
+      if (line.includes(' continue of ')) continued += 1;
+    };
+    const result = await simulate({ seed, faults, onTrace });
+    expect(result.violations, `seed ${seed}`).toEqual([]);
+    for (const [kind, times] of Object.entries(result.faults)) struck.set(kind, (struck.get(kind) ?? 0) + times);
+  }
+  expect(continued).toBeGreaterThan(100);
+  expect([...struck.keys()].sort()).toEqual([...faults].sort());
+}, 120_000);
+
 test('V1, V2, V3: tasks run in the order of their time; a dead process and its children do nothing more', async () => {
   const world = new World(new SeededRandom(1), {
     uncaught: (_process, thrown) => {
