@@ -27,6 +27,7 @@ import { checkAgentModels } from '../../src/runtime/protocol/agent-models.ts';
 import { answerForm } from '../../src/runtime/protocol/output-option.ts';
 import { checkContent } from '../../src/runtime/protocol/sent-message.ts';
 import { applyAll } from '../../src/session/apply/apply.ts';
+import { isEpochInUse } from '../../src/session/rules/epoch.ts';
 import type { EditRequest } from '../../src/session/state/edit-request.ts';
 import type { EnricherFacts } from '../../src/session/state/inputs.ts';
 import type { SessionRecord } from '../../src/session/state/records.ts';
@@ -238,20 +239,23 @@ it('A8: a log whose epochs recorded no traits opens, and its next request is the
       const old = emptyState(life.state.id);
       for (const { records, at } of life.machine.turns) applyAll(old, records.map(withoutTraits), at);
       expect(old.traits).toBe(undefined);
-      const [before, after] = [life.state, old].map((state) => {
+      const textOf = (state: SessionState): string => {
         const found = catalog.of(state);
         if (found === undefined) throw new Error('the session has no agent');
-        return encodeRequest({
-          ...found.header(state),
-          messages: new RequestWindow(found.renderOptions).next(state).all(),
-        });
-      });
-      expect(after).toBe(before);
-      compared += life.state.traits === undefined ? 0 : 1;
+        const messages = new RequestWindow(found.renderOptions).next(state).all();
+        return encodeRequest({ ...found.header(state), messages });
+      };
+      const before = textOf(life.state);
+      expect(textOf(old)).toBe(before);
+      if (life.state.traits === undefined || !isEpochInUse(old)) return;
+      // An epoch in use keeps its traits, whatever is learned of the model.
+      catalog.learn(MODELS.map((id) => anyRow(random, id, false)));
+      expect(textOf(old)).toBe(before);
+      compared += 1;
     }),
     { numRuns: 100, seed: SEED },
   );
-  expect(compared).toBeGreaterThan(50);
+  expect(compared).toBeGreaterThan(20);
 });
 
 /** The record as versions wrote it that knew no traits. */

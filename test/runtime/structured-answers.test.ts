@@ -6,7 +6,7 @@ import type { ModelProvider, ModelRequest } from '../../src/models/provider.ts';
 import type { Reply } from '../../src/models/script/script.ts';
 import { scripted, strictFake } from '../../src/testing/index.ts';
 import { isAccepted, THINKING } from '../support/model-settings.ts';
-import { eventually, failure, gatedModel, history, MATRIX, runtimeKit } from '../support/runtime-kit.ts';
+import { deferred, eventually, failure, gatedModel, history, MATRIX, runtimeKit } from '../support/runtime-kit.ts';
 import { sdkModels } from '../support/type-reader.ts';
 
 const kit = runtimeKit();
@@ -65,6 +65,8 @@ describe.each(WAYS)('an answer by %s', (way) => {
     expect(requests).toHaveLength(2);
     const last = JSON.stringify(requests[1]?.messages.at(-1));
     expect(last).toContain('Your answer does not fit its schema:\\n$.people: must be >= 1\\n');
+    const how = way === 'format' ? 'Answer again with' : 'Call final_answer again with';
+    expect(last).toContain(`${how} the whole corrected value.`);
     // The answer that did not fit stays in the conversation.
     expect(JSON.stringify(requests[1]?.messages)).toContain(way === 'format' ? '\\"people\\":0' : '"people":0');
   });
@@ -111,6 +113,27 @@ describe.each(WAYS)('an answer by %s', (way) => {
       expect(requests).toHaveLength(1);
       expect(await session.ask('And now?')).toBe('Yes.');
     }
+  });
+
+  test('of an agent that no longer asks for it when the session is opened again is a typed failure', async () => {
+    const directory = await kit.directory();
+    const clerk = agent({ name: 'clerk', model: MODELS[way], output: city });
+    const { provider } = player([given(way, ULM)]);
+    const first = await kit.open({ directory, provider, agents: [clerk] });
+    const session = first.session('s', clerk);
+    const verdict = deferred<void>();
+    session.onMessage(({ role }) => (role === 'assistant' ? verdict.promise : undefined), { wait: true });
+    const receipt = await session.send('A city');
+    await eventually(async () => (await session.messages()).length === 2);
+    const copy = await kit.crashed(directory);
+    verdict.resolve();
+    const plain = agent({ name: 'clerk', model: MODELS[way] });
+    const second = await kit.open({ directory: copy, provider: player([]).provider, agents: [plain] });
+    const found = await second.session('s').receipt(receipt.id);
+    expect(await failure(found.answer())).toMatchObject({
+      code: 'answer_invalid',
+      message: expect.stringContaining('no longer asks for a structured answer'),
+    });
   });
 
   test('words in other letters get the letters of the schema', async () => {
@@ -274,7 +297,35 @@ describe.each(WAYS)('an answer by %s', (way) => {
   });
 });
 
+describe('an answer in parts', () => {
+  test('that paused in the middle of its text is one value', async () => {
+    const { provider, requests } = player([
+      { text: '{"name":"Ulm","people":5,', stopReason: 'pause_turn' },
+      '"kind":"Town"}',
+    ]);
+    const runtime = await kit.open({ provider, agents: [agent({ name: 'a', model: MODELS.format })] });
+    expect(await runtime.session('s').ask('A city', { output: city })).toEqual(ULM);
+    expect(requests).toHaveLength(2);
+  });
+});
+
 describe('the answer tool', () => {
+  test('called with an input that is no object is corrected with that reason', async () => {
+    const requests: ModelRequest[] = [];
+    const provider: ModelProvider = {
+      name: 'odd',
+      generate: async (request) => {
+        requests.push(request);
+        const input: unknown = requests.length === 1 ? 'Ulm' : ULM;
+        const call = { type: 'tool_use', id: `c${requests.length}`, name: 'final_answer', input } as const;
+        return { content: [call], stop_reason: 'tool_use', usage: { input_tokens: 1, output_tokens: 1 } };
+      },
+    };
+    const runtime = await kit.open({ provider, agents: [agent({ name: 'a', model: MODELS.tool })] });
+    expect(await runtime.session('s').ask('A city', { output: city })).toEqual(ULM);
+    expect(JSON.stringify(requests[1]?.messages.at(-1))).toContain('was not a JSON object but string');
+  });
+
   test('other calls of the same answer do not run, and every call has its result', async () => {
     let runs = 0;
     const look = tool({ name: 'look', description: 'Look.', input: z.object({}), run: () => (runs += 1) });

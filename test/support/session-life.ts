@@ -317,7 +317,7 @@ export class Life {
     this.input({ type: 'recover' });
   }
 
-  /** One input from outside, such as a test gives between the steps. */
+  /** One input from outside. A test may give further inputs between the steps. */
   input(input: Parameters<Machine['input']>[0]): void {
     this.machine.input(input);
     const failed: ErrorShape[] = [];
