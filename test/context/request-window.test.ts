@@ -118,7 +118,7 @@ describe('the request window', () => {
           called: ({ state }) => {
             const next = window.next(state);
             mirror.take(next);
-            const whole = renderMessages(state.messages, rendering, true, 0, prefixOf(state));
+            const whole = renderMessages(state.messages, rendering, true, state.thoughtFloor, prefixOf(state));
             expect(mirror.messages).toEqual(whole);
             expect(next.all()).toEqual(whole);
             expect(next.epoch).toBe(state.epoch);
@@ -140,7 +140,7 @@ describe('the request window', () => {
         new Life(options, {
           stepped: ({ state }) => {
             expect(window.next(state).all()).toEqual(
-              renderMessages(state.messages, rendering, true, 0, prefixOf(state)),
+              renderMessages(state.messages, rendering, true, state.thoughtFloor, prefixOf(state)),
             );
           },
           reloaded: () => {
@@ -160,7 +160,7 @@ describe('the request window', () => {
         let answered: { readonly turn: number; readonly epoch: number; readonly messages: readonly string[] }[] = [];
         let issued: { readonly turn: number; readonly halfStep: number; readonly messages: readonly string[] }[] = [];
         const request = (life: Life): readonly string[] =>
-          renderMessages(life.state.messages, rendering, true, 0, prefixOf(life.state)).map((message) =>
+          renderMessages(life.state.messages, rendering, true, life.state.thoughtFloor, prefixOf(life.state)).map((message) =>
             JSON.stringify(message),
           );
         new Life(options, {
