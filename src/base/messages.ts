@@ -207,6 +207,11 @@ export interface Message {
   readonly success?: boolean;
   readonly source?: Source;
   readonly usage?: Usage;
+  /**
+   * On the first message of an answer for which the provider ran its own tools: all blocks of the answer except its
+   * thoughts, in order. They have the provider's calls and results, and the citations of the text.
+   */
+  readonly blocks?: readonly ContentBlock[];
 }
 
 /** The seven kinds of mailbox entries (contract §3.1). */

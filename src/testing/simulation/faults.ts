@@ -76,6 +76,8 @@ export const FAULT_KINDS = [
   'key.reused',
   // The outcome of a tool call is lost in transit, although both sides live.
   'tool.lost',
+  // The provider answers without the result of a call that it was asked to run.
+  'model.unserved',
 ] as const;
 
 /** A kind of fault. */

@@ -14,6 +14,7 @@ import type { Observer } from '../../session/apply/fold.ts';
 import { historyMessages } from '../../session/history/history-form.ts';
 import { taskOf } from '../../session/history/tasks.ts';
 import { answerText } from '../../session/rules/answer.ts';
+import { awaitedAtEnd } from '../../session/rules/server-uses.ts';
 import type { Entry, SessionRecord, TransitionRecords } from '../../session/state/records.ts';
 import { emptyState, type ReceiptState, type SessionState } from '../../session/state/state.ts';
 import { contentBytes } from '../../session/state/tokens.ts';
@@ -104,6 +105,12 @@ export function writeStory(
     teller.turn(turn);
   }
   return teller.finish();
+}
+
+/** True if the last answer of the epoch has a call that the provider has not run, and nothing but results follows. */
+function waitsForProvider({ messages, thoughtFloor }: SessionState): boolean {
+  const answer = messages.findLast(({ blocks }) => blocks !== undefined);
+  return answer !== undefined && answer.seq >= thoughtFloor && awaitedAtEnd(messages) !== undefined;
 }
 
 class Teller {
@@ -218,7 +225,8 @@ class Teller {
   }
 
   /**
-   * Checks the order: results, then background, then steers, then riders. Only an interrupt may leave a steer behind.
+   * Checks the order: results, then background, then steers, then riders. Only an interrupt, or a call that the
+   * provider runs next, may leave a steer behind.
    */
   #checkClaim(chosen: readonly number[]): void {
     const { state, accepted, faults, id } = this.#story;
@@ -226,6 +234,11 @@ class Teller {
     const ranks = entries.map(rankOf);
     if (ranks.some((rank, index) => rank < (ranks[index - 1] ?? 0))) {
       faults.push({ kind: 'reordered', what: `a half-step of ${id} promotes ${chosen.join(', ')} in this order` });
+    }
+    if (state.state === 'executing' && waitsForProvider(state)) {
+      if (entries.every(({ type }) => type === 'tool_response')) return;
+      const what = `a half-step of ${id} promotes ${chosen.join(', ')} while a call of the provider waits (R52)`;
+      faults.push({ kind: 'illegal', what });
     }
     if (entries.some(({ deliver }) => deliver === 'interrupt')) return;
     const left = state.mailbox.find((entry) => entry.deliver === 'steer' && !chosen.includes(entry.id));
