@@ -229,4 +229,18 @@ export const sessionBugs: readonly PlantedBug[] = [
     find: 'if (hasAgent && isWaiting(state) && !isHeld) this.#queued.add(actor.id);',
     replace: 'if (hasAgent && isWaiting(state) && !isHeld && state.blocked !== undefined) this.#queued.add(actor.id);',
   },
+  {
+    name: 'rider-beside-server-call',
+    what: 'messages ride beside the results that a call of the provider waits for (R52)',
+    file: MAILBOX,
+    find: '  if (asksProvider(state)) return selectResults(state);\n',
+    replace: '',
+  },
+  {
+    name: 'server-call-kept',
+    what: 'a turn that ends leaves a call of the provider in the epoch, although later requests cannot hold it',
+    file: 'src/session/rules/epoch.ts',
+    find: ' && !leavesUses(state);',
+    replace: ';',
+  },
 ];

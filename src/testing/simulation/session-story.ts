@@ -288,11 +288,16 @@ class Teller {
     if (messages.length === 0) return;
     const isOpen = messages.at(-1)?.role !== 'user' || this.#story.state.openCalls.size > 0;
     if (isOpen && this.#story.state.openCalls.size > 0) return;
+    const { state } = this.#story;
+    const goOn = { seq: state.nextMessageSeq, at: 0, type: 'user_message', content: 'go on', tokens: 0 } as const;
     const body = {
       model: 'simulated',
       max_tokens: 1,
-      messages: isOpen ? [...messages, { role: 'user', content: 'go on' }] : messages,
-      tools: [{ name: 'any', description: '', input_schema: { type: 'object' } }],
+      messages: isOpen ? renderSession(state, this.#rendering, [...state.messages, goOn]) : messages,
+      tools: [
+        { name: 'any', description: '', input_schema: { type: 'object' } },
+        { type: 'web_search_20250305', name: 'web_search' },
+      ],
     };
     for (const { rule, path, message } of fatalOf(checkRequest(body))) {
       this.#story.faults.push({ kind: 'illegal', what: `the log of ${this.#story.id}: ${rule} ${path}: ${message}` });

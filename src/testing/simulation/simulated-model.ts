@@ -3,6 +3,7 @@
  * checks each request against the rules of the Messages API, and notes it in the ledger.
  */
 import { CancelledError } from '../../base/errors.ts';
+import type { ContentBlock } from '../../base/messages.ts';
 import { COMPACTION_INSTRUCTION } from '../../context/compaction-request.ts';
 import { checkRequest, fatalOf } from '../../context/legality.ts';
 import { modelTraits } from '../../context/model-traits.ts';
@@ -179,8 +180,23 @@ export class SimulatedModel {
     if (!Array.isArray(answer.content)) return answer;
     const isServed = !this.#surroundings.faults.strikes('model.unserved', 0.05);
     const results = isServed ? waitingUses(request).map(foundFor) : [];
-    const content = [...results, ...this.#withUses(request, answer)];
-    return content.length === answer.content.length ? answer : { ...answer, content };
+    const written = this.#withUses(request, answer);
+    // With manual thinking an answer with calls begins with a thought (R22).
+    const isManual = request.thinking?.type === 'enabled' && written[0]?.type === 'thinking';
+    const content = isManual ? [...written.slice(0, 1), ...results, ...written.slice(1)] : [...results, ...written];
+    return content.length === answer.content.length ? answer : { ...answer, content: this.#signed(request, content) };
+  }
+
+  /** The blocks with thoughts that are bound to the blocks before them. */
+  #signed(request: ModelRequest, content: readonly Block[]): readonly Block[] {
+    const signed: Block[] = [];
+    for (const block of content) {
+      const before = signed as unknown as readonly ContentBlock[];
+      const isBound = block.type === 'thinking' && typeof block['signature'] === 'string';
+      const thinking = String(block['thinking']);
+      signed.push(isBound ? { ...block, signature: this.#thoughts.sign(request, before, thinking) } : block);
+    }
+    return signed;
   }
 
   /** A provider's call that is answered at once, or one that waits: for the results of other calls, or after a pause. */
