@@ -187,8 +187,8 @@ const TYPES: Readonly<Record<keyof ServerToolTypes, { readonly name: string; rea
   tool_search_tool_bm25_20251119: { name: 'tool_search_tool_bm25', fields: settings },
 };
 
-/** Every type, for errors and for tests. */
-export const SERVER_TOOL_TYPES = Object.keys(TYPES) as readonly (keyof ServerToolTypes)[];
+/** Every type, for errors. */
+const SERVER_TOOL_TYPES = Object.keys(TYPES) as readonly (keyof ServerToolTypes)[];
 
 /**
  * Grants an agent a tool that the provider runs, such as web search. Throws `ConfigError` that names the type or the

@@ -237,10 +237,10 @@ export const sessionBugs: readonly PlantedBug[] = [
     replace: '',
   },
   {
-    name: 'server-call-kept',
-    what: 'a turn that ends leaves a call of the provider in the epoch, although later requests cannot hold it',
-    file: 'src/session/rules/epoch.ts',
-    find: ' && !leavesUses(state);',
-    replace: ';',
+    name: 'unserved-call-kept',
+    what: 'a call that the provider was asked to run and did not run stays in the epoch, although no request may hold it',
+    file: 'src/session/apply/answer.ts',
+    find: ' || hasPassedOver(state, earlier)) fold.openEpoch();',
+    replace: ') fold.openEpoch();',
   },
 ];

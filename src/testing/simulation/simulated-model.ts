@@ -178,7 +178,7 @@ export class SimulatedModel {
   /** The answer, with results of the calls that the provider was asked to run, and with new calls of its own tool. */
   #served(request: ModelRequest, answer: RawResponse): RawResponse {
     if (!Array.isArray(answer.content)) return answer;
-    const isServed = !this.#surroundings.faults.strikes('model.unserved', 0.05);
+    const isServed = !this.#surroundings.faults.strikes('model.unserved', 0.25);
     const results = isServed ? waitingUses(request).map(foundFor) : [];
     const written = this.#withUses(request, answer);
     // With manual thinking an answer with calls begins with a thought (R22).
