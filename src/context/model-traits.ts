@@ -50,7 +50,7 @@ export interface ModelTraits {
   readonly webSearch: boolean | undefined;
   /** True if the model has the provider's code execution (R60). */
   readonly codeExecution: boolean | undefined;
-  /** True if the model's code may call tools, as the web tools since February 2026 let it unless told otherwise (R60). */
+  /** True if the model's code may call tools. The web tools since February 2026 allow that by default (R60). */
   readonly codeCallsTools: boolean | undefined;
   /**
    * True if `speed: "fast"` has an effect (R64); undefined if it is ignored, or if that is not known. `fastBeta`: the

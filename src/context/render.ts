@@ -287,7 +287,7 @@ export function timeLine(at: number): string {
   return `${day} ${two(time.getUTCHours())}:${two(time.getUTCMinutes())}`;
 }
 
-/** Where a call of the provider without a result is. */
+/** The place of a call of the provider that has no result. */
 interface WaitingUse {
   /** Index of its request message; missing: the message precedes this part of the request. */
   readonly place?: number;

@@ -8,7 +8,7 @@ import { ConfigError, describeValue } from '../base/errors.ts';
 import { isRecord, type Json } from '../base/json.ts';
 import { parseOption } from '../base/settings.ts';
 
-/** Who may call a tool: the model itself, or the model's code in a container. */
+/** The callers that a tool may have: the model itself, or the model's code in a container. */
 export type ServerToolCaller =
   | 'direct'
   | 'code_execution_20250825'
@@ -33,7 +33,7 @@ export interface WebToolSettings extends ServerToolSettings {
   readonly max_uses?: number;
 }
 
-/** Where the user is, roughly. */
+/** The rough place of the user. */
 export interface UserLocation {
   readonly type: 'approximate';
   readonly city?: string;

@@ -32,7 +32,7 @@ export interface LifeWatcher {
 
 const NO_SUMMARY: ReadonlySet<string> = new Set(['max_tokens', 'refusal', 'pause_turn']);
 
-/** What the provider found for a call of its own. */
+/** The result of a call of the provider. */
 function resultOf(id: string): ContentBlock {
   return { type: 'web_search_tool_result', tool_use_id: id, content: [] };
 }

@@ -113,7 +113,7 @@ const serverPair: fc.Arbitrary<readonly ContentBlock[]> = fc.constant([
   { type: 'server_tool_use', id: 'srv', name: 'web_search', input: {} },
   { type: 'web_search_tool_result', tool_use_id: 'srv', content: [] },
 ]);
-/** A call of the provider that waits. A life gives it an id of its own. */
+/** A call of the provider that waits. A life gives it another id. */
 export const OPEN_USE: ContentBlock = { type: 'server_tool_use', id: 'open', name: 'web_search', input: {} };
 const openUse: fc.Arbitrary<readonly ContentBlock[]> = fc.constant([OPEN_USE]);
 /** Answers that no model should give, and that the boundary must survive. */

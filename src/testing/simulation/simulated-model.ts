@@ -175,7 +175,7 @@ export class SimulatedModel {
     return { content: [...thinking, ...(random.chance(0.4) ? [text()] : []), ...calls], stop_reason: stop, usage };
   }
 
-  /** The answer, with results of the calls that the provider was asked to run, and with new calls of its own tool. */
+  /** The answer, with results of the calls that the provider was asked to run, and with new calls of the provider's tool. */
   #served(request: ModelRequest, answer: RawResponse): RawResponse {
     if (!Array.isArray(answer.content)) return answer;
     const isServed = !this.#surroundings.faults.strikes('model.unserved', 0.25);
@@ -264,7 +264,7 @@ export class SimulatedModel {
 /** The name of the agents' tool that the provider runs. */
 const SERVER_TOOL = 'web_search';
 
-/** What the provider found for a call. */
+/** The result of a call of the provider. */
 function foundFor(id: string): Block {
   return { type: 'web_search_tool_result', tool_use_id: id, content: [] };
 }
