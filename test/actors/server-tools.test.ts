@@ -16,7 +16,6 @@ import {
   serverTool,
   tool,
 } from '../../src/index.ts';
-import type { ModelProvider } from '../../src/models/provider.ts';
 import type { Reply } from '../../src/models/script/script.ts';
 import { scripted } from '../../src/testing/scripted.ts';
 import { strictFake } from '../../src/testing/strict-fake.ts';
@@ -135,7 +134,7 @@ describe('a grant', () => {
     expect(await opened({ name: 'a', tools: [look] })).toMatchObject({
       message: expect.stringMatching(/"look" has deferLoading, so/),
     });
-    expect(await opened({ name: 'a', tools: [], toolChoice: { tool: 'web_search' } })).toMatchObject({
+    expect(await opened({ name: 'a', model: 'claude-opus-4-6', toolChoice: { tool: 'web_search' } })).toMatchObject({
       message: expect.stringMatching(/the agent has no tool "web_search"/),
     });
   });
@@ -255,7 +254,7 @@ describe('an answer with blocks of the provider', () => {
   test('is shown in messages and events, and hidden in the modes that hide content', async () => {
     const content = [{ type: 'thinking', thinking: 'hm', signature: 'signed' }, USE, FOUND, CITED];
     const runtime = await kit.open({
-      provider: scripted([reply(content, 'end_turn')]) as ModelProvider,
+      provider: scripted([reply(content, 'end_turn')]),
       agents: [agent({ name: 'a', tools: [search] })],
     });
     const session = runtime.session('s');
@@ -274,7 +273,7 @@ describe('an answer with blocks of the provider', () => {
   test('counts its uses in the usage of the session', async () => {
     const usage = { input_tokens: 1, output_tokens: 1, server_tool_use: { web_search_requests: 2 } };
     const runtime = await kit.open({
-      provider: scripted([{ ...(reply([USE, FOUND, CITED]) as object), usage } as Reply]) as ModelProvider,
+      provider: scripted([{ ...(reply([USE, FOUND, CITED]) as object), usage } as Reply]),
       agents: [agent({ name: 'a', tools: [search] })],
     });
     await runtime.session('s').ask('Go');
@@ -288,7 +287,11 @@ describe('the types', () => {
     expect(() => serverTool({ type: 'web_search_20200101' })).toThrow(ConfigError);
     // @ts-expect-error: code is not run a number of times.
     expect(() => serverTool({ type: 'code_execution_20250825', max_uses: 1 })).toThrow(ConfigError);
-    type SdkOf<Type> = Extract<ToolUnion, { readonly type: Type }>;
+    type SdkOf<Type, Each = ToolUnion> = Each extends { type?: infer Types }
+      ? Type extends Types
+        ? Each
+        : never
+      : never;
     expectTypeOf<ServerToolOptions['type']>().toExtend<NonNullable<ToolUnion['type']>>();
     // Each setting that the SDK has, and no other. The name and the cache mark are set by the runtime.
     type Missing<Type extends ServerToolOptions['type']> = Exclude<
