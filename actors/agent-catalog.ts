@@ -13,18 +13,21 @@ import type { RenderOptions } from '../src/context/render.ts';
 import { type RequestTraits, readTraits, writeTraits } from '../src/context/request-traits.ts';
 import { enricherSections, sharedPromptLength, systemPrompt } from '../src/context/system-prompt.ts';
 import { fittedOptions } from '../src/models/fitted-options.ts';
+import { refusedServerTool } from '../src/models/model-option-checks.ts';
 import { cachedFields, type ModelOptions, modelOf, requestFields } from '../src/models/model-options.ts';
 import type { RequestHeader } from '../src/models/pool.ts';
-import type { ToolSchema } from '../src/models/provider.ts';
+import type { RequestTool } from '../src/models/provider.ts';
 import { isEpochInUse } from '../src/session/rules/epoch.ts';
 import { formInForce } from '../src/session/rules/structured-answer.ts';
 import type { AnswerForm } from '../src/session/state/answer-form.ts';
 import type { AgentFacts, CompressionFacts, EnricherFacts } from '../src/session/state/inputs.ts';
 import type { SessionState } from '../src/session/state/state.ts';
 import type { ToolPlace } from '../src/tools/pool.ts';
+import type { ServerToolEntry } from '../src/tools/server-tool.ts';
 import { type RegisteredTool, ToolRegistry } from '../src/tools/tool-registry.ts';
 import { takesTimeout } from '../src/tools/tool-schema.ts';
-import { type AnswerParts, answerParts } from './answer-forms.ts';
+import { checkTools } from './agent-checks.ts';
+import { type AnswerParts, answerParts, toolsWith } from './answer-forms.ts';
 import { NO_SPAWN, runtimeTools, type SpawnGrant } from './runtime-tools.ts';
 import { type SupervisorOptionsInput, supervisorOptions } from './supervision/child-spec.ts';
 
@@ -59,6 +62,8 @@ export interface AgentPlan extends ModelOptions {
 export interface AgentDefinition {
   readonly plan: AgentPlan;
   readonly tools: readonly RegisteredTool[];
+  /** The tools that the provider runs; missing: none. */
+  readonly serverTools?: readonly ServerToolEntry[];
 }
 
 /** Everything about its agent that a session's half-steps need. */
@@ -130,9 +135,7 @@ export class AgentCatalog {
       const own = this.#latest(definition, { isChild: false, depth: 0, grants: undefined });
       const asChild = this.#latest(definition, { isChild: true, depth: 1, grants: undefined });
       this.#checkMemory(own.facts);
-      const known = new Set([...own.registry.names(), ...asChild.registry.names()]);
-      checkApproval(definition.plan, known);
-      checkToolChoice(definition.plan, known);
+      checkTools(definition, [own.registry, asChild.registry]);
     }
   }
 
@@ -251,7 +254,10 @@ export class AgentCatalog {
 
   /** Tool names a child of this agent may be granted. Undefined if there is no such agent. */
   toolNamesOf(name: string): readonly string[] | undefined {
-    return this.#definitions.get(name)?.tools.map((tool) => tool.description.name);
+    const definition = this.#definitions.get(name);
+    if (definition === undefined) return undefined;
+    const { tools, serverTools = [] } = definition;
+    return [...tools.map((tool) => tool.description.name), ...serverTools.map((tool) => tool.name)];
   }
 
   #build(definition: AgentDefinition, role: AgentRole, epoch: EpochTraits): SessionAgent {
@@ -259,7 +265,9 @@ export class AgentCatalog {
     const given = { ...definition.plan, maxTokens: definition.plan.maxTokens ?? llm.maxTokens };
     const plan = fittedOptions(given, epoch.traits);
     const form = role.form ?? (role.isChild ? undefined : plan.output);
-    const granted = new ToolRegistry(plan.name, definition.tools).narrow(role.grants ?? null);
+    // A tool that only the vendor's list refuses is left out, as long as the epoch has these traits.
+    const server = (definition.serverTools ?? []).filter((each) => refusedServerTool(each, epoch.traits) === undefined);
+    const granted = new ToolRegistry(plan.name, definition.tools, server).narrow(role.grants ?? null);
     const specialists = [...this.#definitions.values()]
       .filter((other) => other.plan.name !== plan.name)
       .map((other) => ({ name: other.plan.name, description: other.plan.description ?? '' }));
@@ -269,7 +277,7 @@ export class AgentCatalog {
       spawn: role.depth < this.#limits.depth ? plan.subagents.spawn : NO_SPAWN,
       specialists,
     });
-    const registry = new ToolRegistry(plan.name, [...granted.list(), ...own]);
+    const registry = new ToolRegistry(plan.name, [...granted.list(), ...own], granted.server);
     const granting = registry.schemas(this.#settings.timeouts.tool * SECOND_MS);
     const runtimeNames = new Set(own.map((tool) => tool.description.name));
     const model = modelOf(plan, this.#settings, role.isChild);
@@ -324,7 +332,7 @@ export class AgentCatalog {
     parts: {
       readonly model: string;
       readonly traits: RequestTraits;
-      readonly tools: readonly ToolSchema[];
+      readonly tools: readonly RequestTool[];
       readonly answer: AnswerParts | undefined;
     },
   ): RequestHeader {
@@ -363,7 +371,7 @@ export class AgentCatalog {
       traits: role.epoch.recorded,
       next: role.epoch.next,
       hasSystemFunction: plan.hasSystemFunction,
-      toolNames: registry.names(),
+      toolNames: registry.list().map(({ description }) => description.name),
       tool: (name) => {
         const tool = registry.get(name);
         if (tool === undefined) return undefined;
@@ -413,16 +421,6 @@ function keyOf({ plan }: AgentDefinition, { isChild, depth, grants }: AgentRole)
   return `${plan.name} ${isChild} ${depth} ${grants?.join(',') ?? '*'}`;
 }
 
-/** The tools of a request. `callsNone`: the model may call none of the agent's own tools. */
-function toolsWith(
-  answer: AnswerParts | undefined,
-  callsNone: boolean,
-  own: readonly ToolSchema[],
-): readonly ToolSchema[] {
-  if (answer?.tool === undefined) return own;
-  return callsNone ? [answer.tool] : [...own, answer.tool];
-}
-
 /**
  * The agent's options in a turn with a structured answer. A forced tool would keep the turn from ending, so none is
  * forced.
@@ -445,28 +443,6 @@ function runLoopFacts({ maxSteps, approval, guards }: AgentPlan): Partial<AgentF
     ...(approval === undefined ? {} : { approval: approval === 'function' ? approval : new Set(approval) }),
     ...(guards === undefined ? {} : { guards }),
   };
-}
-
-/** Rejects unknown names, because with a misspelt name the intended tool would run without a person's approval. */
-function checkApproval({ name, approval }: AgentPlan, known: ReadonlySet<string>): void {
-  if (approval === undefined || approval === 'function') return;
-  const unknown = approval.find((each) => !known.has(each));
-  if (unknown === undefined) return;
-  throw new ConfigError(
-    `agent ${JSON.stringify(name)}: approve names ${JSON.stringify(unknown)}, which is the name of no tool`,
-    {
-      data: { key: 'approve', agent: name },
-    },
-  );
-}
-
-/** Rejects a `toolChoice` that forces a tool which the agent never has. */
-function checkToolChoice({ name, toolChoice }: AgentPlan, known: ReadonlySet<string>): void {
-  if (typeof toolChoice !== 'object' || known.has(toolChoice.tool)) return;
-  const key = `agent ${name}.toolChoice`;
-  throw new ConfigError(`option ${JSON.stringify(key)}: the agent has no tool ${JSON.stringify(toolChoice.tool)}`, {
-    data: { key, agent: name, value: toolChoice },
-  });
 }
 
 /** Builds a header once per epoch and system text. Sessions with the same text share one object. */

@@ -8,7 +8,7 @@ import { ConfigError } from '../src/base/errors.ts';
 import { cutText, type Json } from '../src/base/json.ts';
 import type { RequestTraits } from '../src/context/request-traits.ts';
 import { grammarSchema, withSchemaLetters } from '../src/models/answer-schema.ts';
-import type { ToolSchema } from '../src/models/provider.ts';
+import type { RequestTool, ToolSchema } from '../src/models/provider.ts';
 import { ANSWER_TOOL } from '../src/session/rules/structured-answer.ts';
 import type { AnswerFacts, AnswerForm, AnswerIssue } from '../src/session/state/answer-form.ts';
 import { schemaIssues } from '../src/tools/json-schema.ts';
@@ -34,6 +34,27 @@ export function answerParts(form: AnswerForm, traits: RequestTraits, taken: read
   }
   const name = freeName(taken);
   return { facts: { tool: name, fit }, tool: { name, description: TOOL_DESCRIPTION, input_schema: schema } };
+}
+
+/**
+ * The tools of a request that asks for the form. `own`: those of the agent. `callsNone`: the model may call none of
+ * them. Without a form they are the agent's own.
+ */
+export function toolsWith(
+  answer: AnswerParts | undefined,
+  callsNone: boolean,
+  own: readonly RequestTool[],
+): readonly RequestTool[] {
+  if (answer?.format !== undefined) return own.map(withoutCitations);
+  if (answer?.tool === undefined) return own;
+  return callsNone ? [answer.tool] : [...own, answer.tool];
+}
+
+/** A provider's tool that asks for no citations: the API refuses them beside a format (R58). */
+function withoutCitations(tool: RequestTool): RequestTool {
+  if (!('citations' in tool)) return tool;
+  const { citations: _citations, ...rest } = tool;
+  return rest;
 }
 
 /** A schema was checked when it was given. One from a log of another version may not be: then the API decides. */

@@ -84,7 +84,9 @@ export type {
   RateLimit,
   RateLimits,
   RequestMessage,
+  RequestTool,
   RequestTransport,
+  ServerToolSchema,
   Thinking,
   ToolChoiceField,
   ToolSchema,
@@ -150,6 +152,21 @@ export {
   withReasoningPad,
 } from './session/history/to-api.ts';
 export { INTERRUPT_NOTICE } from './session/rules/tool-texts.ts';
+export {
+  type ResponseInclusion,
+  type ServerTool,
+  type ServerToolCaller,
+  type ServerToolEntry,
+  type ServerToolOptions,
+  type ServerToolSettings,
+  type ServerToolTypes,
+  serverTool,
+  type UrlSource,
+  type UserLocation,
+  type WebFetchSettings,
+  type WebSearchSettings,
+  type WebToolSettings,
+} from './tools/server-tool.ts';
 export {
   type Effect,
   type JsonSchema,

@@ -66,9 +66,18 @@ export interface RedactedThinkingBlock {
   readonly type: 'redacted_thinking';
   readonly data: string;
 }
+/** The types of the results of the provider's own tools. */
+export const SERVER_RESULT_TYPES = [
+  'web_search_tool_result',
+  'web_fetch_tool_result',
+  'code_execution_tool_result',
+  'bash_code_execution_tool_result',
+  'text_editor_code_execution_tool_result',
+  'tool_search_tool_result',
+] as const;
 /** A block type that this library does not read: kept and replayed unchanged. */
 export interface OpaqueBlock {
-  readonly type: 'server_tool_use' | 'web_search_tool_result' | 'code_execution_tool_result' | 'container_upload';
+  readonly type: 'server_tool_use' | (typeof SERVER_RESULT_TYPES)[number] | 'container_upload';
   readonly [key: string]: unknown;
 }
 /** One block of a message's content. */
@@ -198,6 +207,11 @@ export interface Message {
   readonly success?: boolean;
   readonly source?: Source;
   readonly usage?: Usage;
+  /**
+   * On the first message of an answer for which the provider ran its own tools: all blocks of the answer except its
+   * thoughts, in order. They have the provider's calls and results, and the citations of the text.
+   */
+  readonly blocks?: readonly ContentBlock[];
 }
 
 /** The seven kinds of mailbox entries (contract §3.1). */
@@ -242,6 +256,16 @@ export function textOf(content: string | readonly ContentBlock[]): string {
 /** True for a model's reasoning: signed by the model, or encrypted. */
 export function isThought(block: { readonly type?: unknown }): boolean {
   return block.type === 'thinking' || block.type === 'redacted_thinking';
+}
+
+/** True for a call of a tool that the provider runs. */
+export function isServerUse(block: { readonly type: string }): boolean {
+  return block.type === 'server_tool_use' || block.type === 'mcp_tool_use';
+}
+
+/** True for the result of a tool that the provider runs, also of one that this library does not know. */
+export function isServerResult(block: { readonly type: string }): boolean {
+  return block.type.endsWith('_tool_result');
 }
 
 /** True when a content has nothing a model could read: only blank text, and no other block. */

@@ -1,27 +1,45 @@
 /** Rules for the calls that the provider runs itself: R37, R52. Pure. */
+import { isServerResult, isServerUse } from '../base/messages.ts';
 import { type BlockView, blockPath, type MessageView, type Report, type RequestView } from './legality-report.ts';
 
-/** Server tools whose calls bear the name of their tool; calls of other server tools bear another name. */
-const NAMED_TOOLS: ReadonlySet<unknown> = new Set(['web_search', 'web_fetch']);
+/** The types of tools whose calls bear each name, as their beginnings. Calls of tools that are not listed are not checked. */
+const TOOLS_OF: Readonly<Record<string, readonly string[]>> = {
+  web_search: ['web_search_'],
+  web_fetch: ['web_fetch_'],
+  // The web tools of later versions run code without a tool of their own for it.
+  code_execution: ['code_execution_', 'web_search_2026', 'web_fetch_2026'],
+  bash_code_execution: ['code_execution_', 'web_search_2026', 'web_fetch_2026'],
+  text_editor_code_execution: ['code_execution_', 'web_search_2026', 'web_fetch_2026'],
+  tool_search_tool_regex: ['tool_search_tool_regex'],
+  tool_search_tool_bm25: ['tool_search_tool_bm25'],
+};
 
 /** Reports R37 and R52. */
 export function checkServerTools(view: RequestView, report: Report): void {
   checkAsked(view, report);
-  const answered = new Set<unknown>();
-  for (const { blocks } of view.messages) {
-    for (const block of blocks) if (isServerResult(block)) answered.add(block['tool_use_id']);
-  }
   view.messages.forEach((message, place) => {
     message.blocks.forEach((block, index) => {
-      if (block.type !== 'server_tool_use' || answered.has(block['id'])) return;
+      if (block.type !== 'server_tool_use' || isAnswered(view, block, place)) return;
       checkDeferred(view, block, place, blockPath(message, index), report);
     });
   });
 }
 
-/** True for a result of a tool that the provider runs. */
-export function isServerResult(block: BlockView): boolean {
-  return block.type !== 'tool_result' && block.type.endsWith('_tool_result');
+/**
+ * True if the result of the provider's call is in the same turn of the model, or in the next one behind the results of
+ * the calls beside it.
+ */
+function isAnswered(view: RequestView, call: BlockView, place: number): boolean {
+  let isBehindResults = false;
+  for (const message of view.messages.slice(place)) {
+    if (message.role === 'assistant') {
+      if (message.blocks.some((block) => isServerResult(block) && block['tool_use_id'] === call['id'])) return true;
+    } else if (message.role === 'user') {
+      if (isBehindResults || !isOnlyResults(message)) return false;
+      isBehindResults = true;
+    }
+  }
+  return false;
 }
 
 /** Reports R37: a result of a provider's own tool follows its call. */
@@ -29,7 +47,7 @@ function checkAsked(view: RequestView, report: Report): void {
   const asked = new Set<unknown>();
   for (const message of view.messages) {
     message.blocks.forEach((block, index) => {
-      if (block.type === 'server_tool_use' || block.type === 'mcp_tool_use') asked.add(block['id']);
+      if (isServerUse(block)) asked.add(block['id']);
       if (!isServerResult(block)) return;
       if (asked.has(block['tool_use_id'])) return;
       const path = blockPath(message, index);
@@ -46,16 +64,28 @@ function checkAsked(view: RequestView, report: Report): void {
  * results. A turn without such calls has paused and stays last (R38).
  */
 function checkDeferred(view: RequestView, call: BlockView, place: number, path: string, report: Report): void {
+  const name = String(call['name']);
+  const types = TOOLS_OF[name];
+  const isGone = types !== undefined && !view.tools.some(({ tool }) => isOneOf(tool, name, types));
+  if (!isGone && isPending(view, place)) return;
+  const text = `\`${name}\` tool use with id \`${String(call['id'])}\` was found without a corresponding \`${resultOf(name)}\` block`;
+  report('R52', path, `${path}: ${text}${isGone ? `, but no \`${name}\` tool was provided` : ''}`);
+}
+
+/** True if nothing follows the model's turn, or only the results of its other calls, at the end. */
+function isPending(view: RequestView, place: number): boolean {
   const rest = view.messages.slice(place + 1).filter(({ role }) => role !== 'assistant');
   const [follower] = rest;
-  if (follower === undefined) return;
-  const name = String(call['name']);
-  const isLast = rest.length === 1 && view.messages.at(-1) === follower;
-  const isPending = isLast && isOnlyResults(follower);
-  const isGone = NAMED_TOOLS.has(name) && !view.tools.some(({ tool }) => tool['name'] === name);
-  if (isPending && !isGone) return;
-  const text = `\`${name}\` tool use with id \`${String(call['id'])}\` was found without a corresponding \`${name}_tool_result\` block`;
-  report('R52', path, `${path}: ${text}${isGone ? `, but no \`${name}\` tool was provided` : ''}`);
+  if (follower === undefined) return true;
+  return rest.length === 1 && view.messages.at(-1) === follower && isOnlyResults(follower);
+}
+
+function isOneOf(tool: Readonly<Record<string, unknown>>, name: string, types: readonly string[]): boolean {
+  return tool['name'] === name || types.some((type) => String(tool['type']).startsWith(type));
+}
+
+function resultOf(name: string): string {
+  return `${name.startsWith('tool_search_') ? 'tool_search' : name}_tool_result`;
 }
 
 function isOnlyResults(message: MessageView): boolean {

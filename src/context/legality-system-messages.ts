@@ -1,5 +1,6 @@
 /** Rules for `role: "system"` in `messages`: R13, R53. Pure. */
 import { isRecord } from '../base/json.ts';
+import { isServerResult } from '../base/messages.ts';
 import {
   blockPath,
   given,
@@ -9,7 +10,6 @@ import {
   type Report,
   type RequestView,
 } from './legality-report.ts';
-import { isServerResult } from './legality-server-tools.ts';
 
 const CLEAR_AT = ['mid-conversation-system-clear-at-2026-08-21'];
 const OUTPUT_CONFIG = ['mid-conversation-output-config-2026-07-01'];

@@ -22,6 +22,18 @@ const TOOLSETS: Readonly<Record<string, { readonly name: string; readonly member
   },
 };
 
+/** The first types of the web tools that the model's code may call unless `allowed_callers` says otherwise. */
+const CODE_CALLED_WEB_TOOL = /^web_(?:search|fetch)_(?<day>\d{8})$/;
+const CODE_CALLED_SINCE = '20260209';
+
+/** True if the model's code in a container may call this tool. */
+export function isCalledByCode(tool: Readonly<Record<string, unknown>>): boolean {
+  const callers = tool['allowed_callers'];
+  if (Array.isArray(callers)) return callers.some((caller) => caller !== 'direct');
+  const day = CODE_CALLED_WEB_TOOL.exec(String(tool['type']))?.groups?.['day'];
+  return day !== undefined && day >= CODE_CALLED_SINCE;
+}
+
 /** Reports R60 and R66. */
 export function checkToolTypes(view: RequestView, report: Report): void {
   const model = String(view.body['model']);
@@ -30,6 +42,10 @@ export function checkToolTypes(view: RequestView, report: Report): void {
     const path = `tools.${index}`;
     if (view.traits.refusedToolTypes?.has(type) === true) {
       report('R60', `${path}.type`, `'${model}' does not support tool types: ${type}.`);
+    }
+    if (view.traits.codeCallsTools === false && isCalledByCode(tool)) {
+      const remedy = 'Set `allowed_callers` to ["direct"].';
+      report('R60', path, `${path}: '${model}' does not support programmatic tool calling. ${remedy}`);
     }
     const toolset = TOOLSETS[type];
     if (toolset !== undefined) checkToolset(view, tool, index, toolset.name, report);

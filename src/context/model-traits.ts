@@ -46,6 +46,12 @@ export interface ModelTraits {
   readonly bindsThinking: boolean;
   /** True if `output_config.format` and `strict` tools are accepted. */
   readonly structuredOutputs: boolean | undefined;
+  /** True if the model has the provider's web search (R60). */
+  readonly webSearch: boolean | undefined;
+  /** True if the model has the provider's code execution (R60). */
+  readonly codeExecution: boolean | undefined;
+  /** True if the model's code may call tools. The web tools since February 2026 allow that by default (R60). */
+  readonly codeCallsTools: boolean | undefined;
   /**
    * True if `speed: "fast"` has an effect (R64); undefined if it is ignored, or if that is not known. `fastBeta`: the
    * beta that it needs, if any.
@@ -101,6 +107,9 @@ const UNKNOWN: ModelTraits = Object.freeze({
   systemMessages: undefined,
   bindsThinking: false,
   structuredOutputs: undefined,
+  webSearch: undefined,
+  codeExecution: undefined,
+  codeCallsTools: undefined,
   fast: undefined,
   inferenceGeo: undefined,
   windowHoldsOutput: false,
@@ -130,6 +139,10 @@ const FIVE: ModelTraits = {
   systemMessages: true,
   bindsThinking: true,
   structuredOutputs: true,
+  // No model of the table was seen to lack these tools.
+  webSearch: undefined,
+  codeExecution: undefined,
+  codeCallsTools: undefined,
   fast: false,
   inferenceGeo: true,
   windowHoldsOutput: false,
@@ -282,7 +295,7 @@ const TABLE: Readonly<Record<string, ModelTraits>> = {
     retiresAfter: '2026-11-24',
   },
   'sonnet-405': { ...EARLY_FOUR, retiresAfter: '2026-11-30', deprecated: true },
-  'haiku-405': { ...EARLY_FOUR, cacheableTokensMin: 4_096, retiresAfter: '2026-10-15' },
+  'haiku-405': { ...EARLY_FOUR, codeCallsTools: false, cacheableTokensMin: 4_096, retiresAfter: '2026-10-15' },
 };
 
 /** The oldest version in the table; older models are retired. */
@@ -298,6 +311,8 @@ export interface ListedModel {
   /** From least to most; empty: no effort may be sent. */
   readonly efforts?: readonly Effort[];
   readonly structuredOutputs?: boolean;
+  readonly webSearch?: boolean;
+  readonly codeExecution?: boolean;
   readonly contextTokensMax?: number;
   readonly outputTokensMax?: number;
   readonly lifecycle?: 'active' | 'deprecated' | 'retired';
@@ -322,7 +337,8 @@ export function modelTraits(model: string, listed?: ListedModel): ModelTraits {
 
 /** The traits with those that the list has in their place. */
 function withListed(traits: ModelTraits, listed: ListedModel): ModelTraits {
-  const { efforts, structuredOutputs, contextTokensMax, outputTokensMax, lifecycle } = listed;
+  const { efforts, structuredOutputs, webSearch, codeExecution, lifecycle } = listed;
+  const { contextTokensMax, outputTokensMax } = listed;
   const { deprecated, retiresAfter, ...others } = traits;
   // The list does not say which efforts a model takes without thinking, but those are a part of all its efforts.
   const effortsWithoutThinking = efforts && traits.effortsWithoutThinking?.filter((each) => efforts.includes(each));
@@ -330,6 +346,7 @@ function withListed(traits: ModelTraits, listed: ListedModel): ModelTraits {
   return {
     ...others,
     ...defined({ efforts, effortsWithoutThinking, structuredOutputs, contextTokensMax, outputTokensMax }),
+    ...defined({ webSearch, codeExecution }),
     ...(listed.thinkingTypes === undefined ? {} : { thinkingTypes: new Set(listed.thinkingTypes) }),
     // An active model is not to be retired, even if the first day on which it could be has passed.
     ...(lifecycle === 'active' ? {} : defined(lifecycle === undefined ? end : { ...end, deprecated: true as const })),

@@ -9,13 +9,15 @@
  * - Ids are unique, since they were made so when stored (R05).
  * - Blank text is left out (R08, R09).
  * - Neighbours of one role are merged (R15), but never across the border of an answered request.
- * - The answer's own blocks are replayed unchanged (R20).
+ * - The answer's own blocks are replayed unchanged (R20), except for the provider's calls that have no result and
+ *   cannot get one any more, and for results without their call (R37, R52).
  *
  * Pure: messages in, messages out.
  */
 import { isRecord } from '../base/json.ts';
 import type { ContentBlock, DocumentBlock, ImageBlock, TextBlock, ToolResultBlock } from '../base/messages.ts';
-import { isThought, textOf } from '../base/messages.ts';
+import { isServerResult, isServerUse, isThought, textOf } from '../base/messages.ts';
+import { awaitedUses, resultId, useId } from '../session/rules/server-uses.ts';
 import { BLANK_RESULT, MISSING_RESULT } from '../session/rules/tool-texts.ts';
 import type { LoggedMessage } from '../session/state/messages.ts';
 import type { SessionState } from '../session/state/state.ts';
@@ -56,7 +58,8 @@ const RESUMING_TEXT = '[The conversation goes on here.]';
 
 /**
  * Messages of a window, in their order, as request messages. `isStart`: no message precedes them in the request.
- * `thoughtFloor`: thoughts of messages below this seq belong to another history.
+ * `thoughtFloor`: thoughts of messages below this seq belong to another history, and so do the provider's calls that
+ * still wait for results. `before`: the request messages that precede them.
  */
 export function renderMessages(
   messages: readonly LoggedMessage[],
@@ -64,12 +67,12 @@ export function renderMessages(
   isStart = true,
   thoughtFloor = 0,
   prefix?: ContextPrefix,
+  before: readonly RenderedMessage[] = [],
 ): readonly RenderedMessage[] {
   const responses = new Responses(messages);
-  const request = new RequestDraft(options.dropsCitations === true);
+  const request = new RequestDraft(options.dropsCitations === true, before);
   if (prefix !== undefined) renderPrefix(prefix, options, request);
-  const staleBelow = options.bindsThinking === true ? thoughtFloor : 0;
-  for (const message of messages) renderMessage(message, responses, options, request, staleBelow);
+  for (const message of messages) renderMessage(message, responses, options, request, thoughtFloor);
   return request.finish(isStart);
 }
 
@@ -160,15 +163,16 @@ function renderMessage(
   responses: Responses,
   options: RenderOptions,
   request: RequestDraft,
-  staleBelow: number,
+  floor: number,
 ): void {
   if (message.opens === true) request.seal();
   if (message.type === 'tool_response' || message.inAnswer === true || message.prompt === true) return;
   if (message.phantom === true) {
     renderDelivery(message, responses, options, request);
   } else if (message.blocks !== undefined) {
-    const isOld = message.seq < staleBelow;
+    const isOld = options.bindsThinking === true && message.seq < floor;
     const isStale = isOld && message.blocks.some(isThought);
+    request.keepsUses = message.seq >= floor;
     const blocks = isStale ? message.blocks.filter((block) => !isThought(block)) : message.blocks;
     if (sendsCallsAsText(blocks, options)) renderAsText(blocks, responses, request);
     else renderAnswer(blocks, responses, request);
@@ -283,7 +287,20 @@ export function timeLine(at: number): string {
   return `${day} ${two(time.getUTCHours())}:${two(time.getUTCMinutes())}`;
 }
 
-/** Collects request messages and merges neighbours of one role, up to a seal. */
+/** The place of a call of the provider that has no result. */
+interface WaitingUse {
+  /** Index of its request message; missing: the message precedes this part of the request. */
+  readonly place?: number;
+  /** True if the call may still get its result from an answer to this request. */
+  readonly isKept: boolean;
+  /** True if the results of the calls beside it follow: the next answer must have its result. */
+  isAsked: boolean;
+}
+
+/**
+ * Collects request messages and merges neighbours of one role, up to a seal. A call of the provider stays while its
+ * result may still come or has come (R52); otherwise it is taken out again.
+ */
 class RequestDraft {
   readonly #messages: RenderedMessage[] = [];
   #sealed = 0;
@@ -291,9 +308,14 @@ class RequestDraft {
   #mustResume = false;
   #isResumed = false;
   readonly #dropsCitations: boolean;
+  readonly #waiting = new Map<string, WaitingUse>();
+  /** Whether the provider's calls that come next may wait for their results at the end of the request. */
+  keepsUses = true;
 
-  constructor(dropsCitations: boolean) {
+  constructor(dropsCitations: boolean, before: readonly RenderedMessage[]) {
     this.#dropsCitations = dropsCitations;
+    const isAsked = before.at(-1)?.role === 'user';
+    for (const id of waitingUses(before)) this.#waiting.set(id, { isKept: true, isAsked });
   }
 
   /** True if the model's last text follows other text of the model that no earlier request may have ended with. */
@@ -318,8 +340,11 @@ class RequestDraft {
   add(role: 'user' | 'assistant', content: string | readonly ContentBlock[]): void {
     // The content is copied, because sent content leaves the session and must not be the log's own list.
     const sent = typeof content === 'string' ? content : sendable(content);
-    const kept = typeof sent === 'string' || !this.#dropsCitations ? sent : sent.map(withoutCitations);
-    if (kept.length === 0 || (typeof kept === 'string' && kept.trim() === '')) return;
+    const plain = typeof sent === 'string' || !this.#dropsCitations ? sent : sent.map(withoutCitations);
+    if (plain.length === 0 || (typeof plain === 'string' && plain.trim() === '')) return;
+    const kept = role === 'assistant' ? this.#settle(plain) : plain;
+    if (role === 'user') this.#ask(plain);
+    if (kept.length === 0) return;
     if (role === 'user') this.#isResumed = false;
     if (this.#isBroken) {
       this.#isResumed = role === 'assistant' && this.#mustResume;
@@ -330,16 +355,106 @@ class RequestDraft {
     const last = this.#messages.at(-1);
     if (last === undefined || last.role !== role || this.#messages.length === this.#sealed) {
       this.#messages.push({ role, content: kept });
-      return;
+    } else {
+      this.#messages[this.#messages.length - 1] = { role, content: [...blocksOf(last.content), ...blocksOf(kept)] };
     }
-    this.#messages[this.#messages.length - 1] = { role, content: [...blocksOf(last.content), ...blocksOf(kept)] };
+    if (role === 'assistant') this.#note(kept);
+  }
+
+  /**
+   * The blocks of an answer without results of no call. Takes out the calls before it that should have got their
+   * results in it.
+   */
+  #settle(content: string | readonly ContentBlock[]): string | readonly ContentBlock[] {
+    const hasResult = typeof content !== 'string' && content.some(isServerResult);
+    if (!hasResult && this.#waiting.size === 0) return content;
+    const answered = new Set<string>();
+    const own = new Set<string>();
+    const kept = blocksOf(content).filter((block) => {
+      if (isServerUse(block)) own.add(useId(block));
+      if (!isServerResult(block)) return true;
+      const id = resultId(block);
+      if (own.delete(id)) return true;
+      if (!this.#waiting.has(id) || this.#isBroken) return false;
+      answered.add(id);
+      return true;
+    });
+    for (const id of answered) this.#waiting.delete(id);
+    this.#takeOut(({ isKept, isAsked }) => !isKept || isAsked || this.#isBroken, true);
+    return typeof content === 'string' ? content : kept;
+  }
+
+  /** The model gets this content next: calls that wait stay only before the results of the calls beside them. */
+  #ask(content: string | readonly ContentBlock[]): void {
+    if (this.#waiting.size === 0) return;
+    const isResults = typeof content !== 'string' && content.every(({ type }) => type === 'tool_result');
+    this.#takeOut(({ isAsked }) => isAsked || !isResults, false);
+    for (const use of this.#waiting.values()) use.isAsked = true;
+  }
+
+  /** Remembers the calls of an answer that have no result in it. */
+  #note(content: string | readonly ContentBlock[]): void {
+    if (typeof content === 'string') return;
+    const place = this.#messages.length - 1;
+    for (const id of awaitedUses(content) ?? []) {
+      this.#waiting.set(id, { place, isKept: this.keepsUses, isAsked: false });
+    }
+  }
+
+  /**
+   * Takes calls of the provider out of the request. `isOpen`: no user's message follows. An answer that has lost a part
+   * cannot be resumed (R38).
+   */
+  #takeOut(isGone: (use: WaitingUse) => boolean, isOpen: boolean): void {
+    for (const id of [...this.#waiting.keys()]) {
+      // Looked up one by one, because a removed message moves the others.
+      const use = this.#waiting.get(id);
+      if (use === undefined || !isGone(use)) continue;
+      this.#waiting.delete(id);
+      const { place } = use;
+      const message = place === undefined ? undefined : this.#messages[place];
+      if (place === undefined || message === undefined) continue;
+      const content = blocksOf(message.content).filter((block) => !isServerUse(block) || useId(block) !== id);
+      if (content.length > 0) {
+        this.#messages[place] = { role: message.role, content };
+        if (isOpen && place === this.#messages.length - 1) this.breakAfter(true);
+      } else {
+        this.#remove(place);
+      }
+    }
+  }
+
+  #remove(place: number): void {
+    this.#messages.splice(place, 1);
+    if (this.#sealed > place) this.#sealed -= 1;
+    if (this.#messages.at(-1)?.role !== 'assistant') {
+      this.#isBroken = false;
+      this.#mustResume = false;
+    }
+    for (const [id, use] of this.#waiting) {
+      if (use.place !== undefined && use.place > place) this.#waiting.set(id, { ...use, place: use.place - 1 });
+    }
   }
 
   finish(isStart: boolean): readonly RenderedMessage[] {
+    this.#takeOut(({ isKept }) => !isKept, true);
     if (this.#mustResume) this.#messages.push({ role: 'user', content: RESUMING_TEXT });
     if (!isStart || this.#messages[0]?.role !== 'assistant') return this.#messages;
     return [{ role: 'user', content: OPENING_TEXT }, ...this.#messages];
   }
+}
+
+/** The ids of the provider's calls that have no result yet at the end of these request messages. */
+function waitingUses(messages: readonly RenderedMessage[]): readonly string[] {
+  let end = messages.length;
+  const last = messages[end - 1];
+  if (last?.role === 'user') {
+    if (typeof last.content === 'string' || !last.content.every(({ type }) => type === 'tool_result')) return [];
+    end -= 1;
+  }
+  let start = end;
+  while (messages[start - 1]?.role === 'assistant') start -= 1;
+  return awaitedUses(messages.slice(start, end).flatMap(({ content }) => blocksOf(content))) ?? [];
 }
 
 function sendable(blocks: readonly ContentBlock[]): readonly ContentBlock[] {

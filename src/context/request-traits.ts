@@ -11,6 +11,8 @@ import { EFFORTS, type Effort, type ModelTraits, THINKING_TYPES, type ThinkingTy
 export type RequestTraits = Pick<
   ModelTraits,
   | 'bindsThinking'
+  | 'codeCallsTools'
+  | 'codeExecution'
   | 'effortsWithoutThinking'
   | 'efforts'
   | 'fast'
@@ -21,6 +23,7 @@ export type RequestTraits = Pick<
   | 'outputTokensMax'
   | 'structuredOutputs'
   | 'thinkingTypes'
+  | 'webSearch'
 >;
 
 /** Takes the parts of the short form from its bits, or puts them there, always in the same order. */
@@ -84,6 +87,7 @@ export function writeTraits(traits: RequestTraits): string {
   bits.putNames<Effort>(EFFORTS, traits.effortsWithoutThinking);
   for (const fact of [traits.forcedTool, traits.forcedToolWithThinking, traits.fast]) bits.putFact(fact);
   for (const fact of [traits.inferenceGeo, traits.structuredOutputs]) bits.putFact(fact);
+  for (const fact of [traits.webSearch, traits.codeExecution, traits.codeCallsTools]) bits.putFact(fact);
   const tokens = traits.outputTokensMax?.toString(RADIX) ?? '';
   const beta = traits.fastBeta === undefined ? '' : `.${traits.fastBeta}`;
   return `${bits.value.toString(RADIX)}.${tokens}${beta}`;
@@ -107,6 +111,9 @@ export function readTraits(text: string): RequestTraits {
     fast: bits.takeFact(),
     inferenceGeo: bits.takeFact(),
     structuredOutputs: bits.takeFact(),
+    webSearch: bits.takeFact(),
+    codeExecution: bits.takeFact(),
+    codeCallsTools: bits.takeFact(),
     outputTokensMax: tokens === '' ? undefined : Number.parseInt(tokens, RADIX),
     ...(fastBeta === undefined ? {} : { fastBeta }),
   };

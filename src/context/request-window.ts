@@ -122,6 +122,7 @@ export class RequestWindow {
       isStart,
       state.thoughtFloor,
       prefix,
+      this.#sealed,
     );
   }
 }

@@ -4,7 +4,7 @@
  * numbers. Pure.
  */
 import { describeValue } from '../base/errors.ts';
-import type { Message, Pending } from '../base/messages.ts';
+import { isServerUse, type Message, type Pending } from '../base/messages.ts';
 import { cutMiddle } from './shortening.ts';
 import { isThought, shownText, thoughtOf } from './view-modes.ts';
 
@@ -29,9 +29,14 @@ export function transcript(
       continue;
     }
     const line = reader === 'melete' ? meleteLine(message) : mnemeLine(message);
-    if (line === null) continue;
-    endRun();
-    lines.push(line);
+    if (line !== null) {
+      endRun();
+      lines.push(line);
+    }
+    // The provider ran these calls while the model wrote the answer.
+    const served = (message.blocks ?? []).filter(isServerUse);
+    if (reader === 'melete') lines.push(...served.map(servedLine));
+    else calls += served.length;
   }
   endRun();
   for (const entry of pending) {
@@ -59,6 +64,11 @@ function meleteLine(message: Message): string | null {
     default:
       throw noRow(message.type);
   }
+}
+
+function servedLine(use: object): string {
+  const { name = '', input = {} } = use as { readonly name?: unknown; readonly input?: unknown };
+  return `Tool call: ${String(name)}(${JSON.stringify(input)})`;
 }
 
 function mnemeLine(message: Message): string | null {

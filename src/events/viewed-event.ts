@@ -21,7 +21,7 @@ export type ShortViewMode = Exclude<ViewMode, 'debug'>;
  * A message without its content. `rendered`: its cell in the rendering table, in events that list messages. An event of
  * one message has `rendered` beside `message`.
  */
-export type ViewedMessage = Omit<Message, 'content' | 'input'> & { readonly rendered?: Rendered };
+export type ViewedMessage = Omit<Message, 'content' | 'input' | 'blocks'> & { readonly rendered?: Rendered };
 /** A mailbox entry without its content. */
 export type ViewedPending = Omit<Pending, 'content'>;
 /** An error without the data that may quote content. */
@@ -128,20 +128,22 @@ const EVENT_MEMBERS: { readonly [Type in Kind]: Members<BodyOf<Type>> } = {
   gap: { from: 'carried', to: 'carried' },
 };
 
-const MESSAGE_MEMBERS: { readonly [Name in keyof Message]-?: Name extends 'content' | 'input' ? 'hidden' : 'carried' } =
-  {
-    seq: 'carried',
-    type: 'carried',
-    content: 'hidden',
-    at: 'carried',
-    tokens: 'carried',
-    toolUseId: 'carried',
-    toolName: 'carried',
-    input: 'hidden',
-    success: 'carried',
-    source: 'carried',
-    usage: 'carried',
-  };
+const MESSAGE_MEMBERS: {
+  readonly [Name in keyof Message]-?: Name extends 'content' | 'input' | 'blocks' ? 'hidden' : 'carried';
+} = {
+  seq: 'carried',
+  type: 'carried',
+  content: 'hidden',
+  at: 'carried',
+  tokens: 'carried',
+  toolUseId: 'carried',
+  toolName: 'carried',
+  input: 'hidden',
+  success: 'carried',
+  source: 'carried',
+  usage: 'carried',
+  blocks: 'hidden',
+};
 const PENDING_MEMBERS: { readonly [Name in keyof Pending]-?: Name extends 'content' ? 'hidden' : 'carried' } = {
   id: 'carried',
   type: 'carried',

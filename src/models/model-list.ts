@@ -33,6 +33,8 @@ export const listedModelsSchema: z.ZodType<readonly ListedModel[]> = z
       thinkingTypes: z.array(z.enum(THINKING_TYPES)).max(THINKING_TYPES.length).exactOptional(),
       efforts: z.array(z.enum(EFFORTS)).max(EFFORTS.length).exactOptional(),
       structuredOutputs: z.boolean().exactOptional(),
+      webSearch: z.boolean().exactOptional(),
+      codeExecution: z.boolean().exactOptional(),
       contextTokensMax: tokens,
       outputTokensMax: tokens,
       lifecycle: z.enum(['active', 'deprecated', 'retired']).exactOptional(),

@@ -4,6 +4,7 @@
  */
 import { isRecord } from '../base/json.ts';
 import { BODY_FIELDS } from '../context/legality-fields.ts';
+import { isCalledByCode } from '../context/legality-tool-types.ts';
 import type { Effort, ThinkingType } from '../context/model-traits.ts';
 import type { RequestTraits } from '../context/request-traits.ts';
 import type { ModelOptions } from './model-options.ts';
@@ -19,9 +20,17 @@ export interface OptionRefusal {
   readonly remedy: string;
 }
 
-/** The options of a request together with its `maxTokens`. */
+/** A tool that the provider runs, as a request has it. */
+export interface CheckedServerTool {
+  readonly type: string;
+  readonly name: string;
+  readonly [field: string]: unknown;
+}
+
+/** The options of a request together with its `maxTokens` and the provider's tools. */
 export interface CheckedModelOptions extends ModelOptions {
   readonly maxTokens: number;
+  readonly serverTools?: readonly CheckedServerTool[];
 }
 
 /** The first option that a model with these traits refuses; undefined if it may accept all. */
@@ -32,8 +41,33 @@ export function refusedOption(options: CheckedModelOptions, traits: RequestTrait
     refusedToolChoice(options, traits) ??
     refusedTokens(options, traits) ??
     refusedSpeed(options, traits) ??
-    refusedField(options, traits)
+    refusedField(options, traits) ??
+    refusedServerTools(options, traits)
   );
+}
+
+function refusedServerTools(
+  { serverTools = [] }: CheckedModelOptions,
+  traits: RequestTraits,
+): OptionRefusal | undefined {
+  for (const each of serverTools) {
+    const refused = refusedServerTool(each, traits);
+    if (refused !== undefined) return refused;
+  }
+  return undefined;
+}
+
+/** Why a model with these traits refuses a tool that the provider runs; undefined if it may have it (R60). */
+export function refusedServerTool(tool: CheckedServerTool, traits: RequestTraits): OptionRefusal | undefined {
+  const refusal = { key: 'tools', value: tool.type, rule: 'R60' };
+  const isMissing =
+    (tool.name === 'web_search' && traits.webSearch === false) ||
+    (tool.name === 'code_execution' && traits.codeExecution === false);
+  if (isMissing) return { ...refusal, remedy: 'leave it out, or use a model that has it' };
+  if (traits.codeCallsTools === false && isCalledByCode(tool)) {
+    return { ...refusal, remedy: "give the tool allowed_callers: ['direct'], or use an earlier type of it" };
+  }
+  return undefined;
 }
 
 /** The rule that a thinking type breaks on a model that does not have it. */

@@ -16,7 +16,19 @@ export interface ToolSchema {
   readonly name: string;
   readonly description: string;
   readonly input_schema: Readonly<Record<string, Json>>;
+  /** True if the model sees the tool only after a tool search has found it. */
+  readonly defer_loading?: true;
 }
+
+/** A tool that the provider runs: its dated type, its name, its settings. */
+export interface ServerToolSchema {
+  readonly type: string;
+  readonly name: string;
+  readonly [field: string]: Json;
+}
+
+/** An entry of a request's tools. */
+export type RequestTool = ToolSchema | ServerToolSchema;
 
 /** The thinking option of the Messages API. */
 export type Thinking =
@@ -71,7 +83,8 @@ export interface ModelRequest {
   readonly model: string;
   readonly max_tokens: number;
   readonly system?: string;
-  readonly tools?: readonly ToolSchema[];
+  /** The session's own tools, then those that the provider runs. */
+  readonly tools?: readonly RequestTool[];
   readonly thinking?: Thinking;
   /** The id of the container in which the provider runs the session's code. */
   readonly container?: string;

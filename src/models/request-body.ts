@@ -1,7 +1,7 @@
 /**
  * Encodes a `ModelRequest` as the Messages API takes it, with cache marks.
  *
- * Marks are set only in the wire body: on the last tool, on the system prompt, and on the last markable block of the
+ * Marks are set only in the wire body: on the last tool that is not loaded later, on the system prompt, and on the last markable block of the
  * last message. Where the system prompt begins with a part that all sessions of the agent share, that part has a mark in
  * place of the tools. Those are three of the four that the API allows (R16). The fourth is the newest mark that came with the
  * content; if it is a one-hour mark, the tool mark and the system mark are one-hour marks too (R18). With
@@ -14,12 +14,13 @@
 import type { Json } from '../base/json.ts';
 import type { CacheControl, ContentBlock } from '../base/messages.ts';
 import { marksOf, withNewestMarks } from './cache-marks.ts';
-import type { ModelRequest, RequestMessage, ToolSchema } from './provider.ts';
+import type { ModelRequest, RequestMessage, RequestTool } from './provider.ts';
 
 /** Messages and tool lists never change once made, so the object is the key of its cached text. */
 const messageTexts = new WeakMap<RequestMessage, string>();
-const toolTexts = new WeakMap<readonly ToolSchema[], string>();
-const longToolTexts = new WeakMap<readonly ToolSchema[], string>();
+const toolTexts = new WeakMap<readonly RequestTool[], string>();
+const longToolTexts = new WeakMap<readonly RequestTool[], string>();
+const plainToolTexts = new WeakMap<readonly RequestTool[], string>();
 
 const MARK: CacheControl = { type: 'ephemeral' };
 const LONG_MARK: CacheControl = { type: 'ephemeral', ttl: '1h' };
@@ -73,7 +74,7 @@ function encodeField(key: string, value: unknown, request: ModelRequest, mark: C
   }
   // The mark of a shared part of the system prompt covers the tools before it, and there are four marks in all.
   if (key === 'tools' && request.tools !== undefined) {
-    return systemTexts(request).length > 1 ? JSON.stringify(request.tools) : encodeTools(request.tools, mark);
+    return encodeTools(request.tools, systemTexts(request).length > 1 ? undefined : mark);
   }
   return JSON.stringify(value);
 }
@@ -84,12 +85,16 @@ function systemTexts({ system = '', transport }: ModelRequest): readonly string[
   return shared > 0 && shared < system.length ? [system.slice(0, shared), system.slice(shared)] : [system];
 }
 
-function encodeTools(tools: readonly ToolSchema[], mark: CacheControl): string | undefined {
+function encodeTools(tools: readonly RequestTool[], mark: CacheControl | undefined): string | undefined {
   if (tools.length === 0) return undefined;
-  const texts = mark === MARK ? toolTexts : longToolTexts;
+  const texts = mark === undefined ? plainToolTexts : mark === MARK ? toolTexts : longToolTexts;
   const known = texts.get(tools);
   if (known !== undefined) return known;
-  const marked = tools.map((tool, index) => (index === tools.length - 1 ? { ...tool, cache_control: mark } : tool));
+  // A tool that is loaded later is not part of the cached beginning.
+  const last = tools.findLastIndex((tool) => tool.defer_loading !== true);
+  const marked = tools.map((tool, index) =>
+    mark !== undefined && index === last ? { ...tool, cache_control: mark } : tool,
+  );
   const text = JSON.stringify(marked);
   texts.set(tools, text);
   return text;

@@ -90,7 +90,7 @@ function documented(row: ListedModel): object {
     capabilities: {
       batch: yes,
       citations: yes,
-      code_execution: yes,
+      code_execution: supports(row.codeExecution ?? true),
       context_management: { ...yes, ...Object.fromEntries(strategies.map((each) => [each, yes])) },
       effort:
         efforts === undefined
@@ -98,7 +98,11 @@ function documented(row: ListedModel): object {
           : { ...supports(efforts.length > 0), ...supportOf(EFFORTS, (each) => efforts.includes(each)) },
       image_input: yes,
       pdf_input: yes,
-      server_tools: { ...yes, code_execution: yes, web_search: yes },
+      server_tools: {
+        ...yes,
+        code_execution: supports(row.codeExecution ?? true),
+        web_search: supports(row.webSearch ?? true),
+      },
       structured_outputs: supports(row.structuredOutputs ?? true),
       thinking: {
         ...supports(thinkingTypes?.some((each) => each !== 'disabled') ?? true),

@@ -1,7 +1,7 @@
 /** Requests of the fake server: kept for tests, and converted back into the input of a script. */
 import { defined } from '../base/defined.ts';
 import type { TextBlock } from '../base/messages.ts';
-import type { ModelRequest, RequestMessage, ToolSchema } from '../models/provider.ts';
+import type { ModelRequest, RequestMessage, RequestTool } from '../models/provider.ts';
 
 /** Most requests kept, and the most bytes of all; the oldest are dropped. */
 const REQUESTS_KEPT_MAX = 10_000;
@@ -13,7 +13,7 @@ export interface WireRequest {
   readonly max_tokens: number;
   readonly messages: readonly RequestMessage[];
   readonly system?: string | readonly TextBlock[];
-  readonly tools?: readonly ToolSchema[];
+  readonly tools?: readonly RequestTool[];
   readonly stream?: boolean;
   readonly [key: string]: unknown;
 }

@@ -1,11 +1,12 @@
 /**
  * The tools of one agent, in order: the list a model receives, and where each call runs.
  *
- * G1 Names are unique, and none begins with `from_`, which is reserved for deliveries (Δ18).
+ * G1 Names are unique, the provider's tools included, and none begins with `from_`, which is reserved for deliveries (Δ18).
  * G2 Grants narrow and never widen: a registry made from another holds a subset of it.
  */
 import { ConfigError } from '../base/errors.ts';
 import type { ToolPlace } from './pool.ts';
+import { isToolSearch, type ServerToolEntry } from './server-tool.ts';
 import type { ToolDescription } from './tool.ts';
 import { type AdvertisedTool, advertiseTool } from './tool-schema.ts';
 
@@ -28,9 +29,12 @@ export function isReservedToolName(name: string): boolean {
 /** An agent's tools. Immutable. */
 export class ToolRegistry {
   readonly #tools: ReadonlyMap<string, RegisteredTool>;
+  /** The tools that the provider runs. */
+  readonly server: readonly ServerToolEntry[];
 
   /** `agent` names the owner in errors. Throws `ConfigError` for a duplicate and for a reserved name (G1). */
-  constructor(agent: string, tools: readonly RegisteredTool[]) {
+  constructor(agent: string, tools: readonly RegisteredTool[], server: readonly ServerToolEntry[] = []) {
+    this.server = server;
     const byName = new Map<string, RegisteredTool>();
     for (const tool of tools) {
       const { name } = tool.description;
@@ -40,14 +44,15 @@ export class ToolRegistry {
           { data: { agent, tool: name } },
         );
       }
-      if (byName.has(name)) {
-        throw new ConfigError(`agent ${JSON.stringify(agent)} has two tools named ${JSON.stringify(name)} (R30)`, {
-          data: { agent, tool: name, rule: 'R30' },
-        });
-      }
+      if (byName.has(name)) throw twoTools(agent, name);
       byName.set(name, tool);
     }
     this.#tools = byName;
+    const names = new Set(byName.keys());
+    for (const { name } of server) {
+      if (names.has(name)) throw twoTools(agent, name);
+      names.add(name);
+    }
   }
 
   /** The tool of this name. */
@@ -55,12 +60,12 @@ export class ToolRegistry {
     return this.#tools.get(name);
   }
 
-  /** Names, in the order the model receives them. */
+  /** Names, in the order the model receives them; those of the provider's tools come last. */
   names(): readonly string[] {
-    return [...this.#tools.keys()];
+    return [...this.#tools.keys(), ...this.server.map(({ name }) => name)];
   }
 
-  /** All tools, in order; a fresh array. */
+  /** All tools that the session runs, in order; a fresh array. */
   list(): readonly RegisteredTool[] {
     return [...this.#tools.values()];
   }
@@ -76,11 +81,22 @@ export class ToolRegistry {
       const tool = this.#tools.get(name);
       if (tool !== undefined) kept.push(tool);
     }
-    return new ToolRegistry('', kept);
+    return new ToolRegistry(
+      '',
+      kept,
+      this.server.filter(({ name }) => grants.includes(name)),
+    );
   }
 
   /** The tools of a request, in order. `timeoutMs`: the setting for tools without their own timeout. */
-  schemas(timeoutMs: number): readonly AdvertisedTool[] {
-    return this.list().map(({ description }) => advertiseTool(description, timeoutMs));
+  schemas(timeoutMs: number): readonly (AdvertisedTool | ServerToolEntry)[] {
+    const mayDefer = this.server.some(isToolSearch);
+    return [...this.list().map(({ description }) => advertiseTool(description, timeoutMs, mayDefer)), ...this.server];
   }
+}
+
+function twoTools(agent: string, name: string): ConfigError {
+  return new ConfigError(`agent ${JSON.stringify(agent)} has two tools named ${JSON.stringify(name)} (R30)`, {
+    data: { agent, tool: name, rule: 'R30' },
+  });
 }

@@ -16,6 +16,7 @@ export interface AdvertisedTool {
   readonly name: string;
   readonly description: string;
   readonly input_schema: Readonly<Record<string, Json>>;
+  readonly defer_loading?: true;
 }
 
 /** True for an object with the four members that make a tool; their content is not checked. */
@@ -57,6 +58,7 @@ export function describeTool(tool: unknown): ToolDescription {
     adjustableTimeout: optional(tool, label, 'adjustableTimeout', 'a boolean', isBoolean) ?? false,
     truncate: optional(tool, label, 'truncate', 'a boolean', isBoolean) ?? true,
     ...defined({ concurrency, snippet }),
+    ...(optional(tool, label, 'deferLoading', 'a boolean', isBoolean) === true ? { deferLoading: true } : {}),
     ...(guidelines === undefined ? {} : { guidelines: [...guidelines] }),
   };
 }
@@ -131,11 +133,16 @@ function isBoolean(value: unknown): value is boolean {
 /**
  * The tool as a model receives it. A tool with `adjustableTimeout` gets an optional integer `timeout` in seconds that
  * names its true default; the description itself does not change. `timeoutMs`: the setting, for tools without their
- * own.
+ * own. `mayDefer`: whether a tool search can find tools that are loaded later.
  */
-export function advertiseTool(description: ToolDescription, timeoutMs: number): AdvertisedTool {
+export function advertiseTool(description: ToolDescription, timeoutMs: number, mayDefer = false): AdvertisedTool {
   const { name, inputSchema } = description;
-  const advertised = { name, description: description.description, input_schema: inputSchema };
+  const advertised: AdvertisedTool = {
+    name,
+    description: description.description,
+    input_schema: inputSchema,
+    ...(mayDefer && description.deferLoading === true ? { defer_loading: true } : {}),
+  };
   if (!takesTimeout(description)) return advertised;
   const properties = isRecord(inputSchema['properties']) ? inputSchema['properties'] : {};
   const timeout = {

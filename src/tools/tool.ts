@@ -57,6 +57,11 @@ export interface Tool<Input = unknown> {
   /** The bound on simultaneous runs of this tool, per shard. */
   readonly concurrency?: number;
   /**
+   * True if the model sees the tool only after a tool search has found it. The agent then needs a `serverTool` that
+   * searches tools. A sub-agent without one sees the tool at once.
+   */
+  readonly deferLoading?: boolean;
+  /**
    * One line for the list of tools in the system prompt of sessions with enrichers; if missing, the tool is not in that
    * list.
    */
@@ -88,6 +93,7 @@ export interface ToolDescription {
   readonly adjustableTimeout: boolean;
   readonly truncate: boolean;
   readonly concurrency?: number;
+  readonly deferLoading?: true;
   readonly snippet?: string;
   readonly guidelines?: readonly string[];
 }

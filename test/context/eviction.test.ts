@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { ContentBlock } from '../../src/base/messages.ts';
 import { historyMessages } from '../../src/session/history/history-form.ts';
 import { planEviction, viewport, windowBudget } from '../../src/session/rules/eviction.ts';
 import type { LoggedMessage } from '../../src/session/state/messages.ts';
@@ -213,12 +214,20 @@ describe('eviction', () => {
    * Indexes at which a window may begin, since no call is open there and no answer is divided. `length` means that
    * everything may leave.
    */
+  /** True for the result of a provider's call that is in another answer. */
+  function hasOthersResult(blocks: readonly ContentBlock[]): boolean {
+    const uses = blocks.flatMap((block) => (block.type === 'server_tool_use' ? [block['id']] : []));
+    return blocks.some((block) => block.type === 'web_search_tool_result' && !uses.includes(block['tool_use_id']));
+  }
+
   function safeCuts(state: SessionState, mayEvictAll: boolean): readonly number[] {
     const cuts: number[] = [];
     const open = new Set<string | undefined>();
     for (const [index, message] of state.messages.entries()) {
       const before = state.messages[index - 1];
-      const continues = message.blocks !== undefined && (before?.blocks ?? before?.inAnswer) !== undefined;
+      const continues =
+        message.blocks !== undefined &&
+        ((before?.blocks ?? before?.inAnswer) !== undefined || hasOthersResult(message.blocks));
       if (open.size === 0 && message.inAnswer === undefined && !continues) cuts.push(index);
       if (message.type === 'tool_call') open.add(message.toolUseId);
       else if (message.type === 'tool_response') open.delete(message.toolUseId);

@@ -81,6 +81,7 @@ function prefilled(content: unknown, changes: Body = {}): Body {
 }
 
 const SERVER_CALL = { type: 'server_tool_use', id: 'srvtoolu_1', name: 'web_search', input: { query: 'x' } };
+const SEARCH = { type: 'web_search_20250305', name: 'web_search' };
 const LONG = 'word '.repeat(200_000);
 
 const FATAL: readonly (readonly [string, string, () => unknown, LegalityOptions?])[] = [
@@ -383,7 +384,7 @@ const FATAL: readonly (readonly [string, string, () => unknown, LegalityOptions?
   [
     'R38',
     'a paused turn that was changed',
-    () => prefilled([SERVER_CALL], { model: 'claude-opus-4-6' }),
+    () => prefilled([SERVER_CALL], { model: 'claude-opus-4-6', tools: [SEARCH] }),
     { isPausedTurn: () => false },
   ],
   [
@@ -541,7 +542,10 @@ describe('checkRequest', () => {
   });
 
   it('R12, R38: a paused turn may stay last on any model', () => {
-    const body = prefilled([{ type: 'text', text: 'Looking ' }, SERVER_CALL], { model: 'claude-opus-5' });
+    const body = prefilled([{ type: 'text', text: 'Looking ' }, SERVER_CALL], {
+      model: 'claude-opus-5',
+      tools: [SEARCH],
+    });
     expect(fatalOf(checkRequest(body))).toEqual([]);
     const seen: unknown[] = [];
     const isPausedTurn = (content: readonly unknown[]): boolean => {

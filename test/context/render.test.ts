@@ -289,8 +289,17 @@ function modeOf(life: LifeOptions, timestamps: boolean, draw: number): Mode {
 }
 
 function bodyOf(messages: readonly RenderedMessage[], mode: Mode): object {
-  const tools = Object.keys(TOOLS).map((name) => ({ name, description: name, input_schema: { type: 'object' } }));
+  const own = Object.keys(TOOLS).map((name) => ({ name, description: name, input_schema: { type: 'object' } }));
+  const tools = [...own, { type: 'web_search_20250305', name: 'web_search' }];
   return { model: mode.model, max_tokens: 8_192, tools, ...mode.thinking, messages };
+}
+
+/** The request of these messages, with a user's message at the end if it would end with the model's words. */
+function askedAfter(messages: readonly LoggedMessage[], options: RenderOptions): readonly RenderedMessage[] {
+  const rendered = renderMessages(messages, options);
+  if (rendered.at(-1)?.role === 'user') return rendered;
+  const goOn: LoggedMessage = { seq: 10_000, at: 0, type: 'user_message', content: 'go on', tokens: 1 };
+  return renderMessages([...messages, goOn], options);
 }
 
 const draws: fc.Arbitrary<number> = fc.nat(10_000);
@@ -327,10 +336,11 @@ describe('legality (A8)', () => {
         new Life(options, {
           called: (life) => {
             calls += 1;
-            last = renderMessages(life.state.messages, mode.options);
+            last = renderMessages(life.state.messages, mode.options, true, life.state.thoughtFloor);
             const violations = checkRequest(bodyOf(last, mode), { isPausedTurn: (blocks) => paused.has(blocks) });
             expect(broken(violations)).toEqual([]);
           },
+          holds: (id) => JSON.stringify(last).includes(`"${id}"`),
           answered: (_life, _halfStep, content, stop) => {
             paused.note({ messages: last }, { content, stop_reason: stop, usage: USAGE });
           },
@@ -348,11 +358,9 @@ describe('legality (A8)', () => {
         const mode = modeOf(options, timestamps, draw);
         const { messages } = new Life(options).live(all).state;
         for (let length = 1; length <= messages.length; length += 1) {
-          const prefix = renderMessages(messages.slice(0, length), mode.options);
-          if (prefix.length === 0) continue;
-          const end: readonly RenderedMessage[] =
-            prefix.at(-1)?.role === 'user' ? [] : [{ role: 'user', content: 'go on' }];
-          expect(fatalOf(checkRequest(bodyOf([...prefix, ...end], mode)))).toEqual([]);
+          const prefix = messages.slice(0, length);
+          if (renderMessages(prefix, mode.options).length === 0) continue;
+          expect(fatalOf(checkRequest(bodyOf(askedAfter(prefix, mode.options), mode)))).toEqual([]);
         }
       }),
       { numRuns: 200 },
@@ -366,10 +374,8 @@ describe('legality (A8)', () => {
         const { state } = new Life({ ...options, thinks: false }).live(all);
         for (const [index, message] of state.messages.entries()) {
           if (message.inAnswer === true || message.type === 'tool_response') continue;
-          const suffix = renderMessages(state.messages.slice(index), mode.options);
-          const end: readonly RenderedMessage[] =
-            suffix.at(-1)?.role === 'user' ? [] : [{ role: 'user', content: 'go on' }];
-          expect(fatalOf(checkRequest(bodyOf([...suffix, ...end], mode)))).toEqual([]);
+          const suffix = state.messages.slice(index);
+          expect(fatalOf(checkRequest(bodyOf(askedAfter(suffix, mode.options), mode)))).toEqual([]);
         }
       }),
       { numRuns: 200 },

@@ -19,9 +19,10 @@ const TABLE = [
 function recorded(traits: RequestTraits): RequestTraits {
   const { bindsThinking, thinkingTypes, efforts, effortsWithoutThinking, forcedTool, forcedToolWithThinking } = traits;
   const { fast, fastBeta, inferenceGeo, structuredOutputs, outputTokensMax } = traits;
+  const { webSearch, codeExecution, codeCallsTools } = traits;
   return {
     ...{ bindsThinking, thinkingTypes, efforts, effortsWithoutThinking, forcedTool, forcedToolWithThinking },
-    ...{ fast, inferenceGeo, structuredOutputs, outputTokensMax },
+    ...{ fast, inferenceGeo, structuredOutputs, outputTokensMax, webSearch, codeExecution, codeCallsTools },
     ...(fastBeta === undefined ? {} : { fastBeta }),
   };
 }
@@ -42,6 +43,8 @@ describe('the recorded form', () => {
   test('A8: its bits never change their meaning', () => {
     expect(writeTraits(modelTraits('claude-opus-5-5'))).toBe('4e3vev.2qrk');
     expect(writeTraits(modelTraits('claude-opus-4-8'))).toBe('4ekjx2.2qrk.fast-mode-2026-02-01');
+    const listed = { id: 'claude-opus-5-5', webSearch: true, codeExecution: false };
+    expect(writeTraits({ ...modelTraits('claude-opus-5-5', listed), codeCallsTools: true })).toBe('6wk6k7b.2qrk');
   });
 
   test('a text of an earlier version has fewer bits: what it lacks is not known', () => {

@@ -118,7 +118,7 @@ describe('the request window', () => {
           called: ({ state }) => {
             const next = window.next(state);
             mirror.take(next);
-            const whole = renderMessages(state.messages, rendering, true, 0, prefixOf(state));
+            const whole = renderMessages(state.messages, rendering, true, state.thoughtFloor, prefixOf(state));
             expect(mirror.messages).toEqual(whole);
             expect(next.all()).toEqual(whole);
             expect(next.epoch).toBe(state.epoch);
@@ -140,7 +140,7 @@ describe('the request window', () => {
         new Life(options, {
           stepped: ({ state }) => {
             expect(window.next(state).all()).toEqual(
-              renderMessages(state.messages, rendering, true, 0, prefixOf(state)),
+              renderMessages(state.messages, rendering, true, state.thoughtFloor, prefixOf(state)),
             );
           },
           reloaded: () => {
@@ -158,10 +158,15 @@ describe('the request window', () => {
       fc.property(lifeOptions, steps(), renderOptions, (options, all, rendering) => {
         /** Answered requests, the oldest first; `turn`: the number of transitions journalled before the answer. */
         let answered: { readonly turn: number; readonly epoch: number; readonly messages: readonly string[] }[] = [];
-        let issued: { readonly turn: number; readonly halfStep: number; readonly messages: readonly string[] }[] = [];
+        let issued: {
+          readonly turn: number;
+          readonly epoch: number;
+          readonly halfStep: number;
+          readonly messages: readonly string[];
+        }[] = [];
         const request = (life: Life): readonly string[] =>
-          renderMessages(life.state.messages, rendering, true, 0, prefixOf(life.state)).map((message) =>
-            JSON.stringify(message),
+          renderMessages(life.state.messages, rendering, true, life.state.thoughtFloor, prefixOf(life.state)).map(
+            (message) => JSON.stringify(message),
           );
         new Life(options, {
           called: (life, { halfStep }) => {
@@ -171,10 +176,11 @@ describe('the request window', () => {
               compared += 1;
               expect(messages.slice(0, before.messages.length)).toEqual(before.messages);
             }
-            // A request issued again, after a failure or a restart, is the same.
-            const same = issued.find((earlier) => earlier.halfStep === halfStep);
+            // A request issued again, after a failure or a restart, is the same, unless an epoch opened between.
+            const { epoch } = life.state;
+            const same = issued.find((earlier) => earlier.halfStep === halfStep && earlier.epoch === epoch);
             if (same !== undefined) expect(messages).toEqual(same.messages);
-            issued.push({ turn: life.machine.turns.length - 1, halfStep, messages });
+            issued.push({ turn: life.machine.turns.length - 1, epoch, halfStep, messages });
           },
           answered: (life) => {
             answered.push({ turn: life.machine.turns.length, epoch: life.state.epoch, messages: request(life) });

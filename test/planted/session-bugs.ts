@@ -229,4 +229,18 @@ export const sessionBugs: readonly PlantedBug[] = [
     find: 'if (hasAgent && isWaiting(state) && !isHeld) this.#queued.add(actor.id);',
     replace: 'if (hasAgent && isWaiting(state) && !isHeld && state.blocked !== undefined) this.#queued.add(actor.id);',
   },
+  {
+    name: 'rider-beside-server-call',
+    what: 'messages ride beside the results that a call of the provider waits for (R52)',
+    file: MAILBOX,
+    find: '  if (asksProvider(state)) return selectResults(state);\n',
+    replace: '',
+  },
+  {
+    name: 'unserved-call-kept',
+    what: 'a call that the provider was asked to run and did not run stays in the epoch, although no request may hold it',
+    file: 'src/session/apply/answer.ts',
+    find: ' || hasPassedOver(state, earlier)) fold.openEpoch();',
+    replace: ') fold.openEpoch();',
+  },
 ];

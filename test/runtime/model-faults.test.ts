@@ -14,6 +14,7 @@ import {
   type Runtime,
   type Session,
   type SessionEvent,
+  serverTool,
   type Tool,
   tool,
 } from '../../src/index.ts';
@@ -484,10 +485,12 @@ describe('F31 to F35: unusual answers', () => {
   it('F31: a paused turn continues with its own text last, unchanged; usage adds up; no end is published meanwhile', async () => {
     const paused = { content: [{ type: 'text', text: 'Looking. ' }, search], stop_reason: 'pause_turn' };
     const usage = { input_tokens: 10, output_tokens: 5 };
-    const { session, fake } = await stage([
+    const searching = [agent({ name: 'a', tools: [serverTool({ type: 'web_search_20250305' })] })];
+    const script = [
       { ...paused, usage },
       { text: 'Found.', usage },
-    ] as unknown as Script);
+    ] as unknown as Script;
+    const { session, fake } = await stage(script, { agents: searching });
     expect(await session.ask('Go')).toBe('Looking. Found.');
     expect(fake.requests[1]?.messages.at(-1)).toMatchObject({ role: 'assistant', content: paused.content });
     const events = await history(session);

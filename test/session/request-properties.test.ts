@@ -14,28 +14,32 @@ import { systemPrompt } from '../../src/context/system-prompt.ts';
 import type { ModelRequest } from '../../src/models/provider.ts';
 import { encodeRequest } from '../../src/models/request-body.ts';
 import { applyAll } from '../../src/session/apply/apply.ts';
+import type { LoggedMessage } from '../../src/session/state/messages.ts';
 import { emptyState, type SessionState } from '../../src/session/state/state.ts';
 import { type ModelSetting, settingOf } from '../support/model-settings.ts';
 import { TOOLS } from '../support/session-kit.ts';
 import { Life } from '../support/session-life.ts';
 import { lifeOptions, steps } from '../support/session-steps.ts';
 
-const tools: NonNullable<ModelRequest['tools']> = Object.keys(TOOLS).map((name) => ({
-  name,
-  description: name,
-  input_schema: { type: 'object' },
-}));
+const tools: NonNullable<ModelRequest['tools']> = [
+  ...Object.keys(TOOLS).map((name) => ({ name, description: name, input_schema: { type: 'object' } })),
+  { type: 'web_search_20250305', name: 'web_search' },
+];
 
-function messagesOf(state: SessionState, { model, thinking }: ModelSetting): readonly RenderedMessage[] {
+function messagesOf(
+  state: SessionState,
+  { model, thinking }: ModelSetting,
+  logged: readonly LoggedMessage[] = state.messages,
+): readonly RenderedMessage[] {
   // Manual thinking forbids phantom pairs (R22), so deliveries are text for the whole epoch.
   const isManual = thinking?.type === 'enabled';
   const { bindsThinking } = modelTraits(model);
   const options = { timestamps: false, deliveriesAsText: isManual, callsNeedThought: isManual, bindsThinking };
-  return renderMessages(state.messages, options, true, state.thoughtFloor, prefixOf(state));
+  return renderMessages(logged, options, true, state.thoughtFloor, prefixOf(state));
 }
 
 /** The request as the provider gets it, its messages last, in the form that the API reads. */
-function requestOf(state: SessionState, setting: ModelSetting, more: readonly RenderedMessage[] = []): ModelRequest {
+function requestOf(state: SessionState, setting: ModelSetting, logged?: readonly LoggedMessage[]): ModelRequest {
   const system = systemPrompt(state, 'You are an agent.');
   return {
     model: setting.model,
@@ -43,8 +47,12 @@ function requestOf(state: SessionState, setting: ModelSetting, more: readonly Re
     ...defined({ thinking: setting.thinking }),
     tools,
     ...(system === undefined ? {} : { system }),
-    messages: [...messagesOf(state, setting), ...more],
+    messages: messagesOf(state, setting, logged),
   };
+}
+
+function goOn({ nextMessageSeq }: SessionState): LoggedMessage {
+  return { seq: nextMessageSeq, at: 0, type: 'user_message', content: 'go on', tokens: 1 };
 }
 
 describe('the request of any session', () => {
@@ -60,7 +68,7 @@ describe('the request of any session', () => {
           const messages = messagesOf(state, setting);
           // If a prefix ends with a message of the model, a user message is added.
           const isAsked = messages.at(-1)?.role === 'user';
-          const request = requestOf(state, setting, isAsked ? [] : [{ role: 'user', content: 'go on' }]);
+          const request = requestOf(state, setting, isAsked ? state.messages : [...state.messages, goOn(state)]);
           const wire: unknown = JSON.parse(encodeRequest(request));
           expect(fatalOf(checkRequest(wire))).toEqual([]);
           checked += 1;

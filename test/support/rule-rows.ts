@@ -17,6 +17,7 @@ import {
   EFFORTS,
   effort,
   FALLBACK,
+  FOUND,
   format,
   HI,
   INLINE,
@@ -156,6 +157,18 @@ const CONTENT: readonly RuleRow[] = [
     what: 'a server tool that waits and is gone',
     body: deferred([{ role: 'user', content: [RESULT] }], [ADD]),
     says: /without a corresponding `web_search_tool_result` block, but no `web_search` tool was provided$/,
+  },
+  {
+    rule: 'R52',
+    what: 'the result of a server tool a turn too late',
+    body: deferred([{ role: 'user', content: [RESULT] }, YES, HI, { role: 'assistant', content: [FOUND] }, HI]),
+    says: /was found without a corresponding `web_search_tool_result` block$/,
+  },
+  {
+    rule: 'R60',
+    what: 'a web tool that code may call, for a model whose code calls none',
+    body: ask('claude-haiku-4-5', { tools: [{ type: 'web_search_20260318', name: 'web_search' }] }),
+    says: /^tools\.0: 'claude-haiku-4-5' does not support programmatic tool calling\./,
   },
   {
     rule: 'R61',

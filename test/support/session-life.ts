@@ -8,7 +8,7 @@ import type { Effect } from '../../src/session/state/inputs.ts';
 import type { Entry, TransitionRecords } from '../../src/session/state/records.ts';
 import type { SessionState } from '../../src/session/state/state.ts';
 import { FATAL, Machine, makeWorld, OVERFLOW, transientError, UNAUTHORIZED, USAGE, type World } from './session-kit.ts';
-import { ENTRIES, type LifeOptions, type Step, THINKING } from './session-steps.ts';
+import { ENTRIES, type LifeOptions, OPEN_USE, type Step, THINKING } from './session-steps.ts';
 
 /** Effects that the outside world has not answered yet. */
 type Owed = Extract<
@@ -22,6 +22,8 @@ export interface LifeWatcher {
   readonly called?: (life: Life, call: Extract<Effect, { type: 'callModel' }>) => void;
   /** The current half-step is being answered. */
   readonly answered?: (life: Life, halfStep: number, content: readonly ContentBlock[], stop: string) => void;
+  /** Whether the request in flight holds this call of the provider; missing: it holds every call that waits. */
+  readonly holds?: (id: string) => boolean;
   /** The actor was dropped and read again; transitions from `turnCount` on are lost. */
   readonly reloaded?: (life: Life, turnCount: number) => void;
   /** After each step. */
@@ -29,6 +31,11 @@ export interface LifeWatcher {
 }
 
 const NO_SUMMARY: ReadonlySet<string> = new Set(['max_tokens', 'refusal', 'pause_turn']);
+
+/** The result of a call of the provider. */
+function resultOf(id: string): ContentBlock {
+  return { type: 'web_search_tool_result', tool_use_id: id, content: [] };
+}
 
 /** See the head of the file. */
 export class Life {
@@ -115,7 +122,7 @@ export class Life {
         return this.#send(step);
       case 'answer':
         this.#bringToCall();
-        return this.#answer(step.blocks, step.stop);
+        return this.#answer(step.blocks, step.stop, step.serves);
       case 'fail':
         return this.#fail(step.how);
       case 'finish': {
@@ -198,7 +205,7 @@ export class Life {
     this.input({ type: 'send', entry, bytes: text.length });
   }
 
-  #answer(given: readonly ContentBlock[], givenStop: string): void {
+  #answer(given: readonly ContentBlock[], givenStop: string, serves = true): void {
     // The model answers most requests for a summary with one. If the summary is cut off or refused, the model gives the
     // answer of the step.
     const isSummary = this.state.current?.compaction !== undefined && !NO_SUMMARY.has(givenStop);
@@ -206,7 +213,10 @@ export class Life {
     const stop = isSummary ? 'end_turn' : givenStop;
     const call = this.owed.find((owed) => owed.type === 'callModel');
     const halfStep = call?.type === 'callModel' ? call.halfStep : 0;
-    const content = this.#thinks ? [THINKING, ...blocks] : blocks;
+    const awaited = (this.state.awaitedUses ?? []).filter((id) => this.#watcher.holds?.(id) !== false);
+    const served = isSummary || !serves ? [] : awaited.map(resultOf);
+    const written = blocks.map((block) => (block === OPEN_USE ? { ...block, id: `srv_${++this.#marker}` } : block));
+    const content = [...served, ...(this.#thinks ? [THINKING] : []), ...written];
     if (call !== undefined) this.#watcher.answered?.(this, halfStep, content, stop);
     this.owed = this.owed.filter((owed) => owed !== call);
     this.input({ type: 'answered', halfStep, content, stop, usage: USAGE });

@@ -19,7 +19,13 @@ export type Step =
       readonly isBlocks: boolean;
       readonly pad: number;
     }
-  | { readonly do: 'answer'; readonly blocks: readonly ContentBlock[]; readonly stop: string }
+  /** `serves`: the provider runs the calls that it was asked to run. */
+  | {
+      readonly do: 'answer';
+      readonly blocks: readonly ContentBlock[];
+      readonly stop: string;
+      readonly serves: boolean;
+    }
   | { readonly do: 'fail'; readonly how: 'transient' | 'fatal' | 'unauthorized' }
   | {
       readonly do:
@@ -107,12 +113,16 @@ const serverPair: fc.Arbitrary<readonly ContentBlock[]> = fc.constant([
   { type: 'server_tool_use', id: 'srv', name: 'web_search', input: {} },
   { type: 'web_search_tool_result', tool_use_id: 'srv', content: [] },
 ]);
+/** A call of the provider that waits. A life gives it another id. */
+export const OPEN_USE: ContentBlock = { type: 'server_tool_use', id: 'open', name: 'web_search', input: {} };
+const openUse: fc.Arbitrary<readonly ContentBlock[]> = fc.constant([OPEN_USE]);
 /** Answers that no model should give, and that the boundary must survive. */
 const oddBlock: fc.Arbitrary<readonly ContentBlock[]> = fc
   .constantFrom<unknown>(null, 7, {}, { type: 'tool_result', tool_use_id: 'x' }, { type: 'thinking', thinking: 'cut' })
   .map((odd) => [odd as ContentBlock]);
 
 function answers(): fc.Arbitrary<Step> {
+  const serves = fc.constantFrom(true, true, true, false);
   const any = fc.record({
     do: fc.constant('answer' as const),
     blocks: fc
@@ -122,24 +132,36 @@ function answers(): fc.Arbitrary<Step> {
           { arbitrary: callBlock, weight: 5 },
           runtimeCall,
           serverPair,
+          openUse,
           oddBlock,
         ),
         { maxLength: 4 },
       )
       .map((groups) => groups.flat()),
     stop: fc.constantFrom(...STOPS),
+    serves,
   });
   // A paused turn is sent back unchanged, so it holds nothing that could not be stored.
   const paused = fc.record({
     do: fc.constant('answer' as const),
     blocks: fc
-      .array(fc.oneof(fc.constant<readonly ContentBlock[]>([{ type: 'text', text: 'so far ' }]), serverPair), {
+      .array(fc.oneof(fc.constant<readonly ContentBlock[]>([{ type: 'text', text: 'so far ' }]), serverPair, openUse), {
         maxLength: 2,
       })
       .map((groups) => groups.flat()),
     stop: fc.constant('pause_turn'),
+    serves,
   });
-  return fc.oneof({ arbitrary: any, weight: 5 }, { arbitrary: paused, weight: 1 });
+  // One answer calls tools of the session and of the provider.
+  const mixed = fc.record({
+    do: fc.constant('answer' as const),
+    blocks: fc
+      .tuple(callBlock, openUse, fc.oneof(fc.constant([]), fc.constant([THINKING])), callBlock)
+      .map((groups) => groups.flat()),
+    stop: fc.constant('tool_use'),
+    serves,
+  });
+  return fc.oneof({ arbitrary: any, weight: 5 }, { arbitrary: paused, weight: 1 }, { arbitrary: mixed, weight: 1 });
 }
 
 const send: fc.Arbitrary<Step> = fc.record({

@@ -471,7 +471,10 @@ const ROWS: readonly Row[] = [
     rule: 'R38',
     what: 'a turn that never paused, in the place of one',
     says: /^messages\.3: a paused assistant message must be sent back unchanged$/,
-    breaks: (body) => void body.messages.push({ role: 'assistant', content: [{ ...SERVER_CALL, id: 'srvtoolu_2' }] }),
+    breaks: (body) => {
+      body.tools = [...body.tools, { type: 'web_search_20250305', name: 'web_search' }];
+      body.messages.push({ role: 'assistant', content: [{ ...SERVER_CALL, id: 'srvtoolu_2' }] });
+    },
   },
   {
     rule: 'R39',

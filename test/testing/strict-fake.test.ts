@@ -386,10 +386,12 @@ describe('thinking', () => {
 
   it('R38: a paused turn is resumed unchanged or refused', async () => {
     const content = [{ type: 'server_tool_use', id: 'srvtoolu_1', name: 'web_search', input: { query: 'x' } }];
+    const tools = [{ type: 'web_search_20250305', name: 'web_search' }];
     await withFake({ script: [{ content, stop_reason: 'pause_turn' }, 'End.'] }, async (fake) => {
       const paused = (await post(fake, ask())).body.content;
       const resumed = (last: unknown): unknown => ({
         ...ask(),
+        tools,
         messages: [...ask().messages, { role: 'assistant', content: last }],
       });
       const altered = JSON.parse(JSON.stringify(paused).replace('"x"', '"y"'));

@@ -27,6 +27,8 @@ export const TOOL_RESULT_CROSSING_BYTES_MAX: number = 4 * 1024 * 1024;
 export const TOOL_TIMEOUT_MS_MAX = 3_600_000;
 /** Characters of a tool's description: the model reads it with every request. */
 export const TOOL_DESCRIPTION_CHARACTERS_MAX = 32_768;
+/** UTF-16 units of a server tool with its settings, as JSON: room for a thousand domains. Each request has it. */
+export const SERVER_TOOL_CHARACTERS_MAX: number = 64 * 1024;
 /** Characters of a line about a tool in the system prompt. Each session with enrichers sends it with every call. */
 export const TOOL_SNIPPET_CHARACTERS_MAX = 400;
 /** Lines about the use of one tool. */

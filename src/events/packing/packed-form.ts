@@ -79,7 +79,18 @@ export const SOURCE_SHIFT = 25;
 type Covers<T, Known extends keyof T> = Exclude<keyof T, Known> extends never ? true : never;
 const MESSAGE_IS_WHOLE: Covers<
   Message,
-  'seq' | 'type' | 'content' | 'at' | 'tokens' | 'toolUseId' | 'toolName' | 'input' | 'success' | 'source' | 'usage'
+  | 'seq'
+  | 'type'
+  | 'content'
+  | 'at'
+  | 'tokens'
+  | 'toolUseId'
+  | 'toolName'
+  | 'input'
+  | 'success'
+  | 'source'
+  | 'usage'
+  | 'blocks'
 > = true;
 const PENDING_IS_WHOLE: Covers<
   Pending,

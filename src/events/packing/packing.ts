@@ -58,7 +58,8 @@ export class EventPacking {
         this.#values.push(CODE.state | word(SESSION_STATES, event.state, TYPE_SHIFT));
         return true;
       case 'message.created':
-        if (seq === undefined) return false;
+        // Answers with blocks of the provider's tools are rare, and cross as they are.
+        if (seq === undefined || event.message.blocks !== undefined) return false;
         this.#place(event, seq);
         this.#message(event.message, event.at);
         return true;

@@ -183,6 +183,7 @@ const rowSchema = z.object({
         .object({ supported: z.boolean(), low: support, medium: support, high: support, xhigh: support, max: support })
         .nullish(),
       structured_outputs: support,
+      server_tools: z.object({ web_search: support, code_execution: support }).nullish(),
       thinking: z
         .object({
           types: z.object({ adaptive: support, between_tools: support, disabled: support, enabled: support }).nullish(),
@@ -200,7 +201,7 @@ export function readModel(row: unknown): ListedModel | undefined {
   const read = rowSchema.safeParse(row);
   if (!read.success) return undefined;
   const { id, lifecycle, capabilities, ...limits } = read.data;
-  const { effort, structured_outputs: structured, thinking } = capabilities ?? {};
+  const { effort, structured_outputs: structured, server_tools: server, thinking } = capabilities ?? {};
   const types = thinking?.types;
   return {
     id,
@@ -208,6 +209,8 @@ export function readModel(row: unknown): ListedModel | undefined {
       thinkingTypes: types ? THINKING_TYPES.filter((each) => types[each]?.supported === true) : undefined,
       efforts: effort ? EFFORTS.filter((each) => effort.supported && effort[each]?.supported === true) : undefined,
       structuredOutputs: structured?.supported,
+      webSearch: server?.web_search?.supported,
+      codeExecution: server?.code_execution?.supported,
       contextTokensMax: limits.max_input_tokens ?? undefined,
       outputTokensMax: limits.max_tokens ?? undefined,
       lifecycle: LIFECYCLES.find((each) => each === lifecycle),

@@ -13,7 +13,7 @@ import { MESSAGE_THREAD_ID_BYTES_MAX, MESSAGE_THREAD_MS_MAX } from '../../base/b
 import { NotPlainError, stableText } from '../../base/json.ts';
 import { modelTraits } from '../../context/model-traits.ts';
 import { withoutMarks } from '../cache-marks.ts';
-import type { ModelRequest, ModelResponse, RequestMessage, ThreadStep, ToolSchema } from '../provider.ts';
+import type { ModelRequest, ModelResponse, RequestMessage, RequestTool, ThreadStep } from '../provider.ts';
 
 /** The beta of requests with a thread. */
 export const THREADS_BETA = 'message-threads-2026-08-12';
@@ -120,7 +120,7 @@ export function stepAfterRefusal(step: ThreadStep, errorCode: unknown): ThreadSt
 
 /** Messages and tool lists never change once made, so these maps cache their hashes. */
 const messageHashes = new WeakMap<RequestMessage, string>();
-const toolHashes = new WeakMap<readonly ToolSchema[], string>();
+const toolHashes = new WeakMap<readonly RequestTool[], string>();
 
 function fixedHash(request: ModelRequest, account: string): string {
   const { tools, ...fields } = request;
@@ -129,7 +129,7 @@ function fixedHash(request: ModelRequest, account: string): string {
   return hashOf([account, stableText(Object.fromEntries(kept)), tools === undefined ? '' : hashOfTools(tools), betas]);
 }
 
-function hashOfTools(tools: readonly ToolSchema[]): string {
+function hashOfTools(tools: readonly RequestTool[]): string {
   let hash = toolHashes.get(tools);
   if (hash === undefined) {
     hash = hashOf(tools);

@@ -188,10 +188,12 @@ async function describeAgents(
     plan,
     tools: tools.flatMap((tool): readonly RegisteredTool[] => {
       if (tool.kind === 'module') return modules.get(tool.url) ?? [];
+      if (tool.kind === 'server') return [];
       if (tool.kind === 'value') return [{ description: tool.description, place: { kind: 'host', agent: plan.name } }];
       const named = byName.get(tool.name);
       return named === undefined ? [] : [named];
     }),
+    serverTools: tools.flatMap((tool) => (tool.kind === 'server' ? [tool.entry] : [])),
   }));
 }
 

@@ -6,8 +6,9 @@ import { ConfigError } from '../../base/errors.ts';
 import type { Settings } from '../../base/settings.ts';
 import { findListed, type ListedModel, modelTraits } from '../../context/model-traits.ts';
 import { fittedOptions } from '../../models/fitted-options.ts';
-import { type CheckedModelOptions, refusedOption } from '../../models/model-option-checks.ts';
+import { type CheckedModelOptions, refusedOption, refusedServerTool } from '../../models/model-option-checks.ts';
 import { modelOf } from '../../models/model-options.ts';
+import { isServerTool } from '../../tools/server-tool.ts';
 import type { Agent } from './agent.ts';
 import type { CheckedOptions } from './options.ts';
 
@@ -49,7 +50,8 @@ function checkAgentModel(
 }
 
 function optionsOf(definition: Agent<unknown>, settings: Settings): CheckedModelOptions {
-  return { ...definition, maxTokens: definition.maxTokens ?? settings.llm.maxTokens };
+  const serverTools = (definition.tools ?? []).filter(isServerTool).map(({ entry }) => entry);
+  return { ...definition, maxTokens: definition.maxTokens ?? settings.llm.maxTokens, serverTools };
 }
 
 /** The models of the agents, of their sub-agents and of the enrichers. */
@@ -100,7 +102,13 @@ export class ModelWarnings {
     const { settings } = this.#checked;
     const model = modelOf(definition, settings, isChild);
     const given = optionsOf(definition, settings);
-    const fitted = fittedOptions(given, modelTraits(model, findListed(model, listed)));
+    const traits = modelTraits(model, findListed(model, listed));
+    const fitted = fittedOptions(given, traits);
+    for (const tool of given.serverTools ?? []) {
+      if (refusedServerTool(tool, traits) === undefined) continue;
+      const message = `agent ${definition.name}: ${model} has no ${tool.type}, as the vendor's list of models says`;
+      this.#warn({ model, agent: definition.name }, `${message}; from a session's next epoch on it is not sent`);
+    }
     for (const key of ['thinking', 'effort', 'maxTokens'] as const) {
       const [before, after] = [given[key], fitted[key]].map((value) => JSON.stringify(value));
       if (before === after) continue;

@@ -10,6 +10,7 @@ import { type CompressionSettings, parseOption } from '../../base/settings.ts';
 import type { ModelOptions } from '../../models/model-options.ts';
 import { isRuntimeTool } from '../../tools/built-in/runtime-tool-names.ts';
 import { isNamedTool } from '../../tools/named-tool.ts';
+import { isServerTool, type ServerTool } from '../../tools/server-tool.ts';
 import type { AnyTool } from '../../tools/tool.ts';
 import { describeTool } from '../../tools/tool-schema.ts';
 import type { ApprovalPredicate, Guardrails } from './guardrails.ts';
@@ -34,9 +35,9 @@ export interface AgentOptions extends ModelOptions {
   readonly system?: string | SystemFunction;
   /**
    * The agent's tools. A URL names a module whose exported tools all run in tool threads. A tool given as a value runs
-   * on the host thread.
+   * on the host thread. A tool made by `serverTool` is run by the provider.
    */
-  readonly tools?: readonly (AnyTool | URL)[];
+  readonly tools?: readonly (AnyTool | URL | ServerTool)[];
   /** Maximum tokens of one answer; default `settings.llm.maxTokens`. */
   readonly maxTokens?: number;
   /** Maximum model calls of one turn; default `limits.toolRounds`. */
@@ -108,7 +109,12 @@ export const agentSchema: z.ZodType<AgentOptions & { readonly output?: OutputSch
     ])
     .optional(),
   tools: z
-    .array(z.custom<AnyTool | URL>((value) => typeof value === 'object' && value !== null, 'must be a tool or a URL'))
+    .array(
+      z.custom<AnyTool | URL | ServerTool>(
+        (value) => typeof value === 'object' && value !== null,
+        'must be a tool or a URL',
+      ),
+    )
     .optional(),
   maxTokens: positive.optional(),
   toolRounds: positive.optional(),
@@ -230,8 +236,9 @@ function spawnGrant(definition: Agent<unknown>): SpawnGrant {
   return { subagent: both || named.has('spawn_subagent'), specialist: both || named.has('spawn_specialist') };
 }
 
-function toolSource(agentName: string, tool: AnyTool | URL): ToolSource {
+function toolSource(agentName: string, tool: AnyTool | URL | ServerTool): ToolSource {
   if (tool instanceof URL) return { kind: 'module', url: tool.href };
+  if (isServerTool(tool)) return { kind: 'server', entry: tool.entry };
   if (isNamedTool(tool)) return { kind: 'named', name: tool.name };
   try {
     return { kind: 'value', description: describeTool(tool) };
@@ -245,7 +252,8 @@ function toolSource(agentName: string, tool: AnyTool | URL): ToolSource {
 export function toolValues(definition: Agent<unknown>): ReadonlyMap<string, AnyTool> {
   const values = new Map<string, AnyTool>();
   for (const tool of definition.tools ?? []) {
-    if (!(tool instanceof URL) && !isRuntimeTool(tool) && !isNamedTool(tool)) values.set(tool.name, tool);
+    if (tool instanceof URL || isServerTool(tool) || isRuntimeTool(tool) || isNamedTool(tool)) continue;
+    values.set(tool.name, tool);
   }
   return values;
 }

@@ -27,6 +27,7 @@ import type { EditRequest } from '../../session/state/edit-request.ts';
 import type { EnricherFacts, SpawnRequest } from '../../session/state/inputs.ts';
 import type { SessionRecord } from '../../session/state/records.ts';
 import type { ReceiptState } from '../../session/state/state.ts';
+import type { ServerToolEntry } from '../../tools/server-tool.ts';
 import type { ToolDescription } from '../../tools/tool.ts';
 import type { HostVerdict } from './host-decisions.ts';
 import type { HostQuestion } from './host-question.ts';
@@ -37,6 +38,8 @@ export type ToolSource =
   | { readonly kind: 'module'; readonly url: string }
   /** A tool of another agent, by its name in lower case. */
   | { readonly kind: 'named'; readonly name: string }
+  /** A tool that the provider runs. No tool thread sees it. */
+  | { readonly kind: 'server'; readonly entry: ServerToolEntry }
   | { readonly kind: 'value'; readonly description: ToolDescription };
 
 /** An agent whose tools are not loaded yet. */

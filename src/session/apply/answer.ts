@@ -6,8 +6,10 @@ import type { Draft } from '../../base/draft.ts';
 import { addUsage, isThought, type ToolUseBlock } from '../../base/messages.ts';
 import { answerText } from '../rules/answer.ts';
 import type { MessageDraft } from '../rules/promotion.ts';
+import { awaitedUses } from '../rules/server-uses.ts';
 import type { LoggedMessage, OpenCall } from '../state/messages.ts';
 import type { RecordOf } from '../state/records.ts';
+import type { SessionState } from '../state/state.ts';
 import { callLabel, estimateCall, estimateContent, estimateTokens } from '../state/tokens.ts';
 import type { Fold } from './fold.ts';
 import { holdAnswer } from './run-loop.ts';
@@ -30,8 +32,12 @@ export function applyResponded(fold: Fold, record: RecordOf<'responded'>): void 
   }
   const firstSeq = state.nextMessageSeq;
   const isUnbound = record.unbound === true || state.current.outdated === true;
+  const earlier = state.awaitedUses;
+  // Cleared first, because the parts of this answer are no other message.
+  state.awaitedUses = undefined;
   appendAnswer(fold, record, text);
-  if (isUnbound && record.content.some(isThought)) fold.openEpoch();
+  state.awaitedUses = awaitedUses(record.content, earlier);
+  if ((isUnbound && record.content.some(isThought)) || hasPassedOver(state, earlier)) fold.openEpoch();
   // A structured answer is always held: it is judged at its boundary, in the same batch if nothing else is waited for.
   if (record.held === true || record.then === 'form') {
     holdAnswer(state, record, firstSeq);
@@ -51,6 +57,14 @@ export function applyResponded(fold: Fold, record: RecordOf<'responded'>): void 
   } else {
     finishTurn(fold, record.stop, record.stopDetails);
   }
+}
+
+/**
+ * True if a call that the provider was asked to run has no result in the answer. A request that continues a paused
+ * answer may leave a call for later.
+ */
+function hasPassedOver({ awaitedUses: awaited, turn }: SessionState, earlier: readonly string[] | undefined): boolean {
+  return turn?.pauses === 0 && earlier?.some((id) => awaited?.includes(id)) === true;
 }
 
 /** The messages of an answer. The first message has the usage, so that a turn without text keeps it (Δ17). */

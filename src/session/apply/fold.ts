@@ -81,6 +81,9 @@ export class Fold {
   /** Appends a draft. The draft itself becomes the message, since a copy of each would double the work. */
   place(draft: MessageDraft): LoggedMessage {
     const { state } = this;
+    // Behind a call that the provider has not run yet, a request may hold results alone (R52). The epoch leaves the
+    // call behind.
+    if (state.awaitedUses !== undefined && draft.type !== 'tool_response') this.openEpoch();
     // The last message that is still present decides. The last seq given may belong to a bounced message that was
     // removed.
     const followsAnswered = state.sealedSeq > 0 && (state.messages.at(-1)?.seq ?? 0) <= state.sealedSeq;
@@ -109,13 +112,14 @@ export class Fold {
    * From here on, a request need not begin with the bytes of the previous request (A8). Thoughts so far belong to a
    * request that is no longer sent. They stay behind, even in a round that is still open. A model that binds its
    * thoughts refuses them (R21) and does not require them (R20). The same holds for thoughts of a coming answer whose
-   * call left before this epoch.
+   * call left before this epoch. The provider's calls that have no result stay behind as well.
    */
   openEpoch(): void {
     const { current } = this.state;
     this.state.epoch += 1;
     this.state.sealedSeq = 0;
     this.state.thoughtFloor = this.state.nextMessageSeq;
+    this.state.awaitedUses = undefined;
     if (current !== undefined) current.outdated = true;
     if (this.state.memory !== undefined) this.state.memory = withShown(this.state.memory);
     if (this.state.goals !== undefined) this.state.prefix = prefixText(this.state);

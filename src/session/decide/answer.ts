@@ -42,6 +42,7 @@ export function decideAnswer(
     stop: input.stop,
     halfStep: input.halfStep,
     taken: state.callIds,
+    awaited: state.awaitedUses,
     timeoutMsOf: (toolName, callInput) => requestedTimeoutMs(environment, toolName, callInput),
   });
   const then = continuationOf(state, input.stop, content, environment);

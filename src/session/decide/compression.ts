@@ -28,6 +28,7 @@ import { callOrEvaluate } from '../rules/call-effect.ts';
 import { changedEpoch } from '../rules/epoch.ts';
 import { mayStart, promotionOrder, type Selection, selectEntries } from '../rules/mailbox.ts';
 import { isPreparing } from '../rules/memory.ts';
+import { asksProvider } from '../rules/server-uses.ts';
 import { type Decision, NO_RECORDS, WAKE } from '../state/decision.ts';
 import type { CompressionFacts, Effect, Environment, Input } from '../state/inputs.ts';
 import type { SessionRecord } from '../state/records.ts';
@@ -48,7 +49,8 @@ export function decideCompaction(
   environment: Environment,
 ): Decision | undefined {
   const facts = environment.agent.compression;
-  if (facts?.isAutomatic !== true || !isDue(state, facts)) return undefined;
+  // The instruction for a summary may not follow a call that the provider has not run (R52).
+  if (facts?.isAutomatic !== true || asksProvider(state) || !isDue(state, facts)) return undefined;
   return begin(state, facts, environment, { entries: selection.responses.map((entry) => entry.id) });
 }
 

@@ -5,6 +5,7 @@ import { callOrEvaluate } from '../rules/call-effect.ts';
 import { changedEpoch } from '../rules/epoch.ts';
 import { evictionRecord, planEviction } from '../rules/eviction.ts';
 import { incomingTokens, promotionOrder, type Selection, selectEntries } from '../rules/mailbox.ts';
+import { asksProvider } from '../rules/server-uses.ts';
 import { formInForce } from '../rules/structured-answer.ts';
 import { type Decision, NO_RECORDS, NOTHING } from '../state/decision.ts';
 import type { CompressionFacts, Environment, EpochFacts, Input } from '../state/inputs.ts';
@@ -38,6 +39,7 @@ export function decideClaim(state: SessionState, environment: Environment): Deci
  */
 function emptySelection(state: SessionState): Selection | undefined {
   if (state.state !== 'executing') return undefined;
+  if (asksProvider(state)) return { responses: [], background: [], steers: [], riders: [] };
   const background = state.mailbox.filter((entry) => entry.kind === 'background');
   return { responses: [], background, steers: [], riders: [] };
 }
@@ -66,6 +68,7 @@ const GO_ON: readonly SessionRecord[] = [{ type: 'noted', content: 'Go on.' }];
 
 /** True if the selection contains no user's text, and the history ends with assistant text that an embedder added. */
 function needsWord(state: SessionState, { background, steers, riders }: Selection): boolean {
+  if (asksProvider(state)) return false;
   if (background.length > 0 || steers.length > 0 || riders.some((entry) => entry.seed === undefined)) return false;
   let index = state.messages.length - 1;
   for (let message = state.messages[index]; message !== undefined; message = state.messages[index]) {
@@ -106,8 +109,12 @@ function factsOf(state: SessionState, { riders }: Selection, { agent }: Environm
   return agent.factsFor?.(form) ?? agent;
 }
 
-/** False for a conversation that is compressed automatically: it is not cut unless the last compression failed. */
+/**
+ * False for a conversation that is compressed automatically: it is not cut unless the last compression failed. Nor is
+ * it cut while the provider's calls wait, since they would be left behind.
+ */
 function mayEvict(state: SessionState, compression: CompressionFacts | undefined): boolean {
+  if (asksProvider(state)) return false;
   return compression?.isAutomatic !== true || state.compression?.hasFailed === true;
 }
 

@@ -7,8 +7,10 @@
  * answered with the notice for a call without a result.
  */
 
+import { defined } from '../../base/defined.ts';
 import { InvalidArgumentError } from '../../base/errors.ts';
 import { settledMemory } from '../rules/memory.ts';
+import { awaitedAtEnd } from '../rules/server-uses.ts';
 import { type ForkSeed, SAME } from '../state/fork-seed.ts';
 import type { LoggedMessage } from '../state/messages.ts';
 import { addCallIds, type SessionState } from '../state/state.ts';
@@ -37,6 +39,8 @@ export function forkSeed(state: SessionState, at?: number): ForkSeed {
     thoughtFloor: state.prefix === undefined ? state.thoughtFloor : state.nextMessageSeq,
     // The answered part stays frozen, so that the fork's requests begin with bytes that a model has already read.
     sealedSeq: Math.min(state.sealedSeq, last),
+    // The cut may separate calls of the provider from their results.
+    ...defined({ awaitedUses: awaitedAtEnd(messages) }),
     messages,
     hidden: isWhole ? hidden.slice() : hiddenUntil(hidden, messages),
     ...(state.goal === undefined ? {} : { goal: { ...state.goal } }),

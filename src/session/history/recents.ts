@@ -80,9 +80,12 @@ export function historySize(messages: readonly LoggedMessage[]): number {
 function leadersOf(messages: readonly LoggedMessage[]): readonly number[] {
   const leaders: number[] = [];
   const byCall = new Map<string, number>();
+  /** The leader of the last answer: results may stand between it and an answer that continues it. */
+  let answer = 0;
   for (const [index, message] of messages.entries()) {
     const isJoined = message.inAnswer === true || continuesAnswer(messages[index - 1], message);
-    const leader = isJoined ? (leaders[index - 1] ?? index) : index;
+    const leader = isJoined ? answer : index;
+    if (message.blocks !== undefined) answer = leader;
     leaders.push(leader);
     if (message.type === 'tool_call' && message.toolUseId !== undefined) byCall.set(message.toolUseId, leader);
   }

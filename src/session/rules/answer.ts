@@ -6,8 +6,16 @@ import { CALLS_PER_ANSWER_MAX } from '../../base/bounds.ts';
 import { describeValue } from '../../base/errors.ts';
 import { isCallId } from '../../base/ids.ts';
 import { isRecord, type Json, NotPlainError, toPlainJson, wellFormed } from '../../base/json.ts';
-import { type ContentBlock, isThought, type TextBlock, type ToolUseBlock } from '../../base/messages.ts';
+import {
+  type ContentBlock,
+  isServerResult,
+  isServerUse,
+  isThought,
+  type TextBlock,
+  type ToolUseBlock,
+} from '../../base/messages.ts';
 import type { DispatchedCall, LoggedMessage } from '../state/messages.ts';
+import { answersEarlierUse, resultId } from './server-uses.ts';
 
 /** Blocks only a user message may hold: in an answer they would make every later request illegal (R04). */
 const USER_BLOCKS: ReadonlySet<string> = new Set(['tool_result', 'image', 'document']);
@@ -49,6 +57,8 @@ export function storableAnswer(
     readonly stop: string;
     readonly halfStep: number;
     readonly taken: ReadonlySet<string>;
+    /** Ids of the provider's calls in earlier answers whose results this answer may hold. */
+    readonly awaited?: readonly string[] | undefined;
     /** The timeout in ms the model asked for, if the tool allows it. */
     readonly timeoutMsOf: (toolName: string, input: Json) => number | undefined;
   },
@@ -59,16 +69,19 @@ export function storableAnswer(
   const lastIndex = blocks.length - 1;
   /** Ids of the calls so far. The last block's id is not added, since no call follows it. */
   let own: Set<string> | undefined;
+  /** The provider's calls whose results may follow. */
+  const uses = new Set(options.awaited);
   let hasChanged = false;
   let isAltered = false;
   for (let index = 0; index <= lastIndex; index += 1) {
     const block = blocks[index];
+    const cutOff = index === lastIndex && STOPS_THAT_CUT.has(options.stop);
     if (!isRecord(block) || typeof block['type'] !== 'string' || isPhantomCall(block)) {
       hasChanged = true;
       continue;
     }
     if (block['type'] !== 'tool_use') {
-      const kept = storableBlock(block);
+      const kept = storableBlock(block, uses, cutOff);
       if (kept === undefined) hasChanged = true;
       else content.push(kept);
       if (kept !== undefined && hasChanged && isThought(kept)) isAltered = true;
@@ -79,7 +92,6 @@ export function storableAnswer(
       hasChanged = true;
       continue;
     }
-    const cutOff = STOPS_THAT_CUT.has(options.stop) && index === lastIndex;
     let id = isFreeId(block['id']) ? block['id'] : `call_${options.halfStep}_${index}`;
     if (own?.has(id) || options.taken.has(id)) id = nextFreeId(id, own, options.taken);
     if (index < lastIndex) own = (own ?? new Set()).add(id);
@@ -110,8 +122,25 @@ export function nextFreeId(id: string, own: ReadonlySet<string> | undefined, log
   }
 }
 
-/** A block other than a call, or undefined if a later request may not hold it. */
-function storableBlock(block: Readonly<Record<string, unknown>>): ContentBlock | undefined {
+/**
+ * A block other than a call of the session's own tools, or undefined if a later request may not hold it. `uses`: the
+ * provider's calls so far. `cutOff`: the token limit cut this block.
+ */
+function storableBlock(
+  block: Readonly<Record<string, unknown>>,
+  uses: Set<string>,
+  cutOff: boolean,
+): ContentBlock | undefined {
+  const type = String(block['type']);
+  if (isServerUse({ type })) {
+    const { id, input } = block;
+    // A call that was cut or cannot be read would be run with another input.
+    if (cutOff || typeof id !== 'string' || !isCallId(id) || !isRecord(input)) return undefined;
+    uses.add(id);
+  } else if (isServerResult({ type }) && !uses.has(resultId(block))) {
+    // A result of no call (R37).
+    return undefined;
+  }
   if (block['type'] === 'text') {
     const text = typeof block['text'] === 'string' ? wellFormed(block['text']) : '';
     // The API itself can answer with an empty text block, but refuses it when it is sent back (R08, R09).
@@ -195,10 +224,12 @@ export function answerText(content: readonly ContentBlock[]): string {
 }
 
 /**
- * The message begins an answer that continues the paused one directly before it. The API reads both as one message
- * (R15), and requires all of its thoughts back while the results of its calls are due (R20). So both messages stay, or
- * both leave.
+ * The message begins an answer that continues an earlier one: the paused one directly before it, or one with a call that
+ * the provider ran only now. The API reads a paused answer and its continuation as one message (R15), and requires all
+ * of its thoughts back while the results of its calls are due (R20). It refuses a provider's call without its result
+ * and a result without its call (R52, R37). So both messages stay, or both leave.
  */
 export function continuesAnswer(before: LoggedMessage | undefined, message: LoggedMessage): boolean {
-  return message.blocks !== undefined && (before?.blocks !== undefined || before?.inAnswer === true);
+  if (message.blocks === undefined) return false;
+  return before?.blocks !== undefined || before?.inAnswer === true || answersEarlierUse(message.blocks);
 }

@@ -8,6 +8,7 @@
 import type { EpochFacts } from '../state/inputs.ts';
 import type { RecordOf } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
+import { leavesUses } from './server-uses.ts';
 
 /** True if a request of the present epoch was answered or is in flight, so that its beginning must stay as it is. */
 export function isEpochInUse({ sealedSeq, current }: SessionState): boolean {
@@ -15,11 +16,12 @@ export function isEpochInUse({ sealedSeq, current }: SessionState): boolean {
 }
 
 /**
- * The record of an epoch that opens because the agent's requests differ from those of the present one. Undefined if
- * they are the same. `opens`: an epoch opens for another reason in the same transition.
+ * The record of an epoch that opens because the agent's requests differ from those of the present one, or because a
+ * turn has left calls of the provider without a result. Undefined if neither is so. `opens`: an epoch opens for another
+ * reason in the same transition.
  */
 export function changedEpoch(state: SessionState, agent: EpochFacts, opens: boolean): RecordOf<'epoch'> | undefined {
-  const isSame = state.fingerprint === agent.fingerprint && state.traits === agent.traits;
+  const isSame = state.fingerprint === agent.fingerprint && state.traits === agent.traits && !leavesUses(state);
   return isSame && !(opens && agent.next !== undefined) ? undefined : newEpoch(agent);
 }
 

@@ -26,6 +26,7 @@ function answerMessage(state: SessionState, input: AnsweredInput, now: number): 
     stop,
     halfStep,
     taken: state.callIds,
+    awaited: state.awaitedUses,
     timeoutMsOf: () => undefined,
   });
   const logged: LoggedMessage = {

@@ -10,6 +10,7 @@ import type { Environment } from '../state/inputs.ts';
 import type { MailboxEntry } from '../state/messages.ts';
 import type { Entry } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
+import { asksProvider } from './server-uses.ts';
 
 /**
  * Kind of each type: `active` entries cause half-steps, `background` entries join a half-step that another entry caused
@@ -112,6 +113,7 @@ export function selectEntries(
   state: SessionState,
   mergeBytesMax: number = LIMIT_DEFAULTS.messageBytes,
 ): Selection | undefined {
+  if (asksProvider(state)) return selectResults(state);
   const only = state.mailbox[0];
   if (only !== undefined && state.mailbox.length === 1) return selectOnly(state, only);
   const responses: MailboxEntry[] = [];
@@ -144,6 +146,12 @@ export function selectEntries(
         );
   if (responses.length === 0 && steers.length === 0 && riders.length === 0) return undefined;
   return { responses, background, steers, riders };
+}
+
+/** The results of the round and nothing else (R52): all other entries wait for the request after the next one. */
+function selectResults({ mailbox }: SessionState): Selection | undefined {
+  const responses = mailbox.filter((entry) => entry.type === 'tool_response');
+  return responses.length === 0 ? undefined : { responses, background: NONE, steers: NONE, riders: NONE };
 }
 
 /** True for an entry that has a separate turn. The form of an answer is that of a whole turn. */

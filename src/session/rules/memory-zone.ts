@@ -3,6 +3,7 @@
  * §6.5 with Δ24). Pure. The model that writes the summary is not handled here.
  */
 import type { LoggedMessage } from '../state/messages.ts';
+import { continuesAnswer } from './answer.ts';
 
 /** A run of the oldest messages that leave together. */
 export interface MemoryZone {
@@ -78,7 +79,8 @@ function wholePlaces(messages: readonly LoggedMessage[], waiting: ReadonlySet<st
   const places: number[] = [];
   const open = new Set(waiting);
   messages.forEach((message, index) => {
-    if (index > 0 && open.size === 0 && message.inAnswer === undefined) places.push(index);
+    const isWhole = message.inAnswer === undefined && !continuesAnswer(messages[index - 1], message);
+    if (index > 0 && open.size === 0 && isWhole) places.push(index);
     follow(open, message);
   });
   if (open.size === 0 && messages.length > 0) places.push(messages.length);

@@ -29,6 +29,8 @@ export const SAME = [
  */
 export interface ForkSeed extends Readonly<Pick<SessionState, (typeof SAME)[number]>> {
   readonly sealedSeq: number;
+  /** Calls of the provider in the last answer that have no result; missing: there are none. */
+  readonly awaitedUses?: readonly string[];
   readonly messages: readonly LoggedMessage[];
   readonly hidden: readonly LoggedMessage[];
   readonly goal?: { readonly description: string; readonly completed: boolean };

@@ -1,7 +1,14 @@
 /** Messages, waiting entries and calls as a session's state holds them, and their public forms. Plain data. */
 import type { Draft } from '../../base/draft.ts';
 import type { HistoryMessage } from '../../base/history-message.ts';
-import type { ContentBlock, Message, Pending } from '../../base/messages.ts';
+import {
+  type ContentBlock,
+  isServerResult,
+  isServerUse,
+  isThought,
+  type Message,
+  type Pending,
+} from '../../base/messages.ts';
 import type { AnswerForm } from './answer-form.ts';
 
 /** A content in the form the embedder gave it. */
@@ -81,7 +88,13 @@ export function publicMessage(message: LoggedMessage): Message {
   if (success !== undefined) shown.success = success;
   if (source !== undefined) shown.source = source;
   if (usage !== undefined) shown.usage = usage;
+  const { blocks } = message;
+  if (blocks?.some(isServerBlock)) shown.blocks = blocks.filter((block) => !isThought(block));
   return shown;
+}
+
+function isServerBlock(block: ContentBlock): boolean {
+  return isServerUse(block) || isServerResult(block);
 }
 
 /** The public form of a mailbox entry. */

@@ -238,6 +238,8 @@ export interface SessionState {
   sealedSeq: number;
   /** The container that the next request names. */
   container: Container | undefined;
+  /** Ids of the provider's calls in this epoch's last answer that have no result yet; see `server-uses.ts`. */
+  awaitedUses: readonly string[] | undefined;
   /** The number of system messages in `messages`. */
   promptCount: number;
   /**
@@ -358,6 +360,7 @@ export function emptyState(id: string): SessionState {
     system: undefined,
     sealedSeq: 0,
     container: undefined,
+    awaitedUses: undefined,
     promptCount: 0,
     thoughtFloor: 0,
     tasks: noTasks(),

@@ -88,6 +88,8 @@ export const FAULT_KINDS = [
   'model.thread_continued',
   'model.thread_mismatch',
   'model.thread_unsupported',
+  // The provider answers without the result of a call that it was asked to run.
+  'model.unserved',
 ] as const;
 
 /** A kind of fault. */

@@ -13,6 +13,7 @@
  *  I6 a child is known to its parent or does not exist; it ends once and its parent is notified once; none of its
  *     messages is lost;
  *  I7 with faults off everything finishes;
+ *  I8 while a call of the provider waits for its result, a half-step claims nothing but results (R52);
  *  I10 a model's answers stay a prefix of its next request within an epoch;
  *  I11 the usage of a session is the sum of its answers;
  *  I12 a session woken from its snapshot is the fold of its whole log;

@@ -16,6 +16,7 @@ import type { Observer } from '../../session/apply/fold.ts';
 import { historyMessages } from '../../session/history/history-form.ts';
 import { taskOf } from '../../session/history/tasks.ts';
 import { answerText } from '../../session/rules/answer.ts';
+import { awaitedAtEnd } from '../../session/rules/server-uses.ts';
 import type { Entry, SessionRecord, TransitionRecords } from '../../session/state/records.ts';
 import { emptyState, type ReceiptState, type SessionState } from '../../session/state/state.ts';
 import { contentBytes, formBytes } from '../../session/state/tokens.ts';
@@ -112,6 +113,12 @@ export function writeStory(
     teller.turn(turn);
   }
   return teller.finish();
+}
+
+/** True if the last answer of the epoch has a call that the provider has not run, and nothing but results follows. */
+function waitsForProvider({ messages, thoughtFloor }: SessionState): boolean {
+  const answer = messages.findLast(({ blocks }) => blocks !== undefined);
+  return answer !== undefined && answer.seq >= thoughtFloor && awaitedAtEnd(messages) !== undefined;
 }
 
 class Teller {
@@ -245,7 +252,8 @@ class Teller {
   }
 
   /**
-   * Checks the order: results, then background, then steers, then riders. Only an interrupt may leave a steer behind.
+   * Checks the order: results, then background, then steers, then riders. Only an interrupt, or a call that the
+   * provider runs next, may leave a steer behind.
    */
   #checkClaim(chosen: readonly number[]): void {
     const { state, accepted, faults, id } = this.#story;
@@ -253,6 +261,11 @@ class Teller {
     const ranks = entries.map(rankOf);
     if (ranks.some((rank, index) => rank < (ranks[index - 1] ?? 0))) {
       faults.push({ kind: 'reordered', what: `a half-step of ${id} promotes ${chosen.join(', ')} in this order` });
+    }
+    if (state.state === 'executing' && waitsForProvider(state)) {
+      if (entries.every(({ type }) => type === 'tool_response')) return;
+      const what = `a half-step of ${id} promotes ${chosen.join(', ')} while a call of the provider waits (R52)`;
+      faults.push({ kind: 'illegal', what });
     }
     if (entries.some(({ deliver }) => deliver === 'interrupt')) return;
     const left = state.mailbox.find((entry) => entry.deliver === 'steer' && !chosen.includes(entry.id));
@@ -302,11 +315,16 @@ class Teller {
     if (messages.length === 0) return;
     const isOpen = messages.at(-1)?.role !== 'user' || this.#story.state.openCalls.size > 0;
     if (isOpen && this.#story.state.openCalls.size > 0) return;
+    const { state } = this.#story;
+    const goOn = { seq: state.nextMessageSeq, at: 0, type: 'user_message', content: 'go on', tokens: 0 } as const;
     const body = {
       model: 'simulated',
       max_tokens: 1,
-      messages: isOpen ? [...messages, { role: 'user', content: 'go on' }] : messages,
-      tools: [{ name: 'any', description: '', input_schema: { type: 'object' } }],
+      messages: isOpen ? renderSession(state, this.#rendering, [...state.messages, goOn]) : messages,
+      tools: [
+        { name: 'any', description: '', input_schema: { type: 'object' } },
+        { type: 'web_search_20250305', name: 'web_search' },
+      ],
     };
     for (const { rule, path, message } of fatalOf(checkRequest(body))) {
       this.#story.faults.push({ kind: 'illegal', what: `the log of ${this.#story.id}: ${rule} ${path}: ${message}` });

@@ -5,6 +5,7 @@
  */
 import { CancelledError } from '../../base/errors.ts';
 import { isRecord } from '../../base/json.ts';
+import type { ContentBlock } from '../../base/messages.ts';
 import { COMPACTION_INSTRUCTION } from '../../context/compaction-request.ts';
 import { checkRequest, fatalOf } from '../../context/legality.ts';
 import { modelTraits } from '../../context/model-traits.ts';
@@ -144,7 +145,7 @@ export class SimulatedModel {
     if (faults.strikes('model.silent', 0.02)) return aborted;
     if (isWarmUp(request))
       return { content: [], stop_reason: 'max_tokens', usage: { input_tokens: 1, output_tokens: 0 } };
-    const answer = this.#answer(process, request);
+    const answer = this.#served(request, this.#answer(process, request));
     for (const block of answer.content) {
       if (block.type === 'text') context.onDelta({ type: 'text', text: String(block['text']) });
       await pause(latencyMs * 0.2);
@@ -240,6 +241,45 @@ export class SimulatedModel {
     return { content, stop_reason: content.some(({ type }) => type === 'tool_use') ? 'tool_use' : 'end_turn', usage };
   }
 
+  /** The answer, with results of the calls that the provider was asked to run, and with new calls of the provider's tool. */
+  #served(request: ModelRequest, answer: RawResponse): RawResponse {
+    if (!Array.isArray(answer.content)) return answer;
+    const isServed = !this.#surroundings.faults.strikes('model.unserved', 0.25);
+    const results = isServed ? waitingUses(request).map(foundFor) : [];
+    const written = this.#withUses(request, answer);
+    // With manual thinking an answer with calls begins with a thought (R22).
+    const isManual = request.thinking?.type === 'enabled' && written[0]?.type === 'thinking';
+    const content = isManual ? [...written.slice(0, 1), ...results, ...written.slice(1)] : [...results, ...written];
+    return content.length === answer.content.length ? answer : { ...answer, content: this.#signed(request, content) };
+  }
+
+  /** The blocks with thoughts that are bound to the blocks before them. */
+  #signed(request: ModelRequest, content: readonly Block[]): readonly Block[] {
+    const signed: Block[] = [];
+    for (const block of content) {
+      const before = signed as unknown as readonly ContentBlock[];
+      const isBound = block.type === 'thinking' && typeof block['signature'] === 'string';
+      const thinking = String(block['thinking']);
+      signed.push(isBound ? { ...block, signature: this.#thoughts.sign(request, before, thinking) } : block);
+    }
+    return signed;
+  }
+
+  /** A provider's call that is answered at once, or one that waits: for the results of other calls, or after a pause. */
+  #withUses(request: ModelRequest, { content, stop_reason: stop }: RawResponse): readonly Block[] {
+    const random = this.#random;
+    if (request.tools?.some(({ name }) => name === SERVER_TOOL) !== true || isSummaryAsked(request)) return content;
+    if (!random.chance(0.3)) return content;
+    const use = { type: 'server_tool_use', id: `srvtoolu_${this.#next()}`, name: SERVER_TOOL, input: { query: 'x' } };
+    const waits = stop === 'pause_turn' || (stop === 'tool_use' && random.chance(0.7));
+    const place = content.findIndex(({ type }) => type !== 'thinking');
+    if (place === -1) return content;
+    const found = waits ? [] : [foundFor(use.id)];
+    return waits && stop === 'pause_turn'
+      ? [...content, use]
+      : [...content.slice(0, place), use, ...found, ...content.slice(place)];
+  }
+
   #thought(request: ModelRequest): Block {
     const thinking = `hm ${this.#next()}`;
     return { type: 'thinking', thinking, signature: this.#thoughts.sign(request, [], thinking) };
@@ -248,7 +288,7 @@ export class SimulatedModel {
   #calls(request: ModelRequest): readonly Block[] {
     const { faults } = this.#surroundings;
     const random = this.#random;
-    const names = (request.tools ?? []).map(({ name }) => name);
+    const names = (request.tools ?? []).map(({ name }) => name).filter((name) => name !== SERVER_TOOL);
     if (names.length === 0) return [];
     return Array.from({ length: random.pick([1, 1, 1, 2, 3]) }, () => {
       const name = faults.strikes('model.unknown_tool', 0.03) ? 'no_such_tool' : random.pick(names);
@@ -291,6 +331,30 @@ export class SimulatedModel {
     this.#count += 1;
     return this.#count;
   }
+}
+
+/** The name of the agents' tool that the provider runs. */
+const SERVER_TOOL = 'web_search';
+
+/** The result of a call of the provider. */
+function foundFor(id: string): Block {
+  return { type: 'web_search_tool_result', tool_use_id: id, content: [] };
+}
+
+/** The ids of the provider's calls at the end of a request that have no result yet. */
+function waitingUses({ messages }: ModelRequest): readonly string[] {
+  const last = messages.at(-1);
+  const end = last?.role === 'user' ? messages.length - 1 : messages.length;
+  const isOpen = last?.role !== 'user' || blocksOf(last).every(({ type }) => type === 'tool_result');
+  if (!isOpen) return [];
+  const start = messages.findLastIndex(({ role }, index) => index < end && role !== 'assistant') + 1;
+  const blocks = messages.slice(start, end).flatMap(blocksOf);
+  const answered = new Set(blocks.map((block) => block['tool_use_id']));
+  return blocks.flatMap(({ type, id }) => (type === 'server_tool_use' && !answered.has(id) ? [String(id)] : []));
+}
+
+function blocksOf({ content }: ModelRequest['messages'][number]): readonly Block[] {
+  return typeof content === 'string' ? [{ type: 'text', text: content }] : (content as unknown as readonly Block[]);
 }
 
 /** True if the model thinks: the request's setting decides, or the model's default without a setting. */

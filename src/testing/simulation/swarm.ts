@@ -7,6 +7,7 @@ import type { Durability } from '../../journal/journal.ts';
 import type { Thinking } from '../../models/provider.ts';
 import { type Agent, agent } from '../../runtime/protocol/agent.ts';
 import type { EnricherOptions } from '../../runtime/protocol/options.ts';
+import { serverTool } from '../../tools/server-tool.ts';
 import type { AnyTool } from '../../tools/tool.ts';
 import type { SeededRandom } from './seeded-random.ts';
 import { TOOL_MODULE } from './simulated-tools.ts';
@@ -49,6 +50,8 @@ export interface Swarm {
   readonly changesAgents: boolean;
   /** Share of the messages and spawns that ask for a structured answer. */
   readonly formShare: number;
+  /** True if the agents have a tool that the provider runs. */
+  readonly hasServerTool: boolean;
 }
 
 /** The default model of a thinker: it thinks on request only, and binds no thoughts. */
@@ -96,7 +99,7 @@ export function drawSwarm(random: SeededRandom): Swarm {
   // The longest lives let retries finish; few things happen at once in them.
   const size = random.pick(SIZES);
   const lifeMs = random.pick([20_000, 60_000, 180_000, 1_200_000]);
-  const swarm: Omit<Swarm, 'toolThreads' | 'formShare'> = {
+  const swarm: Omit<Swarm, 'toolThreads' | 'formShare' | 'hasServerTool'> = {
     shards: random.pick([1, 1, 2]),
     hasSessionThreads,
     models: random.pick([0, 0, 1, 2]),
@@ -151,16 +154,21 @@ export function drawSwarm(random: SeededRandom): Swarm {
     limits: { ...limits, mailboxBytes, waitingBytes, liveBytes, answerCorrections: random.pick([0, 1, 2]) },
     // Every prompt counts as long enough to be cached.
     bounds: { ...bounds, storedContentBytes, cachedPromptTokens: 0 },
+    hasServerTool: random.chance(0.5),
   };
 }
+
+/** The parts of a swarm that decide its agents. */
+type SwarmAgents = Pick<Swarm, 'enrichers' | 'thinker' | 'changesAgents' | 'hasServerTool'>;
 
 /** The agents of a runtime. `values`: tools that run on the host. With Mneme, no agent is compressed automatically. */
 export function swarmAgents(
   values: readonly AnyTool[],
-  { enrichers, thinker, changesAgents }: Pick<Swarm, 'enrichers' | 'thinker' | 'changesAgents'>,
+  { enrichers, thinker, changesAgents, hasServerTool }: SwarmAgents,
   life: number,
 ): readonly Agent[] {
   const remembers = enrichers?.mneme !== undefined;
+  const tools = hasServerTool ? [TOOL_MODULE, serverTool({ type: 'web_search_20250305' })] : [TOOL_MODULE];
   const prompt = (text: string): string => (changesAgents ? `${text} This is life ${life}.` : text);
   return [
     agent({
@@ -168,7 +176,7 @@ export function swarmAgents(
       ...thinker,
       name: 'wide',
       system: prompt('Answer.'),
-      tools: [...values, TOOL_MODULE],
+      tools: [...values, ...tools],
       subagents: { spawn: true, maxActive: 3 },
       supervision: { onChildFailure: 'report' },
     }),
@@ -179,14 +187,14 @@ export function swarmAgents(
       name: 'narrow',
       system: prompt('Answer shortly.'),
       tokenBudget: 600,
-      tools: [TOOL_MODULE],
+      tools,
     }),
     agent({
       model: PLAIN_MODEL,
       ...thinker,
       name: 'guard',
       system: prompt('Delegate.'),
-      tools: [TOOL_MODULE],
+      tools,
       subagents: { spawn: true, maxActive: 3 },
       supervision: { strategy: 'oneForOne', intensity: 2, periodMs: 60_000, onChildFailure: 'restart' },
     }),
@@ -196,7 +204,7 @@ export function swarmAgents(
       ...thinker,
       name: 'careful',
       system: prompt('Ask first.'),
-      tools: [TOOL_MODULE],
+      tools,
       maxSteps: 2,
       approve: [...ASKED_TOOLS],
     }),
@@ -205,7 +213,7 @@ export function swarmAgents(
       ...thinker,
       name: 'brief',
       system: prompt('Sum up.'),
-      tools: [TOOL_MODULE],
+      tools,
       compression: { enabled: !remembers, messages: 9, keepRecent: 3, idleMinTokens: 0, idleMinMessages: 3 },
     }),
   ];

@@ -53,6 +53,8 @@ const WHOLE: ListedModel = {
   thinkingTypes: ['adaptive', 'disabled'],
   efforts: ['low', 'medium', 'high'],
   structuredOutputs: false,
+  webSearch: false,
+  codeExecution: true,
   contextTokensMax: 2_000_000,
   outputTokensMax: 200_000,
   lifecycle: 'deprecated',
