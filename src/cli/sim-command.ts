@@ -19,7 +19,8 @@ const SEEDS_MAX = 100_000_000;
 const THREADS_MAX = 64;
 /** Maximum lines shown of a failed run. */
 const TRACE_LINES = 60;
-const FAULT_COLUMNS = 26;
+const FAULT_COLUMNS = 30;
+const CELLS_A_LINE = 3;
 /** Number of seeds after which every kind of fault should have occurred. */
 const SEEDS_FOR_ALL_KINDS = 1_000;
 
@@ -114,10 +115,10 @@ function reportText(
 function faultLines(faults: SimulationTotals['faults']): readonly string[] {
   const cells = FAULT_KINDS.map((kind) => `${kind} ${faults[kind]}`.padEnd(FAULT_COLUMNS));
   const lines: string[] = [];
-  for (let index = 0; index < cells.length; index += 4)
+  for (let index = 0; index < cells.length; index += CELLS_A_LINE)
     lines.push(
       `  ${cells
-        .slice(index, index + 4)
+        .slice(index, index + CELLS_A_LINE)
         .join('')
         .trimEnd()}`,
     );
