@@ -14,6 +14,7 @@ import type { Faults } from './faults.ts';
 import { HistoryActions, orMissing } from './history-actions.ts';
 import { digestOf, type Ledger, type MessageStory, type SpawnStory } from './ledger.ts';
 import type { SeededRandom } from './seeded-random.ts';
+import { contentOf, drawImage } from './simulated-media.ts';
 import { agentOfSession, type Swarm } from './swarm.ts';
 import type { SimulatedProcess, World } from './world.ts';
 
@@ -241,6 +242,7 @@ export class Embedder {
       uid,
       session,
       content: `${uid} please ${random.chance(0.2) ? 'at length '.repeat(random.between(1, 60)) : ''}do`,
+      ...(random.chance(0.05) ? { image: drawImage(random) } : {}),
       key: random.chance(0.6) ? `k-${uid}` : undefined,
       deliver: random.pick(DELIVERIES),
       sentAfter: ledger.acknowledgedUpTo(session),
@@ -251,10 +253,11 @@ export class Embedder {
 
   async #sendAs(story: MessageStory): Promise<void> {
     const { runtime, ledger, process, trace } = this.#parts;
-    const { uid, session, content, key, deliver } = story;
+    const { uid, session, key, deliver } = story;
     trace(`send ${uid} to ${session}${deliver === undefined ? '' : ` (${deliver})`}`);
     const end = this.#attempts.begin(`send ${uid}`);
     try {
+      const content = contentOf(story.content, story.image);
       const receipt = await runtime.session(session, agentOfSession(session)).send(content, {
         ...defined({ key }),
         ...(deliver === undefined ? {} : { deliver: deliver as Deliver }),
