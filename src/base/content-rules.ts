@@ -15,16 +15,18 @@ export const IMAGE_CHARACTERS_MAX: number = 10 * 1024 * 1024;
 
 /**
  * The position of the blocks. `message`: in a user's message. `history`: in a user's message that may also have results,
- * and images whose data was removed.
+ * and images whose data was removed. `result`: in a result of a history. `tool`: in a result that a tool returns now.
  */
-export type ContentPlace = 'message' | 'history' | 'result' | 'answer';
+export type ContentPlace = 'message' | 'history' | 'result' | 'tool' | 'answer';
 
 type Fields = Readonly<Record<string, unknown>>;
 
+const RESULT_TYPES = ['text', 'image', 'document', 'search_result'];
 const TYPES: Readonly<Record<ContentPlace, readonly string[]>> = {
   message: ['text', 'image', 'document', 'container_upload'],
   history: ['text', 'image', 'document', 'container_upload', 'tool_result'],
-  result: ['text', 'image', 'document'],
+  result: RESULT_TYPES,
+  tool: RESULT_TYPES,
   answer: [
     ...['text', 'thinking', 'redacted_thinking', 'tool_use', 'server_tool_use'],
     ...['web_search_tool_result', 'code_execution_tool_result'],
@@ -35,6 +37,7 @@ const FIELDS: Readonly<Record<string, readonly string[]>> = {
   text: ['text', 'cache_control', 'citations'],
   image: ['source', 'cache_control'],
   document: ['source', 'title', 'context', 'citations', 'cache_control'],
+  search_result: ['source', 'title', 'content', 'citations', 'cache_control'],
   container_upload: ['file_id', 'cache_control'],
   tool_use: ['id', 'name', 'input', 'caller', 'cache_control'],
   tool_result: ['tool_use_id', 'content', 'is_error', 'cache_control'],
@@ -88,6 +91,8 @@ function checkBlock(block: Fields, type: string, at: string, place: ContentPlace
     case 'image':
     case 'document':
       return checkMedia(block, type, at, place);
+    case 'search_result':
+      return checkSearchResult(block, at);
     case 'container_upload':
       return checkName(block['file_id'], `${at}.file_id`);
     case 'tool_result':
@@ -117,6 +122,26 @@ function checkBlock(block: Fields, type: string, at: string, place: ContentPlace
   }
 }
 
+function checkSearchResult(block: Fields, at: string): void {
+  checkName(block['source'], `${at}.source`);
+  checkName(block['title'], `${at}.title`);
+  checkCitations(block['citations'], at);
+  const { content } = block;
+  if (!Array.isArray(content) || content.length === 0) throw unfit(`${at}.content`, 'a list of text blocks', content);
+  content.forEach((part: unknown, index) => {
+    const isText = isRecord(part) && part['type'] === 'text';
+    if (!isText) throw unfit(`${at}.content[${index}]`, 'a text block', part);
+    checkBlock(part, 'text', `${at}.content[${index}]`, 'result');
+    checkName(part['text'], `${at}.content[${index}].text`);
+  });
+}
+
+function checkCitations(citations: unknown, at: string): void {
+  if (citations !== undefined && !(isRecord(citations) && typeof citations['enabled'] === 'boolean')) {
+    throw unfit(`${at}.citations`, '{ enabled: true } or { enabled: false }', citations);
+  }
+}
+
 function checkCall(block: Fields, at: string): void {
   const { id, input } = block;
   if (typeof id !== 'string' || !isCallId(id)) throw unfit(`${at}.id`, 'a tool-use id', id);
@@ -128,9 +153,7 @@ function checkMedia(block: Fields, type: 'image' | 'document', at: string, place
   for (const [name, value] of Object.entries({ title, context })) {
     if (value !== undefined && value !== null) checkText(value, `${at}.${name}`);
   }
-  if (citations !== undefined && !(isRecord(citations) && typeof citations['enabled'] === 'boolean')) {
-    throw unfit(`${at}.citations`, '{ enabled: true } or { enabled: false }', citations);
-  }
+  checkCitations(citations, at);
   const path = `${at}.source`;
   if (!isRecord(source)) throw unfit(path, 'an object', source);
   const kind = source['type'];
@@ -143,8 +166,8 @@ function checkMedia(block: Fields, type: 'image' | 'document', at: string, place
     const { content } = source;
     if (typeof content === 'string') return checkName(content, `${path}.content`);
     checkBlocks(content, `${path}.content`, 'result');
-    // The API refuses a document that contains documents.
-    const nested = (content as readonly Fields[]).find((part) => part['type'] === 'document');
+    // The API refuses a document that contains documents or search results.
+    const nested = (content as readonly Fields[]).find(({ type: part }) => part !== 'text' && part !== 'image');
     if (nested !== undefined) throw unfit(`${path}.content`, 'a list of text and image blocks', nested);
     if ((content as readonly unknown[]).length === 0) throw unfit(`${path}.content`, 'not empty', content);
     return;
@@ -153,7 +176,8 @@ function checkMedia(block: Fields, type: 'image' | 'document', at: string, place
     type === 'image' ? IMAGE_TYPES : new Set([kind === 'text' ? 'text/plain' : 'application/pdf']);
   const { media_type: mediaType, data } = source;
   // A history keeps an image whose data was removed; requests leave it out.
-  const isHole = place !== 'message' && type === 'image' && (data === undefined || data === null || data === '');
+  const isHole =
+    place !== 'message' && place !== 'tool' && type === 'image' && (data === undefined || data === null || data === '');
   if (isHole && mediaType === undefined) return;
   if (!wanted.has(mediaType)) throw unfit(`${path}.media_type`, `one of ${[...wanted].join(', ')}`, mediaType);
   if (isHole) return;

@@ -1,5 +1,6 @@
 /** Dispatch of an answer's calls and the arrival of their results (contract §5.3). Pure. */
 
+import { isBlank } from '../../base/messages.ts';
 import { isWaitingForApproval } from '../rules/run-loop.ts';
 import { BLANK_RESULT, unknownToolText } from '../rules/tool-texts.ts';
 import { type Decision, WAKE } from '../state/decision.ts';
@@ -63,7 +64,7 @@ export function decideToolFinished(state: SessionState, input: Extract<Input, { 
   if (call === undefined) return { records: [], effects: [{ type: 'stale', what: 'tool result' }] };
   const entry: Entry = {
     type: 'tool_response',
-    content: input.content.trim() === '' ? BLANK_RESULT : input.content,
+    content: isBlank(input.content) ? BLANK_RESULT : input.content,
     source: { type: 'tool', name: call.name },
     toolUseId: call.id,
     success: input.success,

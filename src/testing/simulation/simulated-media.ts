@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { MEDIA_CHARACTERS_MIN } from '../../base/bounds.ts';
-import type { ContentBlock, UserContent } from '../../base/messages.ts';
+import type { ResultBlock, UserContent } from '../../base/messages.ts';
 import type { SeededRandom } from './seeded-random.ts';
 
 const IMAGES = 3;
@@ -22,7 +22,13 @@ export function drawImage(random: SeededRandom): string {
 
 /** The content of a message with this text, and with this image if there is one. */
 export function contentOf(text: string, image: string | undefined): UserContent {
-  if (image === undefined) return text;
-  const block: ContentBlock = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: image } };
-  return [{ type: 'text', text }, block];
+  return image === undefined ? text : blocksOf(text, image);
+}
+
+/** A text and an image behind it. */
+export function blocksOf(text: string, image: string): readonly ResultBlock[] {
+  return [
+    { type: 'text', text },
+    { type: 'image', source: { type: 'base64', media_type: 'image/png', data: image } },
+  ];
 }
