@@ -4,6 +4,7 @@
  */
 import { ContentError, describeValue } from './errors.ts';
 import { isCallId, isToolName } from './ids.ts';
+import { imageSize, imageType } from './image-size.ts';
 import { isRecord } from './json.ts';
 
 /** Media types of an image in base64 (R61). */
@@ -18,6 +19,13 @@ export const IMAGE_CHARACTERS_MAX: number = 10 * 1024 * 1024;
  * and images whose data was removed. `result`: in a result of a history. `tool`: in a result that a tool returns now.
  */
 export type ContentPlace = 'message' | 'history' | 'result' | 'tool' | 'answer';
+
+/** Most pixels of an image's longer side, in a request with at most `FEW_IMAGES` images, and in one with more (R61). */
+export const IMAGE_SIDE_MAX = 8_000;
+/** See `IMAGE_SIDE_MAX`. */
+export const IMAGE_SIDE_OF_MANY_MAX = 2_000;
+/** See `IMAGE_SIDE_MAX`. */
+export const FEW_IMAGES = 20;
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -70,6 +78,7 @@ export function checkBlocks(content: unknown, path: string, place: ContentPlace)
     }
   });
   if (images > IMAGES_MAX) throw unfit(path, `at most ${IMAGES_MAX} images; send the others apart`, `${images} images`);
+  if (images > FEW_IMAGES) checkMany(content, path);
   if (asked.size > 0) throw unfit(path, 'a result behind every server_tool_use block', [...asked][0]);
 }
 
@@ -182,7 +191,28 @@ function checkMedia(block: Fields, type: 'image' | 'document', at: string, place
   if (!wanted.has(mediaType)) throw unfit(`${path}.media_type`, `one of ${[...wanted].join(', ')}`, mediaType);
   if (isHole) return;
   checkName(data, `${path}.data`);
-  if (kind === 'base64') checkBase64(data as string, `${path}.data`, type);
+  if (kind !== 'base64' || typeof data !== 'string') return;
+  checkBase64(data, `${path}.data`, type);
+  const shown = imageType(data);
+  if (shown !== undefined && shown !== mediaType)
+    throw unfit(`${path}.media_type`, `${shown}, as the data is`, mediaType);
+  if (type === 'image') checkPixels(data, `${path}.data`, IMAGE_SIDE_MAX);
+}
+
+function checkPixels(data: string, path: string, sideMax: number): void {
+  const { width, height } = imageSize(data) ?? { width: 0, height: 0 };
+  if (Math.max(width, height) <= sideMax) return;
+  const size = `${width} x ${height} pixels`;
+  throw unfit(path, `an image of at most ${sideMax} pixels a side; scale it down before it is sent`, size);
+}
+
+/** More than a few images in one content must be smaller, since they are in one request. */
+function checkMany(content: readonly unknown[], path: string): void {
+  content.forEach((block, index) => {
+    if (!isRecord(block) || block['type'] !== 'image' || !isRecord(block['source'])) return;
+    const { data } = block['source'];
+    if (typeof data === 'string') checkPixels(data, `${path}[${index}].source.data`, IMAGE_SIDE_OF_MANY_MAX);
+  });
 }
 
 function checkBase64(data: string, path: string, type: 'image' | 'document'): void {

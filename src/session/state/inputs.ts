@@ -49,6 +49,8 @@ export interface AgentFacts {
   /** Tokens of the conversation window, including the part reserved for pins. */
   readonly tokenBudget: number;
   readonly maxActiveChildren: number;
+  /** Images that the agent's model takes in one request; missing: that is unknown. */
+  readonly imagesMax?: number | undefined;
   /** When and how the agent's conversations are compressed; missing: they are not. */
   readonly compression?: CompressionFacts | undefined;
   /**

@@ -1,10 +1,10 @@
 /** Blocks that a tool returns: in the next request, in the log, in what a person sees, in tool threads and in place. */
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { agent, content, type OpenOptions, tool } from '../../src/index.ts';
-import { scripted } from '../../src/testing/scripted.ts';
-import { imageBlock, png } from '../support/images.ts';
-import { runtimeKit } from '../support/runtime-kit.ts';
+import { agent, content, type OpenOptions, tool } from '../../../src/index.ts';
+import { scripted } from '../../../src/testing/scripted.ts';
+import { imageBlock, png } from '../../support/images.ts';
+import { runtimeKit } from '../../support/runtime-kit.ts';
 
 const kit = runtimeKit();
 const PHOTO = png(20_000);
@@ -23,7 +23,7 @@ const camera = tool({
     return kind === 'broken' ? content(blocks, { isError: true }) : content(blocks);
   },
 });
-const shared = new URL('./fixtures/camera-tool.ts', import.meta.url);
+const shared = new URL('../fixtures/camera-tool.ts', import.meta.url);
 
 function options(kind: string, tools: readonly unknown[]): OpenOptions {
   const provider = scripted([{ toolUse: { name: 'camera', input: { kind } } }, 'seen']);

@@ -5,12 +5,12 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { Runtime } from '../../src/index.ts';
-import { openSalvage } from '../../src/journal/check/salvage-store.ts';
-import { PageFile } from '../../src/journal/lmdb/pages.ts';
-import { scripted } from '../../src/testing/scripted.ts';
-import { imageBlock, png } from '../support/images.ts';
-import { failure, runtimeKit } from '../support/runtime-kit.ts';
+import { agent, type ContentBlock, content, type ResultBlock, type Runtime, tool } from '../../../src/index.ts';
+import { openSalvage } from '../../../src/journal/check/salvage-store.ts';
+import { PageFile } from '../../../src/journal/lmdb/pages.ts';
+import { scripted } from '../../../src/testing/scripted.ts';
+import { imageBlock, png } from '../../support/images.ts';
+import { failure, runtimeKit } from '../../support/runtime-kit.ts';
 
 const kit = runtimeKit();
 const MIB = 1024 * 1024;
@@ -97,4 +97,52 @@ test('F08: a damaged medium is reported like a damaged row, and the other sessio
     data: { reason: expect.stringContaining('is damaged') },
   });
   expect(await again.session('good').messages()).toHaveLength(2);
+});
+
+test('R61: an image that the window cannot take is refused where it enters, and the session continues', async () => {
+  const runtime = await kit.open({ provider, agents: [agent({ name: 'a', model: 'claude-haiku-4-5' })] });
+  const session = runtime.session('s');
+  const icon = imageBlock(png(100));
+  await session.ask([...Array<ContentBlock>(99).fill(icon), { type: 'text', text: 'many' }]);
+  expect(await failure(session.send([icon, icon]))).toMatchObject({
+    code: 'limit',
+    data: { limit: 'images', value: 101 },
+    message: expect.stringContaining('its model takes 100 in a request; remove images with session.history'),
+  });
+  expect(await session.ask([icon])).toBe('ok');
+  expect(await failure(session.send([icon]))).toMatchObject({ code: 'limit' });
+  expect(await session.ask('and now?')).toBe('ok');
+});
+
+test('R61: a large image is refused beside many others, also those that wait', async () => {
+  const runtime = await kit.open({ provider });
+  const session = runtime.session('s');
+  const large = imageBlock(png(100, { width: 2_001 }));
+  expect(await session.ask([large])).toBe('ok');
+  await session.pause();
+  await session.send(Array<ContentBlock>(19).fill(imageBlock(png(100))));
+  expect(await failure(session.send([imageBlock(png(100))]))).toMatchObject({
+    code: 'limit',
+    data: { limit: 'imageSide', value: 2_001 },
+    message: expect.stringContaining('scale images down before they are sent'),
+  });
+  await session.resume();
+  expect(await session.ask('go')).toBe('ok');
+});
+
+test('R61: a result whose images the window cannot take fails its call with the reason', async () => {
+  const camera = tool({
+    name: 'camera',
+    description: 'Takes photos.',
+    input: { type: 'object' },
+    run: () => content(Array.from({ length: 2 }, () => imageBlock(png(100)) as ResultBlock)),
+  });
+  const answers = scripted(['ok', { toolUse: { name: 'camera', input: {} } }, 'seen']);
+  const agents = [agent({ name: 'a', model: 'claude-haiku-4-5', tools: [camera] })];
+  const runtime = await kit.open({ provider: answers, agents });
+  const session = runtime.session('s');
+  await session.ask(Array<ContentBlock>(99).fill(imageBlock(png(100))));
+  expect(await session.ask('look')).toBe('seen');
+  const result = (await session.messages()).find(({ type }) => type === 'tool_response');
+  expect(result).toMatchObject({ success: false, content: expect.stringContaining('would show 101 images') });
 });
