@@ -50,7 +50,7 @@ export interface ToolUseBlock {
 /** A source that the model may cite, in the result of a search. */
 export interface SearchResultBlock {
   readonly type: 'search_result';
-  /** Where the text is from: an address, or any other name. */
+  /** The origin of the text: an address, or any other name. */
   readonly source: string;
   readonly title: string;
   readonly content: readonly TextBlock[];

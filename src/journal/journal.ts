@@ -14,7 +14,7 @@
  *  J4 a reader that sees a transition also sees all transitions at lower positions;
  *  J5 one owner: a journal opened with a lower fence than the store has seen refuses to write;
  *  J6 base64 of `MEDIA_CHARACTERS_MIN` characters or more, in a member `data` of an entry, takes space once for each
- *     session, however often the session's entries have it. Whoever reads an entry receives the text that was appended.
+ *     session, however often the session's entries have it. A reader of an entry receives the text that was appended.
  */
 
 import type { StoreLostError } from '../base/errors.ts';
