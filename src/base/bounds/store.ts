@@ -55,6 +55,8 @@ export const ROW_TURN_HELD_BYTES_MIN: number = 16 * 1024;
 export const MEDIA_CHARACTERS_MIN: number = 6 * 1024;
 /** Bytes of base64 texts of media that a journal keeps for the next entry with the same medium: a few photographs. */
 export const MEDIA_CACHE_BYTES_MAX: number = 16 * 1024 * 1024;
+/** Bytes of base64 texts that the messages of one session share while its log is read: as many as a request may have. */
+export const SHARED_MEDIA_BYTES_MAX: number = 32 * 1024 * 1024;
 /** UTF-8 bytes of a blob from which it is compressed. */
 export const BLOB_PACKED_BYTES_MIN = 512;
 /** UTF-8 bytes of the largest blob that is compressed or unpacked: half of the longest string. */
