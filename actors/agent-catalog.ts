@@ -386,6 +386,7 @@ export class AgentCatalog {
       toolRounds: plan.toolRounds ?? this.#limits.toolRounds,
       tokenBudget: plan.tokenBudget ?? standard,
       maxActiveChildren: plan.subagents.maxActive ?? subagents.maxActive,
+      imagesMax: modelTraits(role.base.model).imagesMax,
       compression: this.#compression(plan, role),
       enrichers: role.isChild ? this.#namer : this.#enrichers,
       ...runLoopFacts(plan),

@@ -11,9 +11,12 @@
 
 import type { Limits } from '../src/base/bounds.ts';
 import { PARALLEL_CALLS_MAX } from '../src/base/bounds.ts';
+import type { ResultBlock } from '../src/base/messages.ts';
 import type { Settings } from '../src/base/settings.ts';
 import type { Effect, Input } from '../src/session/state/inputs.ts';
+import { contentBytes } from '../src/session/state/tokens.ts';
 import type { ToolPool } from '../src/tools/pool.ts';
+import { tooLargeText } from '../src/tools/result-text.ts';
 import type { ToolOutcome } from '../src/tools/tool.ts';
 import { toolTruncationReason } from '../src/tools/truncation.ts';
 import type { SessionAgent } from './agent-catalog.ts';
@@ -163,12 +166,11 @@ export class ToolRunner {
     const run = this.#byId.get(id);
     if (run === undefined) return;
     if (outcome.stack !== undefined) this.#host.threw(run.session, run.toolName, outcome.stack);
-    const { settings, limits, resultStore } = this.#host;
-    const content = resultStore.shorten(outcome.content, {
-      charactersMax: run.truncate ? settings.tools.maxToolResponseChars : Number.POSITIVE_INFINITY,
-      bytesMax: limits.toolResultBytes,
-      reason: toolTruncationReason(run.toolName),
-    });
+    if (outcome.blocks !== undefined) {
+      this.#finishedBlocks(run, outcome.blocks, outcome);
+      return;
+    }
+    const content = this.#shortened(run, outcome.content, 1);
     if (typeof content === 'string') this.#report(run, content, outcome);
     else {
       run.isStoring = true;
@@ -176,11 +178,45 @@ export class ToolRunner {
     }
   }
 
+  /** Takes blocks: their texts share the bounds of a text, and all together have that of a message. */
+  #finishedBlocks(run: RunOut, blocks: readonly ResultBlock[], outcome: ToolOutcome): void {
+    const { messageBytes } = this.#host.limits;
+    const bytes = contentBytes(blocks);
+    if (bytes > messageBytes) {
+      const content = `result ${tooLargeText(bytes, messageBytes)} (limits.messageBytes)`;
+      this.#report(run, content, { ...outcome, success: false });
+      return;
+    }
+    const texts = blocks.filter(({ type }) => type === 'text').length;
+    const shortened = blocks.map((block): ResultBlock | Promise<ResultBlock> => {
+      if (block.type !== 'text') return block;
+      const text = this.#shortened(run, block.text, texts);
+      return typeof text === 'string' ? { ...block, text } : text.then((kept) => ({ ...block, text: kept }));
+    });
+    const ready: ResultBlock[] = [];
+    for (const block of shortened) if (!(block instanceof Promise)) ready.push(block);
+    if (ready.length === shortened.length) this.#report(run, ready, outcome);
+    else {
+      run.isStoring = true;
+      void Promise.all(shortened).then((kept) => this.#report(run, kept, outcome));
+    }
+  }
+
+  /** A text of a result, cut to its share of the bounds. `texts`: how many texts the result has. */
+  #shortened({ toolName, truncate }: RunOut, text: string, texts: number): string | Promise<string> {
+    const { settings, limits, resultStore } = this.#host;
+    return resultStore.shorten(text, {
+      charactersMax: truncate ? Math.floor(settings.tools.maxToolResponseChars / texts) : Number.POSITIVE_INFINITY,
+      bytesMax: Math.floor(limits.toolResultBytes / texts),
+      reason: toolTruncationReason(toolName),
+    });
+  }
+
   /**
    * Reports a result whose content is ready to be stored. Up to this point the call counts as in flight and may be
    * given up.
    */
-  #report(run: RunOut, content: string, { success, ms }: ToolOutcome): void {
+  #report(run: RunOut, content: string | readonly ResultBlock[], { success, ms }: ToolOutcome): void {
     if (this.#byId.get(run.id) !== run) return;
     this.#release(run);
     const runs = this.#sessions.get(run.session);

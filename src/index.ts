@@ -44,6 +44,8 @@ export type {
   Deliver,
   Message,
   Pending,
+  ResultBlock,
+  SearchResultBlock,
   Source,
   Usage,
   UsageIteration,
@@ -176,3 +178,4 @@ export {
   type ToolOptions,
   tool,
 } from './tools/tool.ts';
+export { content, type ToolContent } from './tools/tool-content.ts';

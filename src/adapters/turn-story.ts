@@ -13,6 +13,7 @@ import { defined } from '../base/defined.ts';
 import type { ErrorShape } from '../base/errors.ts';
 import { type Message, type Pending, textOf, type Usage } from '../base/messages.ts';
 import type { SessionEvent } from '../events/event.ts';
+import { shownText } from '../events/view-modes.ts';
 
 /** One piece of the story. */
 export type Piece =
@@ -173,7 +174,7 @@ export class TurnStory {
     const name = toolUseId === undefined ? undefined : this.#calls.get(toolUseId);
     if (toolUseId === undefined || name === undefined || this.#answered.has(toolUseId)) return [];
     this.#answered.add(toolUseId);
-    return [{ type: 'result', id: toolUseId, name, text: textOf(content), success }];
+    return [{ type: 'result', id: toolUseId, name, text: shownText(content), success }];
   }
 
   #end(end: Extract<Piece, { readonly type: 'end' }>): readonly Piece[] {

@@ -4,6 +4,7 @@
  */
 import { ContentError, describeValue } from './errors.ts';
 import { isCallId, isToolName } from './ids.ts';
+import { imageSize, imageType } from './image-size.ts';
 import { isRecord } from './json.ts';
 import { SERVER_RESULT_TYPES } from './messages.ts';
 
@@ -16,16 +17,25 @@ export const IMAGE_CHARACTERS_MAX: number = 10 * 1024 * 1024;
 
 /**
  * The position of the blocks. `message`: in a user's message. `history`: in a user's message that may also have results,
- * and images whose data was removed.
+ * and images whose data was removed. `result`: in a result of a history. `tool`: in a result that a tool returns now.
  */
-export type ContentPlace = 'message' | 'history' | 'result' | 'answer';
+export type ContentPlace = 'message' | 'history' | 'result' | 'tool' | 'answer';
+
+/** Most pixels of an image's longer side, in a request with at most `FEW_IMAGES` images, and in one with more (R61). */
+export const IMAGE_SIDE_MAX = 8_000;
+/** See `IMAGE_SIDE_MAX`. */
+export const IMAGE_SIDE_OF_MANY_MAX = 2_000;
+/** See `IMAGE_SIDE_MAX`. */
+export const FEW_IMAGES = 20;
 
 type Fields = Readonly<Record<string, unknown>>;
 
+const RESULT_TYPES = ['text', 'image', 'document', 'search_result'];
 const TYPES: Readonly<Record<ContentPlace, readonly string[]>> = {
   message: ['text', 'image', 'document', 'container_upload'],
   history: ['text', 'image', 'document', 'container_upload', 'tool_result'],
-  result: ['text', 'image', 'document'],
+  result: RESULT_TYPES,
+  tool: RESULT_TYPES,
   answer: ['text', 'thinking', 'redacted_thinking', 'tool_use', 'server_tool_use', ...SERVER_RESULT_TYPES],
 };
 /** Fields of a block beside its type (R39). For types without a row any field is accepted. */
@@ -33,6 +43,7 @@ const FIELDS: Readonly<Record<string, readonly string[]>> = {
   text: ['text', 'cache_control', 'citations'],
   image: ['source', 'cache_control'],
   document: ['source', 'title', 'context', 'citations', 'cache_control'],
+  search_result: ['source', 'title', 'content', 'citations', 'cache_control'],
   container_upload: ['file_id', 'cache_control'],
   tool_use: ['id', 'name', 'input', 'caller', 'cache_control'],
   tool_result: ['tool_use_id', 'content', 'is_error', 'cache_control'],
@@ -61,6 +72,7 @@ export function checkBlocks(content: unknown, path: string, place: ContentPlace)
     if (type === 'image') images += 1;
   });
   if (images > IMAGES_MAX) throw unfit(path, `at most ${IMAGES_MAX} images; send the others apart`, `${images} images`);
+  if (images > FEW_IMAGES) checkMany(content, path);
 }
 
 function checkBlock(block: Fields, type: string, at: string, place: ContentPlace): void {
@@ -81,6 +93,8 @@ function checkBlock(block: Fields, type: string, at: string, place: ContentPlace
     case 'image':
     case 'document':
       return checkMedia(block, type, at, place);
+    case 'search_result':
+      return checkSearchResult(block, at);
     case 'container_upload':
       return checkName(block['file_id'], `${at}.file_id`);
     case 'tool_result':
@@ -110,6 +124,26 @@ function checkBlock(block: Fields, type: string, at: string, place: ContentPlace
   }
 }
 
+function checkSearchResult(block: Fields, at: string): void {
+  checkName(block['source'], `${at}.source`);
+  checkName(block['title'], `${at}.title`);
+  checkCitations(block['citations'], at);
+  const { content } = block;
+  if (!Array.isArray(content) || content.length === 0) throw unfit(`${at}.content`, 'a list of text blocks', content);
+  content.forEach((part: unknown, index) => {
+    const isText = isRecord(part) && part['type'] === 'text';
+    if (!isText) throw unfit(`${at}.content[${index}]`, 'a text block', part);
+    checkBlock(part, 'text', `${at}.content[${index}]`, 'result');
+    checkName(part['text'], `${at}.content[${index}].text`);
+  });
+}
+
+function checkCitations(citations: unknown, at: string): void {
+  if (citations !== undefined && !(isRecord(citations) && typeof citations['enabled'] === 'boolean')) {
+    throw unfit(`${at}.citations`, '{ enabled: true } or { enabled: false }', citations);
+  }
+}
+
 function checkCall(block: Fields, at: string): void {
   const { id, input } = block;
   if (typeof id !== 'string' || !isCallId(id)) throw unfit(`${at}.id`, 'a tool-use id', id);
@@ -121,9 +155,7 @@ function checkMedia(block: Fields, type: 'image' | 'document', at: string, place
   for (const [name, value] of Object.entries({ title, context })) {
     if (value !== undefined && value !== null) checkText(value, `${at}.${name}`);
   }
-  if (citations !== undefined && !(isRecord(citations) && typeof citations['enabled'] === 'boolean')) {
-    throw unfit(`${at}.citations`, '{ enabled: true } or { enabled: false }', citations);
-  }
+  checkCitations(citations, at);
   const path = `${at}.source`;
   if (!isRecord(source)) throw unfit(path, 'an object', source);
   const kind = source['type'];
@@ -136,8 +168,8 @@ function checkMedia(block: Fields, type: 'image' | 'document', at: string, place
     const { content } = source;
     if (typeof content === 'string') return checkName(content, `${path}.content`);
     checkBlocks(content, `${path}.content`, 'result');
-    // The API refuses a document that contains documents.
-    const nested = (content as readonly Fields[]).find((part) => part['type'] === 'document');
+    // The API refuses a document that contains documents or search results.
+    const nested = (content as readonly Fields[]).find(({ type: part }) => part !== 'text' && part !== 'image');
     if (nested !== undefined) throw unfit(`${path}.content`, 'a list of text and image blocks', nested);
     if ((content as readonly unknown[]).length === 0) throw unfit(`${path}.content`, 'not empty', content);
     return;
@@ -146,12 +178,34 @@ function checkMedia(block: Fields, type: 'image' | 'document', at: string, place
     type === 'image' ? IMAGE_TYPES : new Set([kind === 'text' ? 'text/plain' : 'application/pdf']);
   const { media_type: mediaType, data } = source;
   // A history keeps an image whose data was removed; requests leave it out.
-  const isHole = place !== 'message' && type === 'image' && (data === undefined || data === null || data === '');
+  const isHole =
+    place !== 'message' && place !== 'tool' && type === 'image' && (data === undefined || data === null || data === '');
   if (isHole && mediaType === undefined) return;
   if (!wanted.has(mediaType)) throw unfit(`${path}.media_type`, `one of ${[...wanted].join(', ')}`, mediaType);
   if (isHole) return;
   checkName(data, `${path}.data`);
-  if (kind === 'base64') checkBase64(data as string, `${path}.data`, type);
+  if (kind !== 'base64' || typeof data !== 'string') return;
+  checkBase64(data, `${path}.data`, type);
+  const shown = imageType(data);
+  if (shown !== undefined && shown !== mediaType)
+    throw unfit(`${path}.media_type`, `${shown}, as the data is`, mediaType);
+  if (type === 'image') checkPixels(data, `${path}.data`, IMAGE_SIDE_MAX);
+}
+
+function checkPixels(data: string, path: string, sideMax: number): void {
+  const { width, height } = imageSize(data) ?? { width: 0, height: 0 };
+  if (Math.max(width, height) <= sideMax) return;
+  const size = `${width} x ${height} pixels`;
+  throw unfit(path, `an image of at most ${sideMax} pixels a side; scale it down before it is sent`, size);
+}
+
+/** More than a few images in one content must be smaller, since they are in one request. */
+function checkMany(content: readonly unknown[], path: string): void {
+  content.forEach((block, index) => {
+    if (!isRecord(block) || block['type'] !== 'image' || !isRecord(block['source'])) return;
+    const { data } = block['source'];
+    if (typeof data === 'string') checkPixels(data, `${path}[${index}].source.data`, IMAGE_SIDE_OF_MANY_MAX);
+  });
 }
 
 function checkBase64(data: string, path: string, type: 'image' | 'document'): void {

@@ -1,5 +1,5 @@
 /**
- * Width and height of an image, from the first bytes of its file: PNG, GIF, JPEG and WebP. Pure.
+ * Type, width and height of an image, from the first bytes of its file: PNG, GIF, JPEG and WebP. Pure.
  * Sources: PNG (W3C), GIF89a, ITU T.81 (JPEG markers), RFC 9649 (WebP).
  */
 
@@ -9,8 +9,28 @@ export interface ImageSize {
   readonly height: number;
 }
 
+/** Base64 characters of the bytes that identify a format. */
+const MAGIC_CHARACTERS = 16;
 /** Base64 characters that are decoded: in a photograph, the size may come after a preview image. */
 const CHARACTERS_READ = 262_144;
+
+/**
+ * The media type that the first bytes of a file in base64 show; undefined if they are those of no image that the API
+ * takes.
+ */
+export function imageType(base64: string): string | undefined {
+  const magic = Buffer.from(base64.slice(0, MAGIC_CHARACTERS), 'base64').toString('latin1');
+  if (magic.startsWith('\x89PNG\r\n\x1a\n')) return 'image/png';
+  if (magic.startsWith('GIF87a') || magic.startsWith('GIF89a')) return 'image/gif';
+  if (magic.startsWith('\xff\xd8\xff')) return 'image/jpeg';
+  return magic.startsWith('RIFF') && magic.slice(8, 12) === 'WEBP' ? 'image/webp' : undefined;
+}
+
+/** The longest side of an image in base64, in pixels; 0 if its first bytes do not reveal it. */
+export function imageSide(base64: string): number {
+  const size = imageSize(base64);
+  return size === undefined ? 0 : Math.max(size.width, size.height);
+}
 
 /** The size of an image in base64; undefined if its first bytes do not reveal it. */
 export function imageSize(base64: string): ImageSize | undefined {

@@ -47,11 +47,23 @@ export interface ToolUseBlock {
   readonly toolset_name?: string;
   readonly cache_control?: CacheControl;
 }
+/** A source that the model may cite, in the result of a search. */
+export interface SearchResultBlock {
+  readonly type: 'search_result';
+  /** The origin of the text: an address, or any other name. */
+  readonly source: string;
+  readonly title: string;
+  readonly content: readonly TextBlock[];
+  readonly citations?: Readonly<Record<string, Json>>;
+  readonly cache_control?: CacheControl;
+}
+/** A block that the result of a call may have. */
+export type ResultBlock = TextBlock | ImageBlock | DocumentBlock | SearchResultBlock;
 /** The answer to a call, in the user message right after it (R01 to R04). */
 export interface ToolResultBlock {
   readonly type: 'tool_result';
   readonly tool_use_id: string;
-  readonly content?: string | readonly (TextBlock | ImageBlock | DocumentBlock)[];
+  readonly content?: string | readonly ResultBlock[];
   readonly is_error?: boolean;
   readonly cache_control?: CacheControl;
 }
@@ -85,6 +97,7 @@ export type ContentBlock =
   | TextBlock
   | ImageBlock
   | DocumentBlock
+  | SearchResultBlock
   | ToolUseBlock
   | ToolResultBlock
   | ThinkingBlock

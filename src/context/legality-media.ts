@@ -1,14 +1,14 @@
 /** Rules for images: R61, in place of R42. Pure. */
-import { IMAGE_CHARACTERS_MAX, IMAGE_TYPES } from '../base/content-rules.ts';
-import { imageSize } from '../base/image-size.ts';
+import {
+  FEW_IMAGES,
+  IMAGE_CHARACTERS_MAX,
+  IMAGE_SIDE_MAX,
+  IMAGE_SIDE_OF_MANY_MAX,
+  IMAGE_TYPES,
+} from '../base/content-rules.ts';
+import { imageSide } from '../base/image-size.ts';
 import { isRecord } from '../base/json.ts';
 import { blockPath, type Report, type RequestView } from './legality-report.ts';
-
-/** Largest side of an image, in pixels, and in a request with many. */
-const SIDE_MAX = 8_000;
-const SIDE_OF_MANY_MAX = 2_000;
-/** A request with more images than this has many. */
-const FEW_IMAGES = 20;
 
 interface Image {
   readonly source: Readonly<Record<string, unknown>>;
@@ -26,7 +26,7 @@ export function checkMedia(view: RequestView, report: Report): void {
     const text = `Too much media: 0 document pages + ${images.length} images > ${imagesMax}`;
     report('R61', 'messages', text);
   }
-  const sideMax = images.length > FEW_IMAGES ? SIDE_OF_MANY_MAX : SIDE_MAX;
+  const sideMax = images.length > FEW_IMAGES ? IMAGE_SIDE_OF_MANY_MAX : IMAGE_SIDE_MAX;
   const large = images.filter((image) => {
     checkSource(image, report);
     return sideOf(image) > sideMax;
@@ -72,6 +72,5 @@ function checkSource({ source, fields }: Image, report: Report): void {
 
 function sideOf({ source }: Image): number {
   if (source['type'] !== 'base64' || typeof source['data'] !== 'string') return 0;
-  const size = imageSize(source['data']);
-  return size === undefined ? 0 : Math.max(size.width, size.height);
+  return imageSide(source['data']);
 }

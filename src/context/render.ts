@@ -15,7 +15,7 @@
  * Pure: messages in, messages out.
  */
 import { isRecord } from '../base/json.ts';
-import type { ContentBlock, DocumentBlock, ImageBlock, TextBlock, ToolResultBlock } from '../base/messages.ts';
+import type { ContentBlock, ResultBlock, ToolResultBlock } from '../base/messages.ts';
 import { isServerResult, isServerUse, isThought, textOf } from '../base/messages.ts';
 import { awaitedUses, resultId, useId } from '../session/rules/server-uses.ts';
 import { BLANK_RESULT, MISSING_RESULT } from '../session/rules/tool-texts.ts';
@@ -242,12 +242,14 @@ function resultBlock(toolUseId: string, response: LoggedMessage): ToolResultBloc
  */
 function resultContent(content: LoggedMessage['content']): NonNullable<ToolResultBlock['content']> {
   if (typeof content === 'string') return content.trim() === '' ? BLANK_RESULT : content;
-  const kept: (TextBlock | ImageBlock | DocumentBlock)[] = [];
-  for (const block of content) {
-    const isKind = block.type === 'text' || block.type === 'image' || block.type === 'document';
-    if (isKind && isSendable(block)) kept.push(block);
-  }
+  const kept: ResultBlock[] = [];
+  for (const block of content) if (isResultBlock(block) && isSendable(block)) kept.push(block);
   return kept.length === 0 ? BLANK_RESULT : kept;
+}
+
+function isResultBlock(block: ContentBlock): block is ResultBlock {
+  const { type } = block;
+  return type === 'text' || type === 'image' || type === 'document' || type === 'search_result';
 }
 
 /** A delivery: the phantom call with its result, or both as text. */

@@ -78,13 +78,14 @@ export function renderPending(pending: Pending, mode: ViewMode): Rendered | null
   }
 }
 
-/** A content as text for a person, with a placeholder for each image and document. */
+/** A content as text for a person, with a placeholder for each image, document and search result. */
 export function shownText(content: string | readonly ContentBlock[]): string {
   if (typeof content === 'string') return content;
   if (content.every((block) => block.type === 'text')) return textOf(content);
   const parts: string[] = [];
   for (const block of content) {
     if (block.type === 'text') parts.push(block.text);
+    else if (block.type === 'search_result') parts.push(`[search result: ${block.title}]`);
     else if (block.type === 'image' || block.type === 'document') parts.push(`[${block.type}]`);
   }
   return parts.join('\n');

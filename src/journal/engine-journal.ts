@@ -38,6 +38,7 @@ import { listNames, type NameQuery } from './rows/name-list.ts';
 import { heldData, positionOf, type Row, rowOf, rowTurns } from './rows/row-codec.ts';
 import { blobAddress, storedJson } from './rows/stored-text.ts';
 import { createStoredLog, type StoredLog } from './stored-log.ts';
+import { StoredMedia } from './stored-media.ts';
 
 /** Printable ASCII, so that every way of sorting names gives the same order. Session ids are a subset of it. */
 const NAME = /^[\x21-\x7e]+$/;
@@ -56,6 +57,7 @@ export class EngineJournal implements Journal {
   readonly #engine: Engine;
   readonly #source: LogSource;
   readonly #gate: CommitGate<WriteBatch>;
+  readonly #media: StoredMedia;
   #nextRow = 1;
   #nextKey: SessionKey = 1;
   #checkpointed: Position = 0;
@@ -79,6 +81,7 @@ export class EngineJournal implements Journal {
       unwrittenRow: (number) => this.#unwritten.get(number),
       unwrittenRows: (from) => [...this.#unwritten.values()].filter((row) => row.number >= from),
       isVisible: (key) => this.nameOf(key) !== undefined,
+      filled: (data) => this.#media.filled(data),
     };
     this.stored = createStoredLog({
       engine,
@@ -97,6 +100,7 @@ export class EngineJournal implements Journal {
       refused: () => this.#refused(),
       schedule: options.schedule,
     });
+    this.#media = new StoredMedia(engine, this.#gate);
     this.#load();
   }
 
@@ -156,7 +160,8 @@ export class EngineJournal implements Journal {
       const entry = entries[index];
       const place = places[index];
       if (entry === undefined || place === undefined) break;
-      const stored = storedJson(entry.data);
+      const taken = this.#media.take(entry.data, entry.key);
+      const stored = storedJson(taken.text);
       if (place.row !== row.number) {
         place.previousRow = place.row;
         place.row = row.number;
@@ -168,9 +173,9 @@ export class EngineJournal implements Journal {
         data: heldData(stored.text, stored.bytes),
         dataBytes: stored.bytes,
       });
-      bytes += stored.bytes;
+      row.bytes += stored.bytes;
+      bytes += stored.bytes + taken.bytes;
     }
-    row.bytes += bytes;
     this.#turns += 1;
     if (row.turns >= ROW_TURNS_MAX || row.bytes >= ROW_BYTES_MAX) this.#row = undefined;
     this.#grow(this.#gate.open, bytes);
@@ -288,25 +293,29 @@ export class EngineJournal implements Journal {
       batch.heads.set(key, undefined);
       batch.lastRows.set(key, undefined);
       this.#lastRows().delete(key);
+      this.#media.removeAll(key, batch);
     }
   }
 
-  putBlob(text: string): string {
+  putBlob(text: string, owner?: SessionKey): string {
     this.#checkOpen();
-    const address = blobAddress(text);
+    const stored = this.#media.take(text, owner);
+    const address = blobAddress(stored.text);
     if (this.#gate.isRefused) return address;
-    const pending = this.#pendingBlob(address);
-    if (pending === undefined ? this.#engine.hasBlob(address) : pending.text !== undefined) return address;
     const batch = this.#gate.open;
-    batch.blobs.set(address, text);
-    this.#grow(batch, text.length);
+    const pending = this.#pendingBlob(address);
+    const isNew = pending === undefined ? !this.#engine.hasBlob(address) : pending.text === undefined;
+    if (isNew) batch.blobs.set(address, stored.text);
+    const bytes = stored.bytes + (isNew ? stored.text.length : 0);
+    if (bytes > 0) this.#grow(batch, bytes);
     return address;
   }
 
   blob(address: string): string | undefined {
     this.#checkOpen();
     const pending = this.#pendingBlob(address);
-    return pending === undefined ? this.#engine.blob(address) : pending.text;
+    const stored = pending === undefined ? this.#engine.blob(address) : pending.text;
+    return stored === undefined ? undefined : this.#media.filled(stored);
   }
 
   statistics(): JournalStatistics {

@@ -30,6 +30,8 @@ export interface WriteBatch {
   readonly heads: Map<SessionKey, Head | undefined>;
   readonly lastRows: Map<SessionKey, number | undefined>;
   readonly blobs: Map<string, string | undefined>;
+  /** Bytes by address, see `rows/media-text.ts`. */
+  readonly media: Map<string, Buffer | undefined>;
   nextKey: SessionKey | undefined;
   checkpoint: { readonly upTo: Position; readonly indexedRow: number } | undefined;
   /** UTF-8 bytes of the whole batch, roughly. */
@@ -45,6 +47,7 @@ export function createBatch(): WriteBatch {
     heads: new Map(),
     lastRows: new Map(),
     blobs: new Map(),
+    media: new Map(),
     nextKey: undefined,
     checkpoint: undefined,
     bytes: 0,
@@ -58,6 +61,7 @@ export function isEmptyBatch(batch: WriteBatch): boolean {
     batch.keys.size === 0 &&
     batch.heads.size === 0 &&
     batch.blobs.size === 0 &&
+    batch.media.size === 0 &&
     batch.checkpoint === undefined
   );
 }
@@ -99,6 +103,11 @@ export interface Engine {
   hasBlob(address: string): boolean;
   /** A blob's bytes as they are stored, see `stored-text.ts`; valid until the next call of any method. */
   storedBlob(address: string): Buffer | undefined;
+  /** The bytes of a medium, unchecked; they belong to the caller. */
+  medium(address: string): Buffer | undefined;
+  hasMedium(address: string): boolean;
+  /** The addresses of a session's media. */
+  mediaOf(key: SessionKey): readonly string[];
   /**
    * Writes all of a batch durably, or nothing. Never called while a write is in flight. Rejects with `StoreFullError`
    * when the device refuses, `StoreLockedError` when the store has a newer owner, `StoreCorruptError` when it is damaged.

@@ -12,7 +12,9 @@
  *  J2 `flushed()` resolves only when every transition appended before the call is durable in the journal's mode;
  *  J3 after a failed write its data is not readable, and everything acknowledged before is still there;
  *  J4 a reader that sees a transition also sees all transitions at lower positions;
- *  J5 one owner: a journal opened with a lower fence than the store has seen refuses to write.
+ *  J5 one owner: a journal opened with a lower fence than the store has seen refuses to write;
+ *  J6 base64 of `MEDIA_CHARACTERS_MIN` characters or more, in a member `data` of an entry, takes space once for each
+ *     session, however often the session's entries have it. A reader of an entry receives the text that was appended.
  */
 
 import type { StoreLostError } from '../base/errors.ts';
@@ -99,13 +101,15 @@ export interface Journal {
     readonly prefix?: string;
     readonly limit?: number;
   }): readonly (readonly [string, SessionKey])[];
-  /** Removes sessions: names, heads and readable entries. Atomic, durable with the next flush. */
+  /** Removes sessions: names, heads, readable entries and media. Atomic, durable with the next flush. */
   remove(keys: readonly SessionKey[]): void;
 
   /**
-   * Stores a text under its content address (SHA-256, hex); the same text is stored once. Durable with the next flush.
+   * Stores a text of JSON under its content address (SHA-256 of its stored form, hex); the same text is stored once.
+   * Durable with the next flush. `owner`: the session that the text belongs to. Its media are stored like those of the
+   * session's entries, so the text cannot be read after the session was removed. Missing: the text is stored whole.
    */
-  putBlob(text: string): string;
+  putBlob(text: string, owner?: SessionKey): string;
   blob(address: string): string | undefined;
 
   /** The durable part of the log, in pieces for another thread. */

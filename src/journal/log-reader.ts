@@ -32,6 +32,8 @@ export interface LogSource {
   unwrittenRows(from: number): readonly Row[];
   /** False for a session that was removed. */
   isVisible(key: SessionKey): boolean;
+  /** The data of an entry with its media. Throws `StoreCorruptError` for a medium that is missing or damaged. */
+  filled(data: string): string;
 }
 
 /** The newest row of a session, and the session's row before that one (0: none). */
@@ -64,7 +66,7 @@ export function* readSession(
   for (let step = found.pop(); step !== undefined; step = found.pop()) {
     for (const { turn, data } of (step.slice ?? sliceOf(source, step.row, key)).entries) {
       const position = positionOf(step.row, turn);
-      if (position > after) yield { key, position, data };
+      if (position > after) yield { key, position, data: source.filled(data) };
     }
   }
 }
@@ -76,7 +78,7 @@ export function* readSession(
 export function readEntry(source: LogSource, key: SessionKey, position: Position): StoredEntry | undefined {
   const row = rowOf(position);
   const found = sliceOf(source, row, key).entries.find(({ turn }) => positionOf(row, turn) === position);
-  return found === undefined ? undefined : { key, position, data: found.data };
+  return found === undefined ? undefined : { key, position, data: source.filled(found.data) };
 }
 
 /** The entries of all visible sessions after `after` and before `end`, oldest first. Throws like `readSession`. */
@@ -154,7 +156,8 @@ function* visible(
 ): Iterable<StoredEntry> {
   for (const { key, turn, data } of entries) {
     const position = positionOf(row, turn);
-    if (position > after && position < end && source.isVisible(key)) yield { key, position, data };
+    if (position <= after || position >= end || !source.isVisible(key)) continue;
+    yield { key, position, data: source.filled(data) };
   }
 }
 

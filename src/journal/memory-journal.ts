@@ -7,6 +7,7 @@ import type { Engine, EngineState, WriteBatch } from './engine.ts';
 import { EngineJournal } from './engine-journal.ts';
 import type { Journal } from './journal.ts';
 import type { Head, SessionKey } from './position.ts';
+import { ownerOfMedium } from './rows/media-text.ts';
 import { encodeRows } from './rows/row-codec.ts';
 import { encodeBlob } from './rows/stored-text.ts';
 
@@ -23,6 +24,8 @@ export class MemoryStore {
   readonly heads: Map<SessionKey, Head> = new Map();
   readonly lastRows: Map<SessionKey, number> = new Map();
   readonly blobs: Map<string, string> = new Map();
+  /** Media by address, for each session. */
+  readonly media: Map<SessionKey, Map<string, Buffer>> = new Map();
   state: EngineState = { lastRow: 0, nextKey: 1, checkpointed: 0, indexedRow: 0 };
   /** Numbers of the stored rows, ascending. */
   readonly rowNumbers: number[] = [];
@@ -184,6 +187,18 @@ class MemoryEngine implements Engine {
     return text === undefined ? undefined : encodeBlob(text);
   }
 
+  medium(address: string): Buffer | undefined {
+    return this.#store.media.get(ownerOfMedium(address) ?? 0)?.get(address);
+  }
+
+  hasMedium(address: string): boolean {
+    return this.medium(address) !== undefined;
+  }
+
+  mediaOf(key: SessionKey): readonly string[] {
+    return [...(this.#store.media.get(key)?.keys() ?? [])];
+  }
+
   async write(batch: WriteBatch): Promise<void> {
     this.#check();
     const commit = (): void => {
@@ -213,6 +228,7 @@ class MemoryEngine implements Engine {
     setAll(store.heads, batch.heads);
     setAll(store.lastRows, batch.lastRows);
     setAll(store.blobs, batch.blobs);
+    for (const [address, bytes] of batch.media) setMedium(store.media, address, bytes);
     store.state = {
       lastRow: batch.rows.at(-1)?.number ?? store.state.lastRow,
       nextKey: batch.nextKey ?? store.state.nextKey,
@@ -246,6 +262,15 @@ class MemoryEngine implements Engine {
   async close(): Promise<void> {
     // There is nothing to close: the memory belongs to the holder of the store.
   }
+}
+
+function setMedium(media: MemoryStore['media'], address: string, bytes: Buffer | undefined): void {
+  const owner = ownerOfMedium(address) ?? 0;
+  const own = media.get(owner) ?? new Map<string, Buffer>();
+  if (bytes === undefined) own.delete(address);
+  else own.set(address, bytes);
+  if (own.size === 0) media.delete(owner);
+  else media.set(owner, own);
 }
 
 function setAll<Key, Value>(target: Map<Key, Value>, changes: ReadonlyMap<Key, Value | undefined>): void {

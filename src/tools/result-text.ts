@@ -1,12 +1,55 @@
 /** Converts a tool's return value or error to the text for the model (contract §5.3, §11.3). Pure. */
 import { ERROR_TEXT_CHARACTERS_MAX } from '../base/bounds.ts';
-import { asError, describeValue } from '../base/errors.ts';
+import { checkBlocks } from '../base/content-rules.ts';
+import { asError, ContentError, describeValue } from '../base/errors.ts';
 import { cutText, isRecord, NotPlainError, toPlainJson, wellFormed } from '../base/json.ts';
+import type { ResultBlock } from '../base/messages.ts';
+import { isToolContent } from './tool-content.ts';
 
 /** A result as text; `success` is false for a failure. */
 export interface ResultText {
   readonly content: string;
   readonly success: boolean;
+}
+
+/** A result as text, or as blocks with an empty text. */
+export interface ResultContent extends ResultText {
+  readonly blocks?: readonly ResultBlock[];
+}
+
+/**
+ * The result that a returned value stands for: the blocks of `content()`, checked, with clean texts and without blank
+ * ones; otherwise `resultText`. Blocks of more than `bytesMax` UTF-8 bytes are a failure, since an image cannot be cut.
+ * Never throws.
+ */
+export function resultContent(value: unknown, bytesMax: number): ResultContent {
+  try {
+    if (!isToolContent(value)) return resultText(value, bytesMax);
+    const blocks = toPlainJson(value.blocks);
+    checkBlocks(blocks, 'content', 'tool');
+    const kept = (blocks as unknown as readonly ResultBlock[]).map(cleanBlock).filter(isFilled);
+    if (kept.length === 0) return { content: NO_OUTPUT, success: !value.isError };
+    const bytes = Buffer.byteLength(JSON.stringify(kept));
+    if (bytes > bytesMax) throw new ContentError(tooLargeText(bytes, bytesMax));
+    return { content: '', blocks: kept, success: !value.isError };
+  } catch (error) {
+    return { content: cutMiddle(cleanText(`result ${safeMessage(error)}`), bytesMax), success: false };
+  }
+}
+
+/** The reason why a result of blocks is refused. */
+export function tooLargeText(bytes: number, bytesMax: number): string {
+  return `has ${bytes} bytes, of which ${bytesMax} are allowed; return smaller images or documents, or their URLs`;
+}
+
+function cleanBlock(block: ResultBlock): ResultBlock {
+  if (block.type === 'text') return { ...block, text: cleanText(block.text) };
+  if (block.type !== 'search_result') return block;
+  return { ...block, content: block.content.map((part) => ({ ...part, text: cleanText(part.text) })) };
+}
+
+function isFilled(block: ResultBlock): boolean {
+  return block.type !== 'text' || block.text.trim() !== '';
 }
 
 /** The text that stands for a blank result: a blank message could neither be stored nor sent (Δ19). */

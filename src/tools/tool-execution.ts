@@ -11,7 +11,7 @@ import type { Deadline, DeadlineQueue } from '../base/deadline-queue.ts';
 import { asError, TimeoutError } from '../base/errors.ts';
 import { toPlainJson } from '../base/json.ts';
 import { LazyAbort, withSignal } from '../base/lazy-abort.ts';
-import { cleanText, type ResultText, resultText, thrownStack, thrownText } from './result-text.ts';
+import { cleanText, type ResultContent, resultContent, thrownStack, thrownText } from './result-text.ts';
 import { isThenable } from './thenable.ts';
 import type { AnyTool, ToolContext, ToolOutcome } from './tool.ts';
 import { type CheckedInput, validateInput } from './tool-input.ts';
@@ -148,10 +148,10 @@ class Execution implements Expiring {
       if (isThenable(result)) {
         this.keepTime();
         Promise.resolve(result).then(
-          (settled) => this.end(resultText(settled, this.bytesMax)),
+          (settled) => this.end(resultContent(settled, this.bytesMax)),
           (error: unknown) => this.threw(error),
         );
-      } else this.end(resultText(result, this.bytesMax));
+      } else this.end(resultContent(result, this.bytesMax));
     } catch (error) {
       this.threw(error);
     }
@@ -186,14 +186,14 @@ class Execution implements Expiring {
   }
 
   /** Ends the call. Only the first end counts (X1). */
-  end({ content, success }: ResultText, stack?: string): void {
+  end(result: ResultContent, stack?: string): void {
     if (this.isOver) return;
     this.isOver = true;
     if (this.deadline !== undefined) this.given.deadlines?.remove(this.deadline);
     if (this.timer !== undefined) this.clock.clearTimer(this.timer);
     if (this.onSignal !== undefined) this.given.signal?.removeEventListener('abort', this.onSignal);
     const ms = Math.max(0, Math.round(this.clock.monotonic() - this.startedAt));
-    this.onOutcome(stack === undefined ? { content, success, ms } : { content, success, ms, stack });
+    this.onOutcome(stack === undefined ? { ...result, ms } : { ...result, ms, stack });
   }
 }
 

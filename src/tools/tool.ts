@@ -2,6 +2,7 @@
  * The definition of a tool: the type an embedder writes, and `tool()`, which infers all types and checks nothing yet.
  */
 import type { Json } from '../base/json.ts';
+import type { ResultBlock } from '../base/messages.ts';
 
 /**
  * How a crash affects a running call. `pure` runs again; `keyed` runs again with the same `key`; `once` never runs
@@ -68,6 +69,7 @@ export interface Tool<Input = unknown> {
   readonly snippet?: string;
   /** Rules for the tool's use, one sentence each, for the same prompt. */
   readonly guidelines?: readonly string[];
+  /** Returns text, a value that becomes JSON, or blocks (`content()`); may be asynchronous. An own `error` is a failure. */
   run(input: Input, context: ToolContext): unknown;
   /**
    * For `effect: 'probe'` only: the outcome of the call with this key; `undefined` when it did not happen. Not called
@@ -100,10 +102,11 @@ export interface ToolDescription {
 
 /**
  * The outcome of one call, as data: never a throw (rule of the tool boundary). `content` is the text for the model,
- * decorated, sanitised, not yet truncated.
+ * sanitised, not yet truncated; it is empty if the result has blocks.
  */
 export interface ToolOutcome {
   readonly content: string;
+  readonly blocks?: readonly ResultBlock[];
   readonly success: boolean;
   readonly ms: number;
   /** The stack of what the tool threw; for the runtime's log, never for the model. */

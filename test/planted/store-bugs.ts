@@ -12,6 +12,17 @@ const CHECKPOINTER = 'src/runtime/shard/checkpointer.ts';
 /** See the head of the file. */
 export const storeBugs: readonly PlantedBug[] = [
   {
+    name: 'medium-of-another-session',
+    what: 'a medium is not stored when any session has the same one, so that it may be missing from its own',
+    file: 'src/journal/rows/media-text.ts',
+    find: 'put(address, bytes);',
+    replace: `const seen = (Reflect.get(globalThis, 'troupe.media') as Set<string> | undefined) ?? new Set<string>();
+      Reflect.set(globalThis, 'troupe.media', seen);
+      const content = address.slice(address.indexOf('/'));
+      if (!seen.has(content)) put(address, bytes);
+      seen.add(content);`,
+  },
+  {
     name: 'result-not-synced',
     what: 'the log names the whole text of a shortened result before that is synced',
     file: 'actors/result-store.ts',

@@ -48,6 +48,15 @@ export const ROW_CACHE_BYTES_MAX: number = 1024 * 1024;
  * keep as it is.
  */
 export const ROW_TURN_HELD_BYTES_MIN: number = 16 * 1024;
+/**
+ * Characters of a base64 text from which its bytes are stored as a medium, once for each session: more than a page of the
+ * store. A shorter text takes less space in its row, which is compressed.
+ */
+export const MEDIA_CHARACTERS_MIN: number = 6 * 1024;
+/** Bytes of base64 texts of media that a journal keeps for the next entry with the same medium: a few photographs. */
+export const MEDIA_CACHE_BYTES_MAX: number = 16 * 1024 * 1024;
+/** Bytes of base64 texts that the messages of one session share while its log is read: as many as a request may have. */
+export const SHARED_MEDIA_BYTES_MAX: number = 32 * 1024 * 1024;
 /** UTF-8 bytes of a blob from which it is compressed. */
 export const BLOB_PACKED_BYTES_MIN = 512;
 /** UTF-8 bytes of the largest blob that is compressed or unpacked: half of the longest string. */

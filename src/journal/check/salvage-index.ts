@@ -22,7 +22,7 @@ export interface SalvageIndex {
 }
 
 /** Tables worth searching for, in the order in which they are tried for an entry. */
-const SEARCHED: readonly TableName[] = ['log', 'keys', 'names', 'heads', 'lastRows', 'runnable', 'blobs'];
+const SEARCHED: readonly TableName[] = ['log', 'keys', 'names', 'heads', 'lastRows', 'runnable', 'blobs', 'media'];
 
 /** Collects the contents of a file. Throws only the system's errors. */
 export function gatherIndex(file: PageFile): SalvageIndex {
@@ -43,7 +43,7 @@ export function gatherIndex(file: PageFile): SalvageIndex {
   if (meta !== undefined) {
     const entry = index.add.bind(index, file);
     const walked = walkPages(file, meta, { entry, damage: note });
-    for (const reason of wrongTables(walked.tables)) damage.push({ reason });
+    for (const reason of wrongTables(walked.tables, index.format)) damage.push({ reason });
     result = walked;
   }
   const isReached = damage.length === 0;

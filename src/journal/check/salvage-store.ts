@@ -16,6 +16,7 @@ import { asError, StoreCorruptError, StoreLockedError, TroupeError } from '../..
 import { PageFile } from '../lmdb/pages.ts';
 import { DATA_FILE } from '../lmdb/tables.ts';
 import type { SessionKey, StoredEntry } from '../position.ts';
+import { withMedia } from '../rows/media-text.ts';
 import { decodeRow, positionOf, type RowEntry, rowSessions, sliceRow } from '../rows/row-codec.ts';
 import { unpackRow, unpackTable } from '../rows/row-packing.ts';
 import { refuseIfOwned } from '../store/lock.ts';
@@ -56,6 +57,7 @@ export class SalvageShard {
     for (const address of this.contents.index.wrongBlobs(this.#file)) {
       this.findings.push({ path, reason: `the blob ${address} is damaged` });
     }
+    this.#checkMedia();
   }
 
   /** Bytes of the shard's data file. */
@@ -81,7 +83,7 @@ export class SalvageShard {
       if (previousRow !== before)
         throw this.#corrupt(row, `row ${previousRow}, which comes before row ${row}, is lost`);
       for (const { turn, data } of sliceRow(unpackRow(this.#row(row), row), row, key)?.entries ?? []) {
-        yield { key, position: positionOf(row, turn), data };
+        yield { key, position: positionOf(row, turn), data: this.#filled(data) };
       }
       before = row;
     }
@@ -90,13 +92,32 @@ export class SalvageShard {
     if (last > before) throw this.#corrupt(last, `row ${last}, its last, is lost`);
   }
 
-  /** A blob's text; undefined when it is missing, or does not match its address. */
+  /**
+   * A blob's text; undefined when it is missing, or does not match its address. Throws `StoreCorruptError` when a medium
+   * of it cannot be read.
+   */
   blob(address: string): string | undefined {
-    return this.contents.index.blob(this.#file, address);
+    const stored = this.contents.index.blob(this.#file, address);
+    return stored === undefined ? undefined : this.#filled(stored);
   }
 
   close(): void {
     this.#file.close();
+  }
+
+  #filled(stored: string): string {
+    return withMedia(stored, (address) => this.contents.index.medium(this.#file, address).toString('base64'));
+  }
+
+  #checkMedia(): void {
+    for (const address of this.contents.index.media.keys()) {
+      try {
+        this.contents.index.medium(this.#file, address);
+      } catch (error) {
+        if (!(error instanceof StoreCorruptError)) throw error;
+        this.findings.push({ path: this.path, reason: String(error.data['reason']) });
+      }
+    }
   }
 
   #readRows(): void {

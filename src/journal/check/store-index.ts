@@ -1,10 +1,11 @@
 /**
  * The contents of an environment's tables, collected by a walk over its pages, and whether the tables agree with each
- * other. For rows and blobs only the location in the file is kept.
+ * other. For rows, blobs and media only the location in the file is kept.
  */
 
 import { integerOf, type LeafNode, PageDamage, type PageFile, type PageTree } from '../lmdb/pages.ts';
-import { isTableName, STORE_FORMAT, TABLE_FLAGS } from '../lmdb/tables.ts';
+import { isTableName, MEDIA_FORMAT, STORE_FORMAT, TABLE_FLAGS } from '../lmdb/tables.ts';
+import { corruptMedium, isMediumOf, ownerOfMedium } from '../rows/media-text.ts';
 import { unsealText } from '../rows/sealed-text.ts';
 import { blobAddress, decodeBlob } from '../rows/stored-text.ts';
 
@@ -41,6 +42,7 @@ export class StoreIndex {
   readonly runnable: Set<number> = new Set();
   readonly rows: Map<number, FilePlace> = new Map();
   readonly blobs: Map<string, FilePlace> = new Map();
+  readonly media: Map<string, FilePlace> = new Map();
   /** Entries whose seal or form is wrong. */
   readonly damaged: PageDamage[] = [];
   /** The format record, sealed or not; undefined when there was none. */
@@ -67,9 +69,10 @@ export class StoreIndex {
     addMissing(this.lastRows, other.lastRows);
     addMissing(this.rows, other.rows);
     addMissing(this.blobs, other.blobs);
+    addMissing(this.media, other.media);
   }
 
-  /** A blob's text; undefined when the address has none, or the text does not match the address. */
+  /** A blob's text as it is stored; undefined when the address has none, or the text does not match the address. */
   blob(file: PageFile, address: string): string | undefined {
     const place = this.blobs.get(address);
     if (place === undefined) return undefined;
@@ -80,6 +83,14 @@ export class StoreIndex {
   /** Addresses of blobs whose contents do not match them. */
   *wrongBlobs(file: PageFile): Iterable<string> {
     for (const address of this.blobs.keys()) if (this.blob(file, address) === undefined) yield address;
+  }
+
+  /** A medium's bytes; throws `StoreCorruptError` when the address has none, or the bytes do not match the address. */
+  medium(file: PageFile, address: string): Buffer {
+    const place = this.media.get(address);
+    const bytes = place === undefined ? undefined : file.bytes(place.offset, place.length);
+    if (bytes === undefined || !isMediumOf(address, bytes)) throw corruptMedium(address, bytes !== undefined);
+    return bytes;
   }
 
   /** Faults of the tables taken together, once all entries are in; none in a whole store. */
@@ -113,6 +124,9 @@ export class StoreIndex {
         return;
       case 'blobs':
         this.blobs.set(address(node), node);
+        return;
+      case 'media':
+        this.media.set(mediumKey(node), node);
         return;
       case 'meta':
         this.#addMeta(file, node);
@@ -178,11 +192,17 @@ export function parseHead(text: string): StoredHead {
   return { position: Number(position), runnable: runnable === '1', data: text.slice(end + 1) };
 }
 
-/** Tables that are missing, or have other flags than this library gives them; none in a whole store. */
-export function* wrongTables(tables: readonly PageTree[]): Iterable<string> {
+/**
+ * Tables that are missing, or have other flags than this library gives them; none in a whole store. `format`: that of
+ * the store; undefined if it is unknown.
+ */
+export function* wrongTables(tables: readonly PageTree[], format: number | undefined): Iterable<string> {
   const names = new Set(tables.map(({ name }) => name));
-  for (const name of Object.keys(TABLE_FLAGS))
+  for (const name of Object.keys(TABLE_FLAGS)) {
+    // The open of an older store creates this table.
+    if (name === 'media' && format !== undefined && format < MEDIA_FORMAT) continue;
     if (!names.has(name)) yield `the table ${JSON.stringify(name)} is missing`;
+  }
   for (const { name, flags } of tables) {
     const isRight = isTableName(name) && TABLE_FLAGS[name] === flags;
     if (!isRight) yield `the table ${JSON.stringify(name)} is not one of this library`;
@@ -225,6 +245,12 @@ function rowNumber({ key }: LeafNode): number {
 function address(node: LeafNode): string {
   const text = textKey(node);
   if (!ADDRESS.test(text)) throw new PageDamage('the address of a blob is damaged');
+  return text;
+}
+
+function mediumKey(node: LeafNode): string {
+  const text = textKey(node);
+  if (ownerOfMedium(text) === undefined) throw new PageDamage('the address of a medium is damaged');
   return text;
 }
 

@@ -148,6 +148,10 @@ export class CommitRoom {
       if (text === undefined) tally('blobs').remove();
       else tally('blobs').put(address.length + KEY_BYTES, text.length * UNIT_BYTES + SEALED_BYTES);
     }
+    for (const [address, bytes] of batch.media) {
+      if (bytes === undefined) tally('media').remove();
+      else tally('media').put(address.length + KEY_BYTES, bytes.length);
+    }
     if (batch.nextKey !== undefined) tally('meta').put(KEY_BYTES, SEALED_BYTES);
     if (batch.checkpoint !== undefined) tally('meta').put(KEY_BYTES, SEALED_BYTES);
     return changes;

@@ -22,11 +22,13 @@
  *     nothing. A file that was cut short is not read either, since the read would end the process.
  */
 import { ABORT } from 'lmdb';
+import { ROW_CACHE_BYTES_MAX } from '../../base/bounds.ts';
 import { asError, StoreLockedError, TroupeError } from '../../base/errors.ts';
 import { headText, parseCheckpoint, parseHead } from '../check/store-index.ts';
 import type { Engine, EngineState, WriteBatch } from '../engine.ts';
 import type { Head, SessionKey } from '../position.ts';
-import { RowCache } from '../rows/row-cache.ts';
+import { mediaPrefix } from '../rows/media-text.ts';
+import { RecentValues } from '../rows/recent-values.ts';
 import { encodeRows } from '../rows/row-codec.ts';
 import { packRows, unpackRow, unpackTable } from '../rows/row-packing.ts';
 import { sealText, unsealText } from '../rows/sealed-text.ts';
@@ -120,7 +122,7 @@ class LmdbEngine implements Engine {
   readonly path: string;
   readonly #options: LmdbOptions;
   readonly #pace = new CommitPace();
-  readonly #unpacked = new RowCache();
+  readonly #unpacked = new RecentValues<number, Buffer>(ROW_CACHE_BYTES_MAX);
   #room: CommitRoom;
   #environment: LmdbEnvironment;
   #state: EngineState;
@@ -228,6 +230,21 @@ class LmdbEngine implements Engine {
     return this.#reading(() => lent(this.#environment.blobs.getBinaryFast(address)));
   }
 
+  medium(address: string): Buffer | undefined {
+    return this.#reading(() => this.#environment.media.get(address));
+  }
+
+  hasMedium(address: string): boolean {
+    return this.#reading(() => this.#environment.media.doesExist(address));
+  }
+
+  mediaOf(key: SessionKey): readonly string[] {
+    const start = mediaPrefix(key);
+    // The prefix ends with a slash, and the character after a slash is a nought.
+    const end = `${start.slice(0, -1)}0`;
+    return this.#reading(() => Array.from(this.#environment.media.getKeys({ start, end }), String));
+  }
+
   async write(batch: WriteBatch): Promise<void> {
     const first = batch.rows[0]?.number;
     if (first !== undefined && first <= this.#state.lastRow)
@@ -322,7 +339,7 @@ class LmdbEngine implements Engine {
    * of single puts can be ignored.
    */
   #put(batch: WriteBatch, rows: readonly Buffer[]): void {
-    const { log, names, keys, heads, lastRows, runnable, blobs, meta } = this.#environment;
+    const { log, names, keys, heads, lastRows, runnable, blobs, media, meta } = this.#environment;
     rows.forEach((bytes, index) => {
       const row = batch.rows[index];
       // Numbers rise (E2). With `append` LMDB fills its pages instead of leaving half of each free.
@@ -351,6 +368,10 @@ class LmdbEngine implements Engine {
     for (const [address, text] of batch.blobs) {
       if (text === undefined) void blobs.remove(address);
       else void blobs.put(address, encodeBlob(text));
+    }
+    for (const [address, bytes] of batch.media) {
+      if (bytes === undefined) void media.remove(address);
+      else void media.put(address, bytes);
     }
     if (batch.nextKey !== undefined) {
       void meta.put('nextKey', sealText('meta', 'nextKey', String(batch.nextKey)), 0);

@@ -71,6 +71,8 @@ export interface LmdbEnvironment {
   readonly runnable: Database<string, number>;
   /** Hex address -> form byte and text. */
   readonly blobs: Database<Buffer, string>;
+  /** Address of a medium (`rows/media-text.ts`) -> its bytes. */
+  readonly media: Database<Buffer, string>;
   /** `format`, `fence` (its version is the fence), `nextKey`, `checkpoint`; sealed, like all text. */
   readonly meta: Database<string, string>;
 }
@@ -206,6 +208,7 @@ function openOver(root: RootDatabase<unknown, Key>, file: DataFile): LmdbEnviron
     lastRows: root.openDB<string, number>('lastRows', NUMBERED_TEXT_TABLE),
     runnable: root.openDB<string, number>('runnable', NUMBERED_TEXT_TABLE),
     blobs: root.openDB<Buffer, string>('blobs', { encoding: 'binary' }),
+    media: root.openDB<Buffer, string>('media', { encoding: 'binary' }),
     meta: root.openDB<string, string>('meta', { ...TEXT_TABLE, useVersions: true }),
   };
 }

@@ -6,7 +6,7 @@
  * check covers everything that is not guarded elsewhere. That is all pages and their order, the free list, all entries
  * of the small tables and blobs, and whether the tables agree.
  *
- * Rows, blobs and entries have their own checksums, checked by the read that meets them. In a larger store one fault is
+ * Rows, blobs, media and entries have their own checksums, checked by the read that meets them. In a larger store one fault is
  * not noticed at once: an entry that cannot be found any more because its key was damaged.
  *
  * Up to `STORE_CHECK_BYTES_MAX` all pages are checked; of a larger file `STORE_CHECK_PAGES_MAX`, those nearest to the
@@ -72,7 +72,7 @@ function checkOnce(path: string): void {
     const pagesMax = usedBytes <= STORE_CHECK_BYTES_MAX ? undefined : STORE_CHECK_PAGES_MAX;
     const { tables } = walkPages(file, meta, { entry, wants }, pagesMax);
     checkFormat(path, index.format);
-    for (const reason of wrongTables(tables)) throw new PageDamage(reason);
+    for (const reason of wrongTables(tables, index.format)) throw new PageDamage(reason);
     for (const damage of index.damaged) throw damage;
     if (!withEntries) return;
     for (const reason of index.disagreements()) throw new PageDamage(reason);
@@ -82,11 +82,14 @@ function checkOnce(path: string): void {
   }
 }
 
-/** Sum of the entry counts in the tables' records, which are all in one page. */
+/** Sum of the entry counts in the tables' records, which are all in one page; rows and media excepted. */
 function entriesBesideRows(file: PageFile, { main }: PageMeta): number {
   const page = main.root === undefined ? undefined : file.treePage(main.root, main);
   if (page?.kind !== 'leaf') return 0;
-  return page.nodes.reduce((sum, { tree }) => sum + (tree === undefined || tree.name === 'log' ? 0 : tree.entries), 0);
+  return page.nodes.reduce(
+    (sum, { tree }) => sum + (tree === undefined || tree.name === 'log' || tree.name === 'media' ? 0 : tree.entries),
+    0,
+  );
 }
 
 function checkFormat(path: string, format: number | undefined): void {

@@ -2,9 +2,11 @@
 
 /**
  * Version of the whole environment. A store with a higher version is not opened. A lower version is raised when the
- * store is opened for writing. 2: rows and blobs may be packed.
+ * store is opened for writing. 2: rows and blobs may be packed. 3: media are in a table beside the log.
  */
-export const STORE_FORMAT = 2;
+export const STORE_FORMAT = 3;
+/** The first format with the table `media`. */
+export const MEDIA_FORMAT = 3;
 
 /** The file of an environment. */
 export const DATA_FILE = 'data.mdb';
@@ -20,11 +22,12 @@ export const TABLE_FLAGS: Readonly<Record<TableName, number>> = Object.freeze({
   lastRows: 0x08,
   runnable: 0x08,
   blobs: 0,
+  media: 0,
   meta: 0x100,
 });
 
 /** Name of a table of a journal. */
-export type TableName = 'log' | 'names' | 'keys' | 'heads' | 'lastRows' | 'runnable' | 'blobs' | 'meta';
+export type TableName = 'log' | 'names' | 'keys' | 'heads' | 'lastRows' | 'runnable' | 'blobs' | 'media' | 'meta';
 
 /** True for the name of one of our tables. */
 export function isTableName(name: string): name is TableName {

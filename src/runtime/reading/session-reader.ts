@@ -9,6 +9,7 @@ import { applyAll } from '../../session/apply/apply.ts';
 import type { Observer } from '../../session/apply/fold.ts';
 import { storeContents } from '../../session/rules/waiting-content.ts';
 import { decodeTransition } from '../../session/state/records.ts';
+import { SharedMedia } from '../../session/state/shared-media.ts';
 import { restoreState } from '../../session/state/snapshot.ts';
 import { emptyState, type SessionState } from '../../session/state/state.ts';
 import { contentReader } from './content-reader.ts';
@@ -21,9 +22,10 @@ export function readActor(journal: Journal, id: string, key: SessionKey): Sessio
   const known = head === undefined ? undefined : decodeHead(head.data);
   const snapshot = known?.snapshot;
   const stored = snapshot === undefined ? undefined : journal.blob(snapshot.address);
-  const state = stored === undefined ? emptyState(id) : restoreState(stored);
+  const media = new SharedMedia();
+  const state = stored === undefined ? emptyState(id) : restoreState(stored, media);
   const after = stored === undefined ? 0 : (snapshot?.position ?? 0);
-  const { turns, position } = foldLog(journal, key, state, after);
+  const { turns, position } = foldLog(journal, key, state, after, undefined, media);
   const actor = new SessionActor(id, key, state, { turns, position: Math.max(position, after) });
   if (stored !== undefined) actor.snapshot = snapshot;
   actor.base = known?.base;
@@ -36,7 +38,7 @@ export type LogObserver = Observer & { readonly turn?: (at: number) => void };
 
 /**
  * Folds a session's log after a position into a state, and notifies an observer. From the start of the log, the state
- * of a fork first gets its beginning; the observer is not notified of that. Returns how much was read, including other
+ * of a fork first gets its beginning; the observer is not notified of that. `media`: those of the state, which are shared. Returns how much was read, including other
  * logs.
  */
 export function foldLog(
@@ -45,11 +47,12 @@ export function foldLog(
   state: SessionState,
   after: number,
   observer?: LogObserver,
+  media: SharedMedia = new SharedMedia(),
 ): { readonly turns: number; readonly position: number } {
   let turns = 0;
   let position = after;
   for (const entry of journal.read(key, after)) {
-    turns += foldEntry(journal, state, entry, turns === 0 && after === 0, observer);
+    turns += foldEntry(journal, state, entry, turns === 0 && after === 0, observer, media);
     position = entry.position;
   }
   return { turns, position };
@@ -65,12 +68,13 @@ export function foldEntry(
   entry: StoredEntry,
   isFirst: boolean,
   observer?: LogObserver,
+  media?: SharedMedia,
 ): number {
   try {
-    const turn = decodeTransition(entry.data);
+    const turn = decodeTransition(entry.data, media);
     const planted = isFirst ? plantFork(journal, entry.key, state, turn) : 0;
     observer?.turn?.(turn.at);
-    applyAll(state, turn.records, turn.at, observer, contentReader(journal, entry.key));
+    applyAll(state, turn.records, turn.at, observer, contentReader(journal, entry.key, media));
     storeContents(state, turn.records, entry.position, STORED_CONTENT_BYTES_MIN);
     return planted + 1;
   } catch (error) {

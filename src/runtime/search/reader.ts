@@ -114,7 +114,8 @@ async function* turnsIn(
     if (came.rows.length === 0) throw corrupt(place, wanted[0] ?? 0, new Error('its row is not there'));
     for (const shipped of came.rows) {
       const { row } = shipped;
-      for (const turn of folded(place, row, () => turnsOf(shipped, key).map(decodeTransition))) yield { row, turn };
+      for (const turn of folded(place, row, () => turnsOf(shipped, key).map((text) => decodeTransition(text))))
+        yield { row, turn };
     }
     at += came.rows.length;
   }

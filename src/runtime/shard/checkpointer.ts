@@ -198,7 +198,7 @@ export class Checkpointer {
 
   #takeSnapshot(actor: SessionActor): void {
     if (actor.turnsSinceSnapshot < this.#bounds.snapshotTurns) return;
-    const address = this.#journal.putBlob(snapshotState(actor.state));
+    const address = this.#journal.putBlob(snapshotState(actor.state), actor.key);
     const known = this.#snapshots.get(actor.key) ?? new Set();
     if (actor.snapshot !== undefined) known.add(actor.snapshot.address);
     this.#snapshots.set(actor.key, known.add(address));

@@ -6,6 +6,7 @@
 import { DEAD_LETTERS_MAX, KEYS_REMEMBERED_MAX } from '../../base/bounds.ts';
 import type { Draft } from '../../base/draft.ts';
 import type { Source } from '../../base/messages.ts';
+import { imagesIn } from '../rules/images.ts';
 import { KIND_OF } from '../rules/mailbox.ts';
 import { joinContents, promote } from '../rules/promotion.ts';
 import { isStored, withContent } from '../rules/waiting-content.ts';
@@ -42,6 +43,8 @@ export function applyAccepted(fold: Fold, record: RecordOf<'accepted'>): void {
     at: fold.at,
     source,
   };
+  const images = imagesIn(entry.content);
+  if (images !== undefined) waiting.images = images;
   if (entry.toolUseId !== undefined) waiting.toolUseId = entry.toolUseId;
   if (entry.success !== undefined) waiting.success = entry.success;
   if (entry.deliver !== undefined) waiting.deliver = entry.deliver;

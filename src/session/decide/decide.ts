@@ -61,7 +61,7 @@ export function decide(state: SessionState, input: Input, environment: Environme
     case 'dispatch':
       return decideDispatch(state, input, environment);
     case 'toolFinished':
-      return decideToolFinished(state, input);
+      return decideToolFinished(state, input, environment);
     case 'systemEvaluated':
       return decideSystem(state, input);
     case 'systemFailed':

@@ -7,6 +7,7 @@ import {
   SessionBusyError,
   type TroupeError,
 } from '../../base/errors.ts';
+import { imagesProblem } from '../rules/images.ts';
 import { checkEntry, hasActive, mailboxRefusal } from '../rules/mailbox.ts';
 import { type Decision, WAKE } from '../state/decision.ts';
 import type { Effect, Environment, Input } from '../state/inputs.ts';
@@ -69,6 +70,10 @@ function refusalOf(
     return new LimitError(`message of ${input.bytes} bytes is over limits.messageBytes (${limits.messageBytes})`, {
       data: { limit: 'messageBytes', value: input.bytes },
     });
+  }
+  const images = imagesProblem(state, input.entry.content, environment.agent.imagesMax);
+  if (images !== undefined) {
+    return new LimitError(images.text, { data: { limit: images.limit, value: images.value } });
   }
   const full = mailboxRefusal(state, input.bytes, environment);
   if (full !== undefined) return full;

@@ -1,5 +1,7 @@
 /** Dispatch of an answer's calls and the arrival of their results (contract §5.3). Pure. */
 
+import { isBlank } from '../../base/messages.ts';
+import { imagesProblem } from '../rules/images.ts';
 import { isWaitingForApproval } from '../rules/run-loop.ts';
 import { BLANK_RESULT, unknownToolText } from '../rules/tool-texts.ts';
 import { type Decision, WAKE } from '../state/decision.ts';
@@ -57,16 +59,25 @@ function failCall(callId: string, content: string): Effect {
   return { type: 'again', input: { type: 'toolFinished', callId, content, success: false } };
 }
 
-/** A result becomes one mailbox entry. A result whose call already has a response is dropped (R20, A5). */
-export function decideToolFinished(state: SessionState, input: Extract<Input, { type: 'toolFinished' }>): Decision {
+/**
+ * A result becomes one mailbox entry. A result whose call already has a response is dropped (R20, A5). One whose images
+ * the session's window cannot take is answered as failed, with the reason.
+ */
+export function decideToolFinished(
+  state: SessionState,
+  input: Extract<Input, { type: 'toolFinished' }>,
+  { agent }: Pick<Environment, 'agent'>,
+): Decision {
   const call = state.openCalls.get(input.callId);
   if (call === undefined) return { records: [], effects: [{ type: 'stale', what: 'tool result' }] };
+  const problem = imagesProblem(state, input.content, agent.imagesMax);
+  const content = problem === undefined ? input.content : `the result is not shown: ${problem.text}`;
   const entry: Entry = {
     type: 'tool_response',
-    content: input.content.trim() === '' ? BLANK_RESULT : input.content,
+    content: isBlank(content) ? BLANK_RESULT : content,
     source: { type: 'tool', name: call.name },
     toolUseId: call.id,
-    success: input.success,
+    success: input.success && problem === undefined,
     ...(input.ms === undefined ? {} : { ms: input.ms }),
   };
   return {

@@ -5,7 +5,7 @@ import type { ErrorShape } from '../../base/errors.ts';
 import type { GoalChange } from '../../base/goals.ts';
 import type { AssistantMessage, HistoryMessage } from '../../base/history-message.ts';
 import type { Json } from '../../base/json.ts';
-import type { Usage } from '../../base/messages.ts';
+import type { ResultBlock, Usage } from '../../base/messages.ts';
 import type { CompressionSettings, Settings } from '../../base/settings.ts';
 import type { AnswerFacts, AnswerForm } from './answer-form.ts';
 import type { Held } from './boundary.ts';
@@ -49,6 +49,8 @@ export interface AgentFacts {
   /** Tokens of the conversation window, including the part reserved for pins. */
   readonly tokenBudget: number;
   readonly maxActiveChildren: number;
+  /** Images that the agent's model takes in one request; missing: that is unknown. */
+  readonly imagesMax?: number | undefined;
   /** When and how the agent's conversations are compressed; missing: they are not. */
   readonly compression?: CompressionFacts | undefined;
   /**
@@ -186,7 +188,7 @@ export type Input =
   | {
       readonly type: 'toolFinished';
       readonly callId: string;
-      readonly content: string;
+      readonly content: string | readonly ResultBlock[];
       readonly success: boolean;
       readonly ms?: number;
     }

@@ -55,11 +55,19 @@ export interface LoggedMessage extends Message {
   readonly shortens?: number;
 }
 
+/** How many images a content has, and the pixels of their longest side; 0 if that is unknown. */
+export interface ImageTally {
+  readonly count: number;
+  readonly side: number;
+}
+
 /** A waiting entry with the members its promotion and its sender need. */
 export interface MailboxEntry extends Omit<Pending, 'content'> {
   readonly content: Content | StoredContent;
   /** UTF-8 bytes of the content, no matter where it is stored, and of the form of its answer. */
   readonly bytes: number;
+  /** The images of the content, no matter where it is stored; missing: it has none. */
+  readonly images?: ImageTally;
   readonly bounceBack?: boolean;
   readonly seed?: number;
   /** The form of the answer that the sender asks for. The entry then has a separate turn. */

@@ -16,6 +16,7 @@ import type { Container } from './container.ts';
 import type { ForkSeed } from './fork-seed.ts';
 import type { SnapshotBudgets, SummaryRun } from './memory.ts';
 import type { Continuation, DispatchedCall } from './messages.ts';
+import type { SharedMedia } from './shared-media.ts';
 import type { ForkOrigin, OverflowRecovery, Replies } from './state.ts';
 
 /** A mailbox entry, as it was accepted. */
@@ -360,11 +361,11 @@ export function encodeTransition(turn: TransitionRecords): string {
 
 /**
  * The transition that a text of the journal describes. Throws an Error that names the fault; the store turns it into
- * `StoreCorruptError`. Only the envelope is checked here: the records' own fields were checked before they were
+ * `StoreCorruptError`. `media`: the media of the same log, which are shared. Only the envelope is checked here: the records' own fields were checked before they were
  * written.
  */
-export function decodeTransition(text: string): TransitionRecords {
-  const parsed: unknown = JSON.parse(text);
+export function decodeTransition(text: string, media?: SharedMedia): TransitionRecords {
+  const parsed: unknown = media === undefined ? JSON.parse(text) : media.parse(text);
   if (!isRecord(parsed) || parsed['v'] !== RECORD_FORMAT) throw new Error('not a turn of a known format');
   const { at, r: records } = parsed;
   if (typeof at !== 'number' || !Array.isArray(records)) throw new Error('a turn without a time or records');

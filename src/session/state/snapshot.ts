@@ -1,6 +1,7 @@
 /** The text of a state, for a head of the journal, and the way back. Heads of earlier versions are read too. */
 
 import type { Content } from './messages.ts';
+import { SharedMedia } from './shared-media.ts';
 import type { BouncingMessage, CurrentCall, SessionState } from './state.ts';
 import { addCallIds, emptyState } from './state.ts';
 import { plainTasks, restoreTasks } from './tasks.ts';
@@ -24,9 +25,9 @@ export function snapshotState(state: SessionState): string {
   });
 }
 
-/** The state a snapshot describes. It is not validated: the journal guards the text. */
-export function restoreState(text: string): SessionState {
-  const plain = JSON.parse(text) as SessionState &
+/** The state a snapshot describes. It is not validated: the journal guards the text. `media`: see `SharedMedia`. */
+export function restoreState(text: string, media: SharedMedia = new SharedMedia()): SessionState {
+  const plain = media.parse(text) as SessionState &
     Record<
       | 'openCalls'
       | 'callIds'

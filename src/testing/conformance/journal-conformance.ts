@@ -5,11 +5,12 @@
 
 import { crashChecks } from './journal-crash-checks.ts';
 import { logChecks } from './journal-log-checks.ts';
+import { mediaChecks } from './journal-media-checks.ts';
 import { tableChecks } from './journal-table-checks.ts';
 import type { JournalCheck, MakeJournal } from './journal-under-test.ts';
 
 /** Every check, in the order they are run. */
-export const journalChecks: readonly JournalCheck[] = [...logChecks, ...tableChecks, ...crashChecks];
+export const journalChecks: readonly JournalCheck[] = [...logChecks, ...tableChecks, ...mediaChecks, ...crashChecks];
 
 /** Titles of the checks that passed, and of those skipped because the maker lacks an ability they need. */
 export interface JournalConformance {

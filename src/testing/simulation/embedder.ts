@@ -16,6 +16,7 @@ import { HistoryActions, orMissing } from './history-actions.ts';
 import { digestOf, type Ledger, type MessageStory, type SpawnStory } from './ledger.ts';
 import type { SeededRandom } from './seeded-random.ts';
 import { type FormName, pickForm, schemaOfForm } from './simulated-forms.ts';
+import { contentOf, drawImage } from './simulated-media.ts';
 import { agentOfSession, type Swarm } from './swarm.ts';
 import type { SimulatedProcess, World } from './world.ts';
 
@@ -244,6 +245,7 @@ export class Embedder {
       uid,
       session,
       content: `${uid} please ${random.chance(0.2) ? 'at length '.repeat(random.between(1, 60)) : ''}do`,
+      ...(random.chance(0.05) ? { image: drawImage(random) } : {}),
       key: random.chance(0.6) ? `k-${uid}` : undefined,
       deliver: form === undefined ? random.pick(DELIVERIES) : random.pick(FORM_DELIVERIES),
       sentAfter: ledger.acknowledgedUpTo(session),
@@ -255,11 +257,12 @@ export class Embedder {
 
   async #sendAs(story: MessageStory): Promise<void> {
     const { runtime, ledger, process, trace } = this.#parts;
-    const { uid, session, content, key, deliver, form } = story;
+    const { uid, session, key, deliver, form } = story;
     const how = [deliver, form].filter((each) => each !== undefined).join(', ');
     trace(`send ${uid} to ${session}${how === '' ? '' : ` (${how})`}`);
     const end = this.#attempts.begin(`send ${uid}`);
     try {
+      const content = contentOf(story.content, story.image);
       const handle = runtime.session(session, agentOfSession(session));
       const options = { ...defined({ key }), bounceBack: this.#random.chance(0.2) };
       const receipt: Receipt<unknown> =

@@ -3,7 +3,7 @@
  * that left (`ledger.ts`) with the stores (`session-story.ts`). The checks know nothing of the schedule in between, so
  * they hold under every schedule.
  *
- *  I1 each acknowledged message is in its session's store exactly once, unchanged and in order; each accepted entry is
+ *  I1 each acknowledged message is in its session's store exactly once, unchanged (its image too) and in order; each accepted entry is
  *     in exactly one of mailbox, log, dropped-with-reason (A7);
  *  I2 the events a reader received equal the log, without a gap;
  *  I3 every request that the model received was legal, and follows from the log, also if it was sent in part;
@@ -47,6 +47,7 @@ import {
   sessionOfKey,
 } from './ledger.ts';
 import type { CallFact, SessionStory } from './session-story.ts';
+import { contentOf } from './simulated-media.ts';
 import { resultOf } from './simulated-tools.ts';
 import type { Reading, Stories } from './store-reading.ts';
 import { checkToolRuns } from './tool-invariants.ts';
@@ -202,7 +203,7 @@ export class Invariants {
     }
   }
 
-  #checkMessage({ uid, session, content, pendingId, isRefused }: MessageStory, stories: Stories): void {
+  #checkMessage({ uid, session, content, image, pendingId, isRefused }: MessageStory, stories: Stories): void {
     const story = stories.get(session);
     if (isRefused) {
       const isThere = story?.userTexts.some((text) => hasWord(text, uid));
@@ -217,8 +218,9 @@ export class Invariants {
       this.#ledger.violate('lost', `${uid}, acknowledged as ${session}/${pendingId}, is not in the store`);
       return;
     }
-    if (entry.content !== content) {
-      this.#ledger.violate('changed', `${session}/${pendingId} is ${JSON.stringify(entry.content)}, not ${content}`);
+    const sent = JSON.stringify(contentOf(content, image));
+    if (JSON.stringify(entry.content) !== sent) {
+      this.#ledger.violate('changed', `${session}/${pendingId} is ${JSON.stringify(entry.content)}, not ${sent}`);
     }
     if (story.fates.get(pendingId)?.[0] === 'promoted' && times !== 1) {
       this.#ledger.violate('lost', `${uid} was promoted and stands ${times} times in the log of ${session}`);

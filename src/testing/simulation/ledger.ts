@@ -40,6 +40,8 @@ export interface MessageStory {
   readonly uid: string;
   readonly session: string;
   readonly content: string;
+  /** Base64 of the image sent behind the text, if there was one. */
+  readonly image?: string;
   readonly key: string | undefined;
   readonly deliver: string | undefined;
   /** The form of the answer that the message asks for. */

@@ -12,10 +12,12 @@ import { type CallInThread, runThreadBatch } from '../../tools/threads/call.ts';
 import type { ThreadAbort, ThreadFinished, ThreadTask } from '../../tools/threads/protocol.ts';
 import { createToolPool, type ToolPoolOptions } from '../../tools/threads/threaded-pool.ts';
 import type { AnyTool, Effect } from '../../tools/tool.ts';
+import { content } from '../../tools/tool-content.ts';
 import type { Faults } from './faults.ts';
 import { type Ledger, sessionOfKey, type ToolStart, type ToolStory } from './ledger.ts';
 import type { SeededRandom } from './seeded-random.ts';
 import { isAnswerTool } from './simulated-forms.ts';
+import { blocksOf, drawImage } from './simulated-media.ts';
 import { SimulatedProcess, type World } from './world.ts';
 
 /** The parts of the simulation the tools need. */
@@ -120,7 +122,8 @@ export class SimulatedTools {
     if (faults.strikes('tool.surrogate', 0.03)) return 'a lone \ud83d surrogate \u0000';
     if (faults.strikes('tool.failure', 0.05)) return { error: 'it did not work' };
     story.result = resultOf(name, key);
-    return story.result;
+    if (!random.chance(0.1)) return story.result;
+    return content(blocksOf(story.result, drawImage(random)));
   }
 }
 

@@ -195,13 +195,13 @@ describe('F11: a store of a newer version', () => {
     const path = await makeStore(3);
     const environment = openLmdb({ path: directory, overlappingSync: false });
     const meta = environment.openDB({ name: 'meta', encoding: 'string', useVersions: true });
-    await meta.put('format', '3', 0);
+    await meta.put('format', String(STORE_FORMAT + 1), 0);
     await environment.close();
     const before = await digest(path);
     await expect(openStore()).rejects.toMatchObject({
       name: StoreVersionError.name,
       code: 'store_version',
-      data: { found: 3, supported: 2 },
+      data: { found: STORE_FORMAT + 1, supported: STORE_FORMAT },
     });
     expect(await digest(path)).toBe(before);
   });

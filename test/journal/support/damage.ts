@@ -10,7 +10,12 @@ export type Contents = Readonly<Record<string, string>>;
 const SESSIONS = 12;
 const TEXTS = [noiseText(10_000, 'blob'), 'a blob of some length '.repeat(500), 'a small one'];
 
-/** Makes a store with rows of all sizes, heads, blobs, removed sessions and free pages. Resolves to its content. */
+/** An entry with one of two images, which are media of their sessions. */
+function image(which: number): string {
+  return JSON.stringify({ source: { type: 'base64', data: noiseText(12_000, `image ${which}`) } });
+}
+
+/** Makes a store with rows of all sizes, heads, blobs, media, removed sessions and free pages. Resolves to its content. */
 export async function makeDamageTemplate(directory: string): Promise<Contents> {
   const journal = await openLmdbJournal({ directory, durability: 'flush' });
   const keys = Array.from({ length: SESSIONS }, (_, index) => journal.intern(`session-${index}`));
@@ -19,6 +24,7 @@ export async function makeDamageTemplate(directory: string): Promise<Contents> {
     const position = journal.append([
       { key, data: JSON.stringify({ turn, pad: noiseText((turn * 397) % 9_000, turn) }) },
     ]);
+    if (turn % 5 === 0) journal.append([{ key, data: image(turn % 10) }]);
     if (turn % 4 === 0) {
       const head = { key, position, data: JSON.stringify({ turn }), runnable: turn % 8 === 0 };
       journal.checkpoint([head], turn < 40 ? position : 0);

@@ -86,6 +86,9 @@ function refusing(engine: Engine, refusal: () => Error | undefined): Engine {
     blob: (address) => engine.blob(address),
     hasBlob: (address) => engine.hasBlob(address),
     storedBlob: (address) => engine.storedBlob(address),
+    medium: (address) => engine.medium(address),
+    hasMedium: (address) => engine.hasMedium(address),
+    mediaOf: (key) => engine.mediaOf(key),
     async write(batch) {
       check();
       await engine.write(batch);

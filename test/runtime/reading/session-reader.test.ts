@@ -8,8 +8,11 @@ import { openMemoryJournal } from '../../../src/journal/memory-journal.ts';
 import { foldLog, readActor } from '../../../src/runtime/reading/session-reader.ts';
 import { isStored } from '../../../src/session/rules/waiting-content.ts';
 import { encodeTransition } from '../../../src/session/state/records.ts';
+import { restoreState, snapshotState } from '../../../src/session/state/snapshot.ts';
 import { emptyState } from '../../../src/session/state/state.ts';
-import { Machine, makeWorld } from '../../support/session-kit.ts';
+import { heapBytes } from '../../support/heap.ts';
+import { imageBlock, png } from '../../support/images.ts';
+import { Machine, makeWorld, startedSession } from '../../support/session-kit.ts';
 
 const MESSAGES = 50;
 
@@ -36,4 +39,25 @@ test('the content of each waiting entry is dropped before the next transition is
   expect(held).toBe(0);
   expect(state.mailbox).toHaveLength(MESSAGES);
   expect(readActor(journal, 's', key).state.mailbox.every(({ content }) => isStored(content))).toBe(true);
+});
+
+test('messages with the same image share it, read from the log or from a snapshot', () => {
+  const bytes = 400_000;
+  const machine = startedSession({ tokenBudget: 100_000_000 });
+  const photos = 20;
+  for (let n = 0; n < photos; n += 1) {
+    machine.send([{ type: 'text', text: `photo ${n}` }, imageBlock(png(bytes))]);
+    machine.answer('seen');
+  }
+  const journal = openMemoryJournal();
+  const key = journal.intern('s');
+  for (const turn of machine.turns) journal.append([{ key, data: encodeTransition(turn) }]);
+  const readings = [() => readActor(journal, 's', key).state, () => restoreState(snapshotState(machine.state))];
+  for (const read of readings) {
+    const before = heapBytes();
+    const state = read();
+    expect(heapBytes() - before).toBeLessThan(5 * bytes);
+    expect(JSON.stringify(state.messages)).toBe(JSON.stringify(machine.state.messages));
+    expect(state.messages.filter(({ type }) => type === 'user_message').length).toBeGreaterThan(photos / 2);
+  }
 });

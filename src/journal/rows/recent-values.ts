@@ -1,0 +1,50 @@
+/**
+ * Values that were read lately, for the next reader: unpacked rows, which sessions of one tick share, and media, which
+ * the entries of one session share.
+ *
+ * Owns: values up to a number of bytes. Does not own: the decision when values are read.
+ *
+ * Invariants:
+ *  C1 what a key stands for never changes: no row's number is given twice (E2), and a medium's address is that of its
+ *     bytes. So a value is right for as long as the environment is the same.
+ */
+
+/** A value whose length is its bytes: bytes, or a text of ASCII characters. */
+type Sized = { readonly length: number };
+
+/** See the head of the file. */
+export class RecentValues<Key, Value extends Sized> {
+  /** The values by key, least recently used first. */
+  readonly #values = new Map<Key, Value>();
+  readonly #bytesMax: number;
+  #bytes = 0;
+
+  constructor(bytesMax: number) {
+    this.#bytesMax = bytesMax;
+  }
+
+  get(key: Key): Value | undefined {
+    const value = this.#values.get(key);
+    if (value === undefined) return undefined;
+    this.#values.delete(key);
+    this.#values.set(key, value);
+    return value;
+  }
+
+  /** Adds a value whose key has none yet. A value larger than the bound is not kept. */
+  add(key: Key, value: Value): void {
+    if (value.length > this.#bytesMax) return;
+    this.#values.set(key, value);
+    this.#bytes += value.length;
+    for (const [oldest, { length }] of this.#values) {
+      if (this.#bytes <= this.#bytesMax) return;
+      this.#values.delete(oldest);
+      this.#bytes -= length;
+    }
+  }
+
+  clear(): void {
+    this.#values.clear();
+    this.#bytes = 0;
+  }
+}

@@ -1,0 +1,85 @@
+/**
+ * The media of a journal's texts: taken out of a text before it is stored, and filled in when it is read. The form of a
+ * reference is in `rows/media-text.ts`.
+ *
+ * Owns: base64 of media that were read lately. Does not own: the batches, which hold the media that are not durable yet,
+ * and the engine, which has the others.
+ *
+ * Invariants:
+ *  D1 a medium is put into the batch of the first text that refers to it, or into an earlier one. Batches become durable
+ *     in order, and a refused batch takes those behind it along, so no durable text lacks a medium;
+ *  D2 a medium belongs to one session and is removed with it, in the same batch. So a text can be filled for as long as
+ *     its session has a name, and a removed session leaves no media.
+ */
+import { MEDIA_CACHE_BYTES_MAX } from '../base/bounds.ts';
+import type { Engine, WriteBatch } from './engine.ts';
+import type { CommitGate } from './lmdb/commit-gate.ts';
+import { located } from './log-reader.ts';
+import type { SessionKey } from './position.ts';
+import { corruptMedium, isMediumOf, mediaPrefix, withMedia, withoutMedia } from './rows/media-text.ts';
+import { RecentValues } from './rows/recent-values.ts';
+
+/** See the head of the file. */
+export class StoredMedia {
+  readonly #engine: Engine;
+  readonly #gate: CommitGate<WriteBatch>;
+  readonly #recent = new RecentValues<string, string>(MEDIA_CACHE_BYTES_MAX);
+
+  constructor(engine: Engine, gate: CommitGate<WriteBatch>) {
+    this.#engine = engine;
+    this.#gate = gate;
+  }
+
+  /**
+   * The text with references in place of its media, and the bytes that the open batch gained. The caller puts the text
+   * into the same batch (D1). `owner` missing: the text keeps its media.
+   */
+  take(text: string, owner: SessionKey | undefined): { readonly text: string; readonly bytes: number } {
+    let gained = 0;
+    const stored = withoutMedia(text, owner, (address, bytes) => {
+      if (this.#gate.isRefused || this.#has(address)) return;
+      this.#gate.open.media.set(address, bytes);
+      gained += bytes.length;
+    });
+    return { text: stored, bytes: gained };
+  }
+
+  /** A stored text with its media. Throws `StoreCorruptError` for a medium that is missing or damaged. */
+  filled(stored: string): string {
+    return withMedia(stored, (address) => {
+      const known = this.#recent.get(address);
+      if (known !== undefined) return known;
+      const base64 = this.#read(address).toString('base64');
+      this.#recent.add(address, base64);
+      return base64;
+    });
+  }
+
+  /** Removes all media of a session in a batch, those that are not durable yet included (D2). */
+  removeAll(key: SessionKey, batch: WriteBatch): void {
+    const addresses = new Set(this.#engine.mediaOf(key));
+    this.#gate.each(({ media }) => {
+      for (const address of media.keys()) if (address.startsWith(mediaPrefix(key))) addresses.add(address);
+    });
+    for (const address of addresses) batch.media.set(address, undefined);
+  }
+
+  #has(address: string): boolean {
+    const pending = this.#pending(address);
+    return pending === undefined ? this.#engine.hasMedium(address) : pending.bytes !== undefined;
+  }
+
+  #pending(address: string): { readonly bytes: Buffer | undefined } | undefined {
+    return this.#gate.find(({ media }) => (media.has(address) ? { bytes: media.get(address) } : undefined));
+  }
+
+  #read(address: string): Buffer {
+    const pending = this.#pending(address);
+    if (pending?.bytes !== undefined) return pending.bytes;
+    return located(this.#engine, () => {
+      const bytes = pending === undefined ? this.#engine.medium(address) : undefined;
+      if (bytes === undefined || !isMediumOf(address, bytes)) throw corruptMedium(address, bytes !== undefined);
+      return bytes;
+    });
+  }
+}

@@ -1,0 +1,33 @@
+/**
+ * Lets the values parsed from one session's log share their media. A log may have the same image in many messages, and
+ * each parse would make another string of it. Pure.
+ */
+import { MEDIA_CHARACTERS_MIN, SHARED_MEDIA_BYTES_MAX } from '../../base/bounds.ts';
+
+/** Only a text with base64 is parsed with a visit to each member, which takes longer. */
+const BASE64 = '"type":"base64"';
+
+/** See the head of the file. One for each reading of a log; it keeps media up to `SHARED_MEDIA_BYTES_MAX`. */
+export class SharedMedia {
+  readonly #known = new Map<string, string>();
+  #bytes = 0;
+
+  /** The value of a JSON text. Throws `SyntaxError` like `JSON.parse`. */
+  parse(json: string): unknown {
+    if (json.length < MEDIA_CHARACTERS_MIN || !json.includes(BASE64)) return JSON.parse(json);
+    return JSON.parse(json, (key, value: unknown) => {
+      const isMedium = key === 'data' && typeof value === 'string' && value.length >= MEDIA_CHARACTERS_MIN;
+      return isMedium ? this.#shared(value) : value;
+    });
+  }
+
+  /** The same text, as the first value had it. */
+  #shared(text: string): string {
+    const known = this.#known.get(text);
+    if (known !== undefined) return known;
+    if (this.#bytes + text.length > SHARED_MEDIA_BYTES_MAX) return text;
+    this.#bytes += text.length;
+    this.#known.set(text, text);
+    return text;
+  }
+}

@@ -1,0 +1,33 @@
+/**
+ * Results that are blocks: a tool returns `content([...])` in place of a value that becomes text. The value is marked, so
+ * that a tool which returns a plain list keeps its meaning, JSON.
+ */
+import type { ResultBlock } from '../base/messages.ts';
+
+/** Shared by all copies of this library in a process: a tool's module may load another copy than its thread. */
+const MARK: unique symbol = Symbol.for('troupe.tool.content');
+
+/** A result of blocks, as `content()` makes it. */
+export interface ToolContent {
+  readonly [MARK]: true;
+  readonly blocks: readonly ResultBlock[];
+  readonly isError: boolean;
+}
+
+/**
+ * A tool's result as blocks for the model: texts, images, documents and search results, in this order. `isError` marks
+ * the call as failed. The blocks are checked when the tool returns them: a block that the Messages API would refuse
+ * makes the call fail, with a text that names the block. Together they may have `limits.messageBytes` bytes, and their
+ * texts are shortened like any result. Callable on every thread; throws nothing.
+ */
+export function content(
+  blocks: readonly ResultBlock[],
+  { isError = false }: { readonly isError?: boolean } = {},
+): ToolContent {
+  return { [MARK]: true, blocks, isError };
+}
+
+/** True for a value that `content()` made. */
+export function isToolContent(value: unknown): value is ToolContent {
+  return typeof value === 'object' && value !== null && MARK in value;
+}
