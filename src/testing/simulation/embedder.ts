@@ -291,11 +291,9 @@ export class Embedder {
   async #hearAgain(session: string, pendingId: number | undefined, form?: FormName): Promise<void> {
     const handle = this.#parts.runtime.session(session);
     const id = `${session}/${pendingId}`;
-    const output = form === undefined ? undefined : schemaOfForm(form);
-    await this.#hearAnswer(
-      output === undefined ? await handle.receipt(id) : await handle.receipt(id, { output }),
-      form,
-    );
+    const isAny = form === undefined;
+    const receipt = isAny ? await handle.receipt(id) : await handle.receipt(id, { output: schemaOfForm(form) });
+    await this.#hearAnswer(receipt, form);
   }
 
   async #hearAnswer(receipt: Receipt<unknown>, form?: FormName): Promise<void> {

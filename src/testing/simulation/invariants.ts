@@ -3,8 +3,8 @@
  * that left (`ledger.ts`) with the stores (`session-story.ts`). The checks know nothing of the schedule in between, so
  * they hold under every schedule.
  *
- *  I1 each acknowledged message is in its session's store exactly once, unchanged (its image too) and in order; each accepted entry is
- *     in exactly one of mailbox, log, dropped-with-reason (A7);
+ *  I1 each acknowledged message, its image too, is in its session's store exactly once, unchanged and in order; each
+ *     accepted entry is in exactly one of mailbox, log, dropped-with-reason (A7);
  *  I2 the events a reader received equal the log, without a gap;
  *  I3 every request that the model received was legal, and follows from the log, also if it was sent in part;
  *  I4 a `once` tool starts at most once per call; no effect of a `probe` tool happens twice; no finished call runs
@@ -97,12 +97,10 @@ export class Invariants {
   }
 
   #checkKept({ id, calls }: SessionStory): void {
-    for (const { results } of calls.values()) {
-      for (const { content } of results) {
-        const path = SAVED_TO.exec(content)?.[1];
-        if (path === undefined || this.#isKept(path)) continue;
-        this.#ledger.violate('lost', `a result of ${id} is saved to ${path}, which is not durable (I15)`);
-      }
+    for (const { content } of [...calls.values()].flatMap(({ results }) => results)) {
+      const path = SAVED_TO.exec(content)?.[1];
+      if (path === undefined || this.#isKept(path)) continue;
+      this.#ledger.violate('lost', `a result of ${id} is saved to ${path}, which is not durable (I15)`);
     }
   }
 

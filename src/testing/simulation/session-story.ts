@@ -185,10 +185,12 @@ class Teller {
   turn({ at, records, position }: StoredTransition): void {
     const { state } = this.#story;
     this.#position = position;
+    let leavesUses = false;
     for (const record of records) {
+      if (record.type === 'epoch') leavesUses = state.state === 'executing' && waitsForProvider(state);
       if (record.type === 'responded') this.#sealRequest();
       if (record.type === 'accepted') this.#noteFilling(record.entry);
-      if (record.type === 'claimed') this.#checkClaim(record.entries);
+      if (record.type === 'claimed') this.#checkClaim(record.entries, leavesUses);
       const pending = state.suspended === undefined ? [] : [...state.openCalls.keys()];
       apply(state, record, at, this.#observer);
       if (record.type === 'taskActivated' || record.type === 'taskStarted') this.#leave(pending);
@@ -253,9 +255,10 @@ class Teller {
 
   /**
    * Checks the order: results, then background, then steers, then riders. Only an interrupt, or a call that the
-   * provider runs next, may leave a steer behind.
+   * provider runs next, may leave a steer behind. `leavesUses`: the provider was to run a call next, until the half-step
+   * opened an epoch without it, for a changed agent. What joins the half-step was chosen before.
    */
-  #checkClaim(chosen: readonly number[]): void {
+  #checkClaim(chosen: readonly number[], leavesUses: boolean): void {
     const { state, accepted, faults, id } = this.#story;
     const entries = chosen.flatMap((pendingId) => accepted.get(pendingId)?.[0] ?? []);
     const ranks = entries.map(rankOf);
@@ -269,7 +272,8 @@ class Teller {
     }
     if (entries.some(({ deliver }) => deliver === 'interrupt')) return;
     const left = state.mailbox.find((entry) => entry.deliver === 'steer' && !chosen.includes(entry.id));
-    if (left !== undefined) faults.push({ kind: 'reordered', what: `${id}/${left.id}, a steer, is left behind` });
+    if (left === undefined || leavesUses) return;
+    faults.push({ kind: 'reordered', what: `${id}/${left.id}, a steer, is left behind` });
   }
 
   /** The answered request must stay a prefix of the next one within the epoch (A8). */
