@@ -16,10 +16,10 @@ import type { Observer } from '../../session/apply/fold.ts';
 import { historyMessages } from '../../session/history/history-form.ts';
 import { taskOf } from '../../session/history/tasks.ts';
 import { answerText } from '../../session/rules/answer.ts';
-import { awaitedAtEnd } from '../../session/rules/server-uses.ts';
 import type { Entry, SessionRecord, TransitionRecords } from '../../session/state/records.ts';
 import { emptyState, type ReceiptState, type SessionState } from '../../session/state/state.ts';
 import { contentBytes, formBytes } from '../../session/state/tokens.ts';
+import { claimFaults, waitsForProvider } from './claim-order.ts';
 import { digestOf } from './ledger.ts';
 import { isAnswerTool } from './simulated-forms.ts';
 
@@ -115,12 +115,6 @@ export function writeStory(
   return teller.finish();
 }
 
-/** True if the last answer of the epoch has a call that the provider has not run, and nothing but results follows. */
-function waitsForProvider({ messages, thoughtFloor }: SessionState): boolean {
-  const answer = messages.findLast(({ blocks }) => blocks !== undefined);
-  return answer !== undefined && answer.seq >= thoughtFloor && awaitedAtEnd(messages) !== undefined;
-}
-
 class Teller {
   readonly #story: SessionStory;
   readonly #observer: Observer;
@@ -187,10 +181,13 @@ class Teller {
     this.#position = position;
     let leavesUses = false;
     for (const record of records) {
-      if (record.type === 'epoch') leavesUses = state.state === 'executing' && waitsForProvider(state);
+      if (record.type === 'epoch') leavesUses = waitsForProvider(state);
       if (record.type === 'responded') this.#sealRequest();
       if (record.type === 'accepted') this.#noteFilling(record.entry);
-      if (record.type === 'claimed') this.#checkClaim(record.entries, leavesUses);
+      if (record.type === 'claimed') {
+        const claim = { chosen: record.entries, accepted: this.#story.accepted, leavesUses };
+        this.#story.faults.push(...claimFaults(this.#story.id, state, claim));
+      }
       const pending = state.suspended === undefined ? [] : [...state.openCalls.keys()];
       apply(state, record, at, this.#observer);
       if (record.type === 'taskActivated' || record.type === 'taskStarted') this.#leave(pending);
@@ -251,29 +248,6 @@ class Teller {
     if (state.mailboxBytes === 0) return;
     const bytes = contentBytes(content) + (output === undefined ? 0 : formBytes(output));
     this.#story.fullestBytes = Math.max(this.#story.fullestBytes, state.mailboxBytes + bytes);
-  }
-
-  /**
-   * Checks the order: results, then background, then steers, then riders. Only an interrupt, or a call that the
-   * provider runs next, may leave a steer behind. `leavesUses`: the provider was to run a call next, until the half-step
-   * opened an epoch without it, for a changed agent. What joins the half-step was chosen before.
-   */
-  #checkClaim(chosen: readonly number[], leavesUses: boolean): void {
-    const { state, accepted, faults, id } = this.#story;
-    const entries = chosen.flatMap((pendingId) => accepted.get(pendingId)?.[0] ?? []);
-    const ranks = entries.map(rankOf);
-    if (ranks.some((rank, index) => rank < (ranks[index - 1] ?? 0))) {
-      faults.push({ kind: 'reordered', what: `a half-step of ${id} promotes ${chosen.join(', ')} in this order` });
-    }
-    if (state.state === 'executing' && waitsForProvider(state)) {
-      if (entries.every(({ type }) => type === 'tool_response')) return;
-      const what = `a half-step of ${id} promotes ${chosen.join(', ')} while a call of the provider waits (R52)`;
-      faults.push({ kind: 'illegal', what });
-    }
-    if (entries.some(({ deliver }) => deliver === 'interrupt')) return;
-    const left = state.mailbox.find((entry) => entry.deliver === 'steer' && !chosen.includes(entry.id));
-    if (left === undefined || leavesUses) return;
-    faults.push({ kind: 'reordered', what: `${id}/${left.id}, a steer, is left behind` });
   }
 
   /** The answered request must stay a prefix of the next one within the epoch (A8). */
@@ -489,12 +463,6 @@ class Teller {
 /** The messages of the history as texts. */
 function historyTexts(state: SessionState): readonly string[] {
   return historyMessages(state).map((message) => JSON.stringify(message));
-}
-
-function rankOf({ type, deliver, seed }: Entry): number {
-  if (type === 'tool_response') return 0;
-  if (type !== 'user_message') return type === 'subagent' ? 3 : 1;
-  return deliver === 'steer' && seed === undefined ? 2 : 3;
 }
 
 function push<Key, Value>(map: Map<Key, Value[]>, key: Key, value: Value): void {
