@@ -37,8 +37,9 @@ export function forkSeed(state: SessionState, at?: number): ForkSeed {
     ...same,
     // The fork has its own goals, so the goals text before the parent's window is not before the fork's window (R21).
     thoughtFloor: state.prefix === undefined ? state.thoughtFloor : state.nextMessageSeq,
-    // The answered part stays frozen, so that the fork's requests begin with bytes that a model has already read.
-    sealedSeq: Math.min(state.sealedSeq, last),
+    // The answered part stays frozen, so that the fork's requests begin with bytes that a model has already read. An
+    // answer at its end was in no request that ended there.
+    sealedSeq: Math.min(state.sealedSeq, isWhole ? last : endOfRequest(messages)),
     // The cut may separate calls of the provider from their results.
     ...defined({ awaitedUses: awaitedAtEnd(messages) }),
     messages,
@@ -72,6 +73,11 @@ export function plantSeed(state: SessionState, seed: ForkSeed): void {
   }
   addCallIds(state, state.messages);
   addCallIds(state, state.hidden);
+}
+
+/** The seq of the last message that the model did not write; 0 if there is none. */
+function endOfRequest(messages: readonly LoggedMessage[]): number {
+  return messages.findLast(({ type }) => type !== 'agent_message' && type !== 'tool_call')?.seq ?? 0;
 }
 
 /** The number of messages up to the end of the round that contains `at`. */
