@@ -5,7 +5,8 @@
 import { describe, expect, it } from 'vitest';
 import { FORK_DEPTH_MAX, FORKS_SHARED_MAX } from '../../../src/base/bounds.ts';
 import { checkRequest, fatalOf } from '../../../src/context/legality.ts';
-import { renderMessages } from '../../../src/context/render.ts';
+import { renderMessages, renderSession } from '../../../src/context/render.ts';
+import { RequestWindow } from '../../../src/context/request-window.ts';
 import { forkSeed, plantSeed } from '../../../src/session/history/fork-seed.ts';
 import type { ForkSeed } from '../../../src/session/state/fork-seed.ts';
 import { snapshotState } from '../../../src/session/state/snapshot.ts';
@@ -68,6 +69,21 @@ describe('the initial state of a fork', () => {
     expect(kept(machine, 7)).toEqual([1, 2, 3, 4, 5, 6, 7]);
     expect(kept(machine, 9)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9]);
     expect(() => forkSeed(machine.state, 10)).toThrow(expect.objectContaining({ code: 'message_not_found' }));
+  });
+
+  it('W1, R52: the requests of a fork behind an answer are those of its log, also if a call of the provider is left out', () => {
+    const machine = startedSession({ sent: 'go' });
+    const use = { type: 'server_tool_use', id: 'srvtoolu_1', name: 'web_search', input: {} } as const;
+    machine.answer([text('I search.'), use]);
+    machine.send('more');
+    machine.answer('to more');
+    const fork = planted(forkSeed(machine.state, 2));
+    expect(fork.messages.map(({ seq }) => seq)).toEqual([1, 2]);
+    fork.thoughtFloor = 3;
+    const options = { timestamps: false, deliveriesAsText: false };
+    fork.messages.push({ type: 'user_message', seq: 3, at: 1, content: 'only there', tokens: 1 });
+    fork.nextMessageSeq = 4;
+    expect(new RequestWindow(options).next(fork).all()).toEqual(renderSession(fork, options));
   });
 
   it('tasks begun after the cut are not copied, and the next one gets their number', () => {
