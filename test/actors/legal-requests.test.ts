@@ -33,11 +33,12 @@ import type { EnricherFacts } from '../../src/session/state/inputs.ts';
 import type { SessionRecord } from '../../src/session/state/records.ts';
 import { emptyState, type SessionState } from '../../src/session/state/state.ts';
 import { SeededRandom } from '../../src/testing/simulation/seeded-random.ts';
+import { serverTool } from '../../src/tools/server-tool.ts';
 import type { RegisteredTool } from '../../src/tools/tool-registry.ts';
 import { THINKING } from '../support/model-settings.ts';
 import { TOOLS, USAGE } from '../support/session-kit.ts';
 import { Life } from '../support/session-life.ts';
-import { type LifeOptions, lifeOptions, type Step, steps } from '../support/session-steps.ts';
+import { type LifeOptions, lifeOptions, OPEN_USE, type Step, steps } from '../support/session-steps.ts';
 import { sdkModels } from '../support/type-reader.ts';
 
 const HISTORIES = Number(process.env['TROUPE_HISTORIES'] ?? 250);
@@ -91,6 +92,7 @@ function anyOptions(random: SeededRandom, life: LifeOptions): AgentOptions & { r
     toolRounds: life.toolRounds,
     ...(life.hasSystemFunction ? { system: () => 'By a function.' } : { system: 'You are an agent.' }),
     subagents: { spawn: hasTools, maxActive: 2 },
+    tools: random.chance(0.6) ? [serverTool({ type: 'web_search_20250305' })] : [],
     ...(life.remembers === true ? { compression: false } : {}),
     ...defined({
       thinking,
@@ -134,7 +136,9 @@ function anyCatalog(
       if (life.thinks && !thinks(made, listed)) continue;
       checkAgentModels([made], settings, listed);
       const names = random.chance(0.8) ? OWN_TOOLS : [];
-      const definition = { plan: agentSource(made).plan, tools: toolsOf(names) };
+      const { plan, tools } = agentSource(made);
+      const serverTools = tools.flatMap((tool) => (tool.kind === 'server' ? [tool.entry] : []));
+      const definition = { plan, tools: toolsOf(names), serverTools };
       return new AgentCatalog([definition], settings, LIMIT_DEFAULTS, enrichers, listed);
     } catch (error) {
       if (!(error instanceof ConfigError)) throw error;
@@ -208,11 +212,20 @@ function checkLife(options: LifeOptions, all: readonly Step[], random: SeededRan
       lists.unshift(listed);
       catalog.learn(listed);
     }
-    life.live([step]);
+    const hasSearch =
+      agentOf(life.state)
+        .header(life.state)
+        .tools?.some(({ name }) => name === 'web_search') === true;
+    life.live([hasSearch || step.do !== 'answer' ? step : withoutSearch(step)]);
     if (random.chance(0.15)) life.input(anySend(random));
     if (random.chance(0.05) && life.state.state !== 'awaiting') life.input({ type: 'edit', request: anyEdit(random) });
   }
   return requests;
+}
+
+/** The answer of a model that was given no web search. */
+function withoutSearch(step: Extract<Step, { do: 'answer' }>): Step {
+  return { ...step, blocks: step.blocks.filter((block) => block !== OPEN_USE) };
 }
 
 function anySend(random: SeededRandom): Parameters<Life['input']>[0] {
