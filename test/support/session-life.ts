@@ -216,7 +216,8 @@ export class Life {
     const awaited = (this.state.awaitedUses ?? []).filter((id) => this.#watcher.holds?.(id) !== false);
     const served = isSummary || !serves ? [] : awaited.map(resultOf);
     const written = blocks.map((block) => (block === OPEN_USE ? { ...block, id: `srv_${++this.#marker}` } : block));
-    const content = [...served, ...(this.#thinks ? [THINKING] : []), ...written];
+    // With manual thinking an answer with calls begins with a thought (R22).
+    const content = [...(this.#thinks ? [THINKING] : []), ...served, ...written];
     if (call !== undefined) this.#watcher.answered?.(this, halfStep, content, stop);
     this.owed = this.owed.filter((owed) => owed !== call);
     this.input({ type: 'answered', halfStep, content, stop, usage: USAGE });
