@@ -212,10 +212,11 @@ function checkLife(options: LifeOptions, all: readonly Step[], random: SeededRan
       lists.unshift(listed);
       catalog.learn(listed);
     }
-    const { tools, thinking } = agentOf(life.state).header(life.state);
+    const { tools, thinking, tool_choice: choice } = agentOf(life.state).header(life.state);
     // With manual thinking a model always thinks (R22), so an answer without a thought has no search either.
     const isThoughtless = thinking?.type === 'enabled' && !options.thinks;
-    const hasSearch = !isThoughtless && tools?.some(({ name }) => name === 'web_search') === true;
+    const mayCall = !isThoughtless && choice?.type !== 'none';
+    const hasSearch = mayCall && tools?.some(({ name }) => name === 'web_search') === true;
     life.live([hasSearch || step.do !== 'answer' ? step : withoutSearch(step)]);
     if (random.chance(0.15)) life.input(anySend(random));
     if (random.chance(0.05) && life.state.state !== 'awaiting') life.input({ type: 'edit', request: anyEdit(random) });
