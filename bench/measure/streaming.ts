@@ -78,8 +78,7 @@ async function repeatRead(system: TroupeSystem, streams: number): Promise<readon
       if (event.type === 'gap') gaps += 1;
     }
   })();
-  const figures: Figures[] = [];
-  for (const each of await repeat(
+  const figures = await repeat(
     streams,
     (name) => system.runtime.session(`read-${name}`).ask('go'),
     async () => {
@@ -90,9 +89,7 @@ async function repeatRead(system: TroupeSystem, streams: number): Promise<readon
       [ages, gaps] = [[], 0];
       return read;
     },
-  )) {
-    figures.push(each);
-  }
+  );
   await events.return?.();
   await reading;
   return figures;
