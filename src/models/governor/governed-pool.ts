@@ -16,7 +16,7 @@
  * - G6 Refused credentials end no call that `waitsForResume`: such calls, waiting or new, leave after `resume`.
  */
 import { GOVERNED_CALLS_MAX, GOVERNOR_FULL_RETRY_MS } from '../../base/bounds.ts';
-import { type Clock, soon as nextTick, type Random, type Soon } from '../../base/clock.ts';
+import type { Clock, Random, Soon } from '../../base/clock.ts';
 import { CancelledError, type ErrorShape, errorShape } from '../../base/errors.ts';
 import { estimateTokens } from '../../session/state/tokens.ts';
 import { modelErrorOf } from '../model-error.ts';
@@ -25,6 +25,7 @@ import { Governor, type Trouble } from './governor.ts';
 import type { GovernorLimits } from './limits.ts';
 import { ModelQueues } from './model-queues.ts';
 import type { RateTable } from './rate-table.ts';
+import { UnsentCalls } from './unsent-calls.ts';
 
 /** The options of `createGovernedPool`. */
 export interface GovernedPoolOptions {
@@ -83,16 +84,15 @@ class GovernedPool implements ModelPool {
   readonly #lastInput = new Map<string, number>();
   /** The sessions of the calls in flight, for `#lastInput`. */
   readonly #sessions = new Map<number, string>();
-  #completions: ModelCompletion[] = [];
-  #isReporting = false;
+  readonly #unsent: UnsentCalls;
   #timer: unknown;
   #closed = false;
-  readonly #onReported: (() => void)[] = [];
 
   constructor(options: GovernedPoolOptions) {
     this.#options = options;
     this.#clock = options.clock;
     this.#listener = options.listener;
+    this.#unsent = new UnsentCalls(options.listener, options.soon);
     this.#governor = new Governor(options.limits, options.random, options.rates);
     this.#pool = options.makePool({
       completed: (completions) => this.#completed(completions),
@@ -112,8 +112,8 @@ class GovernedPool implements ModelPool {
       return;
     }
     const refusal = this.#closed ? closedShape() : this.#refusalOf(call);
-    if (refusal !== undefined) this.#end(call.id, refusal);
-    else if (this.#waiting.size >= GOVERNED_CALLS_MAX) this.#end(call.id, fullShape());
+    if (refusal !== undefined) this.#unsent.end(call.id, refusal);
+    else if (this.#waiting.size >= GOVERNED_CALLS_MAX) this.#unsent.end(call.id, fullShape());
     else {
       const { id, session, wantsDeltas } = call;
       const model = this.#modelOf(session);
@@ -138,7 +138,7 @@ class GovernedPool implements ModelPool {
       this.#pool.cancel(id);
       return;
     }
-    this.#end(id, errorShape(new CancelledError('the model call was cancelled')));
+    this.#unsent.end(id, errorShape(new CancelledError('the model call was cancelled')));
     // The timer may have been set for this call. The next call may leave earlier, because it may need fewer tokens.
     this.#pump();
     this.#count();
@@ -175,7 +175,7 @@ class GovernedPool implements ModelPool {
     this.#closed = true;
     this.#endWaiting(() => closedShape());
     await this.#pool.close();
-    if (this.#isReporting) await new Promise<void>((resolve) => this.#onReported.push(resolve));
+    await this.#unsent.reported();
   }
 
   #modelOf(session: string): string {
@@ -250,26 +250,10 @@ class GovernedPool implements ModelPool {
       const error = errorOf(waiting);
       if (error === undefined) continue;
       this.#waiting.remove(waiting.id);
-      this.#end(waiting.id, error);
+      this.#unsent.end(waiting.id, error);
     }
     if (this.#waiting.size === 0) this.#clearTimer();
     this.#count();
-  }
-
-  #end(id: number, error: ErrorShape): void {
-    this.#completions.push({ id, error, ms: 0 });
-    if (this.#isReporting) return;
-    this.#isReporting = true;
-    (this.#options.soon ?? nextTick)(() => this.#report());
-  }
-
-  #report(): void {
-    this.#isReporting = false;
-    const completions = this.#completions;
-    this.#completions = [];
-    this.#listener.completed(completions);
-    if (this.#isReporting) return;
-    for (const resolve of this.#onReported.splice(0)) resolve();
   }
 
   /**

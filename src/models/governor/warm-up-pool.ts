@@ -26,7 +26,7 @@ import {
   WARM_UP_CALLS_MIN,
   WARM_UP_GATHER_MS,
 } from '../../base/bounds.ts';
-import { type Clock, soon as nextTick, type Soon } from '../../base/clock.ts';
+import type { Clock, Soon } from '../../base/clock.ts';
 import { defined } from '../../base/defined.ts';
 import { CancelledError, errorShape } from '../../base/errors.ts';
 import { modelTraits } from '../../context/model-traits.ts';
@@ -41,6 +41,7 @@ import type {
   RequestHeader,
 } from '../pool.ts';
 import { RecentMap } from '../recent-map.ts';
+import { UnsentCalls } from './unsent-calls.ts';
 
 /** The options of `createWarmUpPool`. */
 export interface WarmUpPoolOptions {
@@ -89,15 +90,14 @@ class WarmUpPool implements ModelPool {
   /** The monotonic ms until which each prompt is in the provider's cache. */
   readonly #warm = new RecentMap<number>(WARM_PROMPTS_MAX);
   #lastId = 0;
-  #cancelled: ModelCompletion[] = [];
-  #isReporting = false;
+  readonly #unsent: UnsentCalls;
   #closed = false;
-  readonly #onReported: (() => void)[] = [];
 
   constructor(options: WarmUpPoolOptions) {
     this.#options = options;
     this.#clock = options.clock;
     this.#listener = options.listener;
+    this.#unsent = new UnsentCalls(options.listener, options.soon);
     this.#pool = options.makePool({
       completed: (completions) => this.#completed(completions),
       delta: (id, session, delta) => this.#listener.delta(id, session, delta),
@@ -131,8 +131,7 @@ class WarmUpPool implements ModelPool {
       this.#pool.cancel(id);
       return;
     }
-    held.group.held.delete(id);
-    this.#endHeld(id, 'the model call was cancelled');
+    this.#endHeld(held, 'the model call was cancelled');
   }
 
   forget(session: string): void {
@@ -156,9 +155,9 @@ class WarmUpPool implements ModelPool {
     this.#closed = true;
     for (const { timer } of this.#groups.values()) this.#clock.clearTimer(timer);
     this.#groups.clear();
-    for (const id of [...this.#held.keys()]) this.#endHeld(id, 'the model pool is closed');
+    for (const held of [...this.#held.values()]) this.#endHeld(held, 'the model pool is closed');
     await this.#pool.close();
-    if (this.#isReporting) await new Promise<void>((resolve) => this.#onReported.push(resolve));
+    await this.#unsent.reported();
   }
 
   /** The group in which a call waits; undefined if it leaves at once. */
@@ -174,10 +173,11 @@ class WarmUpPool implements ModelPool {
   #promptOf(header: RequestHeader): string | undefined {
     const { model, tools, speed, output_config: output, transport } = header;
     const system = sharedSystemOf(header);
-    const text = JSON.stringify([model, tools, system, speed, output?.['format'], transport?.betas]);
-    const tokens = estimateTokens(JSON.stringify([tools, system]));
+    const prompt = JSON.stringify([tools, system]);
     const least = this.#options.promptTokensMin ?? modelTraits(header.model).cacheableTokensMin ?? CACHEABLE_TOKENS_MIN;
-    return tokens < least ? undefined : createHash('sha256').update(text).digest('base64');
+    if (estimateTokens(prompt) < least) return undefined;
+    const cached = JSON.stringify([model, speed, output?.['format'], transport?.betas]);
+    return createHash('sha256').update(cached).update(prompt).digest('base64');
   }
 
   /** True for a warm prompt. The call that asks reads it, which keeps it in the cache for as long again. */
@@ -242,21 +242,11 @@ class WarmUpPool implements ModelPool {
     if (own.length > 0) this.#listener.completed(own);
   }
 
-  #endHeld(id: number, message: string): void {
+  /** Ends a held call: it does not leave with the others of its prompt. */
+  #endHeld({ call: { id }, group }: HeldCall, message: string): void {
     this.#held.delete(id);
-    this.#cancelled.push({ id, error: errorShape(new CancelledError(message)), ms: 0 });
-    if (this.#isReporting) return;
-    this.#isReporting = true;
-    (this.#options.soon ?? nextTick)(() => this.#report());
-  }
-
-  #report(): void {
-    this.#isReporting = false;
-    const completions = this.#cancelled;
-    this.#cancelled = [];
-    this.#listener.completed(completions);
-    if (this.#isReporting) return;
-    for (const resolve of this.#onReported.splice(0)) resolve();
+    group.held.delete(id);
+    this.#unsent.end(id, errorShape(new CancelledError(message)));
   }
 }
 

@@ -188,6 +188,21 @@ describe('the end of a held call', () => {
     expect(ids()).toEqual([3]);
   });
 
+  test('U1: closing while the cache is warmed ends the held calls once, and none of them leaves', async () => {
+    const { pool, clock, ids, ended, fail } = stage();
+    pool.call(call(1));
+    pool.call(call(2));
+    await clock.advance(WARM_UP_GATHER_MS);
+    const closed = pool.close();
+    fail(-1);
+    await closed;
+    expect(ids()).toEqual([-1]);
+    expect(ended).toEqual([
+      [1, 'cancelled'],
+      [2, 'cancelled'],
+    ]);
+  });
+
   test('U1: the wish for deltas is kept until the call leaves', async () => {
     const { pool, clock, left, notes } = stage();
     pool.call(call(1));
