@@ -6,11 +6,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { anthropic } from '../../src/index.ts';
 import type { RunContext } from '../names.ts';
-import { type Figures, numbers, type Row } from '../report/figures.ts';
+import type { Figures, Row } from '../report/figures.ts';
 import { type Stage, startStage } from '../stage.ts';
 import { isolationOf, withTroupe } from '../systems/open-system.ts';
 import type { TroupeSystem } from '../systems/troupe-system.ts';
-import { timedTurn } from '../workloads.ts';
+import { askWithoutEnd } from './endless-turns.ts';
 
 const SESSIONS = 5_000;
 const REQUESTS_PER_MINUTE = 12_000;
@@ -37,24 +37,13 @@ export async function measureLimits(context: RunContext): Promise<readonly Row[]
 }
 
 async function count(system: TroupeSystem, server: Stage, scale: 'quick' | 'full'): Promise<Figures> {
-  let isOver = false;
-  let fault: unknown;
-  const ask = async (index: number): Promise<void> => {
-    for (let turn = 0; !isOver; turn += 1) await timedTurn(system, `s${index}`, { a: index, b: turn });
-  };
-  for (const index of numbers(SESSIONS)) {
-    void ask(index).catch((thrown: unknown) => {
-      // Sessions that wait when the counting ends are closed with the runtime.
-      if (!isOver) fault ??= thrown;
-    });
-  }
+  const turns = askWithoutEnd(system, SESSIONS);
   await delay(BEFORE_MS[scale]);
   const [before, startedAt] = [await countsOf(server), performance.now()];
   await delay(COUNTED_MS[scale]);
   const after = await countsOf(server);
   const wallMs = performance.now() - startedAt;
-  isOver = true;
-  if (fault !== undefined) throw fault;
+  turns.stop();
   const taken = after.taken - before.taken;
   return {
     share: taken / ((REQUESTS_PER_MINUTE * wallMs) / MINUTE_MS),

@@ -10,12 +10,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { anthropic } from '../../src/index.ts';
 import type { RunContext } from '../names.ts';
-import { type Figures, numbers, type Row } from '../report/figures.ts';
+import type { Figures, Row } from '../report/figures.ts';
 import { startStage } from '../stage.ts';
 import { isolationOf, withTroupe } from '../systems/open-system.ts';
 import { HALF_STEPS_A_TURN } from '../systems/system.ts';
 import type { TroupeSystem } from '../systems/troupe-system.ts';
-import { timedTurn } from '../workloads.ts';
+import { askWithoutEnd } from './endless-turns.ts';
 
 interface Variant {
   readonly name: string;
@@ -60,27 +60,12 @@ async function measureVariant(context: RunContext, variant: Variant): Promise<Fi
 }
 
 async function count(system: TroupeSystem, { sessions, before, counted }: Variant): Promise<Figures> {
-  let isOver = false;
-  let turns = 0;
-  let fault: unknown;
-  const ask = async (index: number): Promise<void> => {
-    for (let turn = 0; !isOver; turn += 1) {
-      await timedTurn(system, `s${index}`, { a: index, b: turn });
-      turns += 1;
-    }
-  };
-  for (const index of numbers(sessions)) {
-    void ask(index).catch((thrown: unknown) => {
-      // Sessions that still wait after the span are closed with the runtime.
-      if (!isOver) fault ??= thrown;
-    });
-  }
+  const turns = askWithoutEnd(system, sessions);
   await delay(before * 1_000);
-  const [turnsBefore, startedAt] = [turns, performance.now()];
+  const [turnsBefore, startedAt] = [turns.ended, performance.now()];
   await delay(counted * 1_000);
   const wallMs = performance.now() - startedAt;
-  const halfSteps = (turns - turnsBefore) * HALF_STEPS_A_TURN;
-  isOver = true;
-  if (fault !== undefined) throw fault;
-  return { rate: (halfSteps / wallMs) * 1_000, wallMs, turns: turns - turnsBefore };
+  const counting = turns.ended - turnsBefore;
+  turns.stop();
+  return { rate: ((counting * HALF_STEPS_A_TURN) / wallMs) * 1_000, wallMs, turns: counting };
 }
