@@ -3,7 +3,8 @@
  * source reads that record whenever it is called.
  */
 import { afterEach, expect, test } from 'vitest';
-import { agent } from '../../../src/index.ts';
+import { z } from 'zod';
+import { agent, tool } from '../../../src/index.ts';
 import { MemoryStore } from '../../../src/journal/memory-journal.ts';
 import type { ModelProvider } from '../../../src/models/provider.ts';
 import { SessionAtWork } from '../../../src/runtime/shard/session-at-work.ts';
@@ -36,6 +37,34 @@ test('the current session is known during its transitions, and unknown afterward
   const keys = ['s', 't'].map((session) => store.keys.get(session));
   expect([...inTransitions]).toEqual(keys);
   expect(sessionAtWork.key).toBe(0);
+});
+
+test('a session is named while its tool call starts, which is after its transition', async () => {
+  const sessionAtWork = new SessionAtWork();
+  const store = new MemoryStore();
+  const atStart: number[] = [];
+  const note = tool({ name: 'note', description: 'Notes.', input: z.object({}), effect: 'once', run: () => 'noted' });
+  shard = openShard({
+    store,
+    sessionAtWork,
+    agents: [agent({ name: 'a', tools: [note] })],
+    provider: scripted(({ messages }) =>
+      messages.length === 1 ? { toolUse: { name: 'note', input: {} } } : 'Done.',
+    ) as ModelProvider,
+    makeToolPool: (listener) => ({
+      run: ({ id }) => {
+        atStart.push(sessionAtWork.key);
+        queueMicrotask(() => listener.finished(id, { success: true, content: 'noted', ms: 1 }));
+      },
+      cancel: () => undefined,
+      holds: () => true,
+      describe: () => Promise.resolve([]),
+      close: () => Promise.resolve(),
+    }),
+  });
+  const sent = await shard.call('session.send', { session: 's', agent: 'a', content: 'Hi' });
+  await shard.call('receipt.wait', { session: 's', ...sent, until: 'settled' });
+  expect(atStart).toEqual([store.keys.get('s')]);
 });
 
 test('nested work names its own session, and afterwards the outer one is named again, even after a throw', () => {
