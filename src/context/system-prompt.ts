@@ -37,7 +37,8 @@ export function systemPrompt(state: SessionState, agentSystem: string | undefine
  */
 export function sharedPromptLength(state: SessionState, agentSystem: string | undefined, guide?: string): number {
   if (state.promptCount > 0 || agentSystem === undefined || agentSystem.trim() === '') return 0;
-  return [agentSystem, ...(guide === undefined ? [] : [guide]), ''].join(BETWEEN_SECTIONS).length;
+  const guideLength = guide === undefined ? 0 : guide.length + BETWEEN_SECTIONS.length;
+  return agentSystem.length + BETWEEN_SECTIONS.length + guideLength;
 }
 
 /** A tool as the sections for enrichers list it. */
