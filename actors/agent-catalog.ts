@@ -3,68 +3,42 @@
  * and headers for requests. Each is computed once and shared by all sessions of one agent with the same grants.
  */
 import { createHash } from 'node:crypto';
-import { ANSWER_FORMS_KEPT_MAX, type Limits } from '../src/base/bounds.ts';
+import {
+  ANSWER_FORMS_KEPT_MAX,
+  FALLBACK_AFTER_MS_DEFAULT,
+  type Limits,
+  RETURN_AFTER_MS_DEFAULT,
+} from '../src/base/bounds.ts';
 import { defined } from '../src/base/defined.ts';
 import { ConfigError } from '../src/base/errors.ts';
-import { isRecord } from '../src/base/json.ts';
-import type { CompressionSettings, Settings } from '../src/base/settings.ts';
+import type { Settings } from '../src/base/settings.ts';
 import { findListed, type ListedModel, modelTraits } from '../src/context/model-traits.ts';
 import type { RenderOptions } from '../src/context/render.ts';
 import { type RequestTraits, readTraits, writeTraits } from '../src/context/request-traits.ts';
-import { enricherSections, sharedPromptLength, systemPrompt } from '../src/context/system-prompt.ts';
-import { fittedOptions } from '../src/models/fitted-options.ts';
+import { enricherSections } from '../src/context/system-prompt.ts';
+import { fittedOptions, withoutRefused } from '../src/models/fitted-options.ts';
+import { type ModelName, readModelName } from '../src/models/model-name.ts';
 import { refusedServerTool } from '../src/models/model-option-checks.ts';
-import { cachedFields, type ModelOptions, modelOf, requestFields } from '../src/models/model-options.ts';
+import { cachedFields, modelsOf, requestFields } from '../src/models/model-options.ts';
 import type { RequestHeader } from '../src/models/pool.ts';
 import type { RequestTool } from '../src/models/provider.ts';
 import { isEpochInUse } from '../src/session/rules/epoch.ts';
 import { formInForce } from '../src/session/rules/structured-answer.ts';
 import type { AnswerForm } from '../src/session/state/answer-form.ts';
-import type { AgentFacts, CompressionFacts, EnricherFacts } from '../src/session/state/inputs.ts';
+import type { AgentFacts, CompressionFacts, EnricherFacts, ModelFacts } from '../src/session/state/inputs.ts';
 import type { SessionState } from '../src/session/state/state.ts';
+import { grantedTools } from '../src/tools/mcp/grants.ts';
+import { type McpLists, McpListVersions } from '../src/tools/mcp/list-versions.ts';
+import type { McpToolList } from '../src/tools/mcp/protocol.ts';
 import type { ToolPlace } from '../src/tools/pool.ts';
-import type { ServerToolEntry } from '../src/tools/server-tool.ts';
 import { type RegisteredTool, ToolRegistry } from '../src/tools/tool-registry.ts';
 import { takesTimeout } from '../src/tools/tool-schema.ts';
 import { checkTools } from './agent-checks.ts';
+import type { AgentDefinition, AgentPlan } from './agent-plan.ts';
 import { type AnswerParts, answerParts, toolsWith } from './answer-forms.ts';
-import { NO_SPAWN, runtimeTools, type SpawnGrant } from './runtime-tools.ts';
+import { answerOptions, headerOf } from './request-headers.ts';
+import { NO_SPAWN, runtimeTools } from './runtime-tools.ts';
 import { type SupervisorOptionsInput, supervisorOptions } from './supervision/child-spec.ts';
-
-/** An agent as plain data, because it crosses to the session threads. */
-export interface AgentPlan extends ModelOptions {
-  readonly name: string;
-  readonly model?: string;
-  readonly system?: string;
-  /** True if the agent's `system` is a function on the host thread. */
-  readonly hasSystemFunction: boolean;
-  readonly maxTokens?: number;
-  readonly toolRounds?: number;
-  readonly tokenBudget?: number;
-  readonly subagents: { readonly spawn: SpawnGrant; readonly maxActive?: number };
-  /** How a failure of one of its sub-agents is handled. Missing: it is reported. */
-  readonly supervision?: SupervisorOptionsInput;
-  /** Model answers after a user's message before the run is suspended. */
-  readonly maxSteps?: number;
-  /** Tools whose calls need a person's approval. `function`: a predicate on the host thread selects the calls. */
-  readonly approval?: readonly string[] | 'function';
-  /** Whether the agent has guardrails on the host thread, before and after its model calls. */
-  readonly guards?: { readonly before: boolean; readonly after: boolean };
-  /** The agent's purpose, shown to agents that may spawn it as a specialist. */
-  readonly description?: string;
-  /** Whether and when its conversations are compressed. Missing: the settings decide. */
-  readonly compression?: boolean | Partial<CompressionSettings>;
-  /** The form of the answers of its main sessions. */
-  readonly output?: AnswerForm;
-}
-
-/** An agent with the tools that were found for it. */
-export interface AgentDefinition {
-  readonly plan: AgentPlan;
-  readonly tools: readonly RegisteredTool[];
-  /** The tools that the provider runs; missing: none. */
-  readonly serverTools?: readonly ServerToolEntry[];
-}
 
 /** Everything about its agent that a session's half-steps need. */
 export interface SessionAgent {
@@ -87,26 +61,32 @@ interface AgentRole {
   readonly isChild: boolean;
   readonly depth: number;
   readonly grants: readonly string[] | undefined;
+  /** The place of its model in the agent's list, from 0. */
+  readonly place: number;
   /** The form of the answer that the session itself asks for. */
   readonly form?: AnswerForm;
 }
 
-/** The traits of an agent's model for some epochs. */
+/** The traits of an agent's model, and the tools of the MCP servers, for some epochs. */
 interface EpochTraits {
   readonly traits: RequestTraits;
-  /** Their short form in the log; missing for epochs of earlier versions, which have none. */
+  readonly mcp: McpLists;
+  /** The short form of the traits in the log; missing for epochs of earlier versions, which have none. */
   readonly recorded?: string;
   readonly next?: AgentFacts['next'];
 }
 
 /**
- * The agents of one runtime. Immutable after construction except for its caches and for what is known of the models.
+ * The agents of one runtime. Immutable after construction except for its caches and for what is known of the models and
+ * of the MCP servers.
  */
 export class AgentCatalog {
   readonly #definitions: ReadonlyMap<string, AgentDefinition>;
   readonly #settings: Settings;
   readonly #limits: Limits;
   readonly #enrichers: EnricherFacts | undefined;
+  /** The names of the providers, of which a model's name may begin with one. */
+  readonly #providers: readonly string[];
   /** Enricher facts of sub-agents. */
   readonly #namer: EnricherFacts | undefined;
   readonly #cache = new Map<string, SessionAgent>();
@@ -114,6 +94,7 @@ export class AgentCatalog {
   readonly #formed = new Map<string, SessionAgent>();
   /** Rows of the vendor's list, for the models in use. */
   #listed: readonly ListedModel[];
+  readonly #mcp: McpListVersions;
   #generation = 0;
 
   constructor(
@@ -122,8 +103,12 @@ export class AgentCatalog {
     limits: Limits,
     enrichers?: EnricherFacts | undefined,
     listed: readonly ListedModel[] = [],
+    providers: readonly string[] = [],
+    mcp: readonly McpToolList[] = [],
   ) {
     this.#listed = listed;
+    this.#providers = providers;
+    this.#mcp = new McpListVersions(mcp);
     this.#definitions = new Map(definitions.map((definition) => [definition.plan.name, definition]));
     this.#settings = settings;
     this.#limits = limits;
@@ -132,8 +117,8 @@ export class AgentCatalog {
     // Building each agent once here refuses duplicate and reserved tool names at `open`.
     for (const definition of definitions) {
       if (definition.plan.supervision !== undefined) supervisorOptions(definition.plan.supervision);
-      const own = this.#latest(definition, { isChild: false, depth: 0, grants: undefined });
-      const asChild = this.#latest(definition, { isChild: true, depth: 1, grants: undefined });
+      const own = this.#latest(definition, { isChild: false, depth: 0, grants: undefined, place: 0 });
+      const asChild = this.#latest(definition, { isChild: true, depth: 1, grants: undefined, place: 0 });
       this.#checkMemory(own.facts);
       checkTools(definition, [own.registry, asChild.registry]);
     }
@@ -141,32 +126,46 @@ export class AgentCatalog {
 
   /**
    * The agent of a session; `undefined` when it is no longer defined. In an epoch that is in use it follows the traits
-   * which that epoch recorded, otherwise the newest ones.
+   * which that epoch recorded and shows the tools with which it was opened, otherwise the newest ones.
    */
   of(state: SessionState): SessionAgent | undefined {
     const definition = state.agent === undefined ? undefined : this.#definitions.get(state.agent);
     if (definition === undefined) return undefined;
     const { depth, grants } = state;
     const form = formInForce(state);
-    const role: AgentRole = { isChild: state.parent !== undefined, depth, grants, ...defined({ form }) };
+    const isChild = state.parent !== undefined;
+    const place = state.fallback?.place ?? 0;
+    // The list may have become shorter since.
+    const isListed = place < modelsOf(definition.plan, this.#settings, isChild).length;
+    const role: AgentRole = { isChild, depth, grants, place: isListed ? place : 0, ...defined({ form }) };
     const latest = this.#latest(definition, role);
-    if (state.fingerprint === undefined || state.traits === latest.facts.traits || !isEpochInUse(state)) return latest;
-    const recorded = this.#recorded(definition, role, state.traits, latest.facts);
+    const { fingerprint, traits } = latest.facts;
+    const isLatest = state.traits === traits && (state.fingerprint === fingerprint || this.#mcp.all.length === 1);
+    if (state.fingerprint === undefined || isLatest || !isEpochInUse(state)) return latest;
+    for (const mcp of this.#mcp.all) {
+      const recorded = this.#recorded(definition, role, { recorded: state.traits, mcp }, latest.facts);
+      if (recorded.facts.fingerprint === state.fingerprint) return recorded;
+    }
     // With other options of the agent, the recorded traits no longer give the requests of this epoch.
-    return recorded.facts.fingerprint === state.fingerprint ? recorded : latest;
+    return latest;
   }
 
   /** True if `of` would return this agent again, which it did for an earlier state of the session. */
   isCurrent({ facts, generation }: SessionAgent, state: SessionState): boolean {
-    return generation === this.#generation && facts.traits === state.traits && facts.next === undefined;
+    const isSame = generation === this.#generation && (facts.models?.place ?? 0) === (state.fallback?.place ?? 0);
+    return isSame && facts.traits === state.traits && facts.next === undefined;
   }
 
-  /** Takes rows of the vendor's list. Epochs in use keep the traits they have. */
-  learn(listed: readonly ListedModel[]): void {
+  /**
+   * Takes rows of the vendor's list, and the tools of the MCP servers. Epochs in use keep the traits and the tools they
+   * have.
+   */
+  learn(listed: readonly ListedModel[], mcp: readonly McpToolList[] = []): void {
     const before = this.#traitsInUse();
     this.#listed = listed;
+    const hasNewTools = this.#mcp.take(mcp);
     // Agents that are built again render their sessions' requests from the beginning, so they are kept if they can be.
-    if (before.join() === this.#traitsInUse().join()) return;
+    if (!hasNewTools && before.join() === this.#traitsInUse().join()) return;
     this.#generation += 1;
     this.#cache.clear();
     this.#formed.clear();
@@ -175,34 +174,45 @@ export class AgentCatalog {
   /** The traits of all agents' models, in short form. */
   #traitsInUse(): readonly string[] {
     const plans = [...this.#definitions.values()].map(({ plan }) => plan);
-    return plans.flatMap((plan) => [false, true].map((isChild) => writeTraits(this.#traitsNow(plan, isChild))));
+    return plans.flatMap((plan) =>
+      [false, true].flatMap((isChild) =>
+        modelsOf(plan, this.#settings, isChild).map((_model, place) =>
+          writeTraits(this.#traitsNow(plan, { isChild, place })),
+        ),
+      ),
+    );
   }
 
-  #traitsNow(plan: AgentPlan, isChild: boolean): RequestTraits {
-    const model = modelOf(plan, this.#settings, isChild);
+  #traitsNow(plan: AgentPlan, role: Pick<AgentRole, 'isChild' | 'place'>): RequestTraits {
+    const { model } = this.#modelOf(plan, role);
     return modelTraits(model, findListed(model, this.#listed));
+  }
+
+  #modelOf(plan: AgentPlan, { isChild, place }: Pick<AgentRole, 'isChild' | 'place'>): ModelName {
+    const models = modelsOf(plan, this.#settings, isChild);
+    return readModelName(models[place] ?? models[0], this.#providers);
   }
 
   #latest(definition: AgentDefinition, role: AgentRole): SessionAgent {
     return this.#cached(definition, role, '*', () => {
-      const traits = this.#traitsNow(definition.plan, role.isChild);
-      return this.#build(definition, role, { traits, recorded: writeTraits(traits) });
+      const traits = this.#traitsNow(definition.plan, role);
+      return this.#build(definition, role, { traits, recorded: writeTraits(traits), mcp: this.#mcp.newest });
     });
   }
 
   #recorded(
     definition: AgentDefinition,
     role: AgentRole,
-    recorded: string | undefined,
+    { recorded, mcp }: { readonly recorded: string | undefined; readonly mcp: McpLists },
     { fingerprint, traits }: AgentFacts,
   ): SessionAgent {
-    return this.#cached(definition, role, String(recorded), () => {
+    return this.#cached(definition, role, `${recorded} ${mcp.version}`, () => {
       const next = { fingerprint, traits };
       if (recorded !== undefined) {
-        return this.#build(definition, role, { traits: readTraits(recorded), recorded, next });
+        return this.#build(definition, role, { traits: readTraits(recorded), recorded, mcp, next });
       }
-      const model = modelOf(definition.plan, this.#settings, role.isChild);
-      return this.#build(definition, role, { traits: modelTraits(model), next });
+      const { model } = this.#modelOf(definition.plan, role);
+      return this.#build(definition, role, { traits: modelTraits(model), mcp, next });
     });
   }
 
@@ -256,18 +266,26 @@ export class AgentCatalog {
   toolNamesOf(name: string): readonly string[] | undefined {
     const definition = this.#definitions.get(name);
     if (definition === undefined) return undefined;
-    const { tools, serverTools = [] } = definition;
+    const { serverTools = [] } = definition;
+    const tools = this.#toolsOf(definition, this.#mcp.newest);
     return [...tools.map((tool) => tool.description.name), ...serverTools.map((tool) => tool.name)];
+  }
+
+  /** The agent's own tools, and then those of MCP servers. */
+  #toolsOf({ tools, mcp = [] }: AgentDefinition, { lists }: McpLists): readonly RegisteredTool[] {
+    if (mcp.length === 0) return tools;
+    return [...tools, ...grantedTools(mcp, lists, tools, this.#settings.timeouts.mcpResponse * SECOND_MS)];
   }
 
   #build(definition: AgentDefinition, role: AgentRole, epoch: EpochTraits): SessionAgent {
     const { llm } = this.#settings;
     const given = { ...definition.plan, maxTokens: definition.plan.maxTokens ?? llm.maxTokens };
-    const plan = fittedOptions(given, epoch.traits);
+    const plan = (role.place === 0 ? fittedOptions : withoutRefused)(given, epoch.traits);
     const form = role.form ?? (role.isChild ? undefined : plan.output);
     // A tool that only the vendor's list refuses is left out, as long as the epoch has these traits.
     const server = (definition.serverTools ?? []).filter((each) => refusedServerTool(each, epoch.traits) === undefined);
-    const granted = new ToolRegistry(plan.name, definition.tools, server).narrow(role.grants ?? null);
+    const available = this.#toolsOf(definition, epoch.mcp);
+    const granted = new ToolRegistry(plan.name, available, server).narrow(role.grants ?? null);
     const specialists = [...this.#definitions.values()]
       .filter((other) => other.plan.name !== plan.name)
       .map((other) => ({ name: other.plan.name, description: other.plan.description ?? '' }));
@@ -280,10 +298,16 @@ export class AgentCatalog {
     const registry = new ToolRegistry(plan.name, [...granted.list(), ...own], granted.server);
     const granting = registry.schemas(this.#settings.timeouts.tool * SECOND_MS);
     const runtimeNames = new Set(own.map((tool) => tool.description.name));
-    const model = modelOf(plan, this.#settings, role.isChild);
+    const model = this.#modelOf(plan, role);
     const answer = form === undefined ? undefined : answerParts(form, epoch.traits, registry.names());
     const tools = toolsWith(answer, plan.toolChoice === 'none', granting);
-    const base = this.#headerBase(plan, { model, traits: epoch.traits, tools, answer });
+    const base = this.#headerBase(plan, {
+      model,
+      traits: epoch.traits,
+      tools,
+      answer,
+      fits: role.place > 0 ? true : undefined,
+    });
     const guide = role.isChild ? undefined : this.#guide(registry);
     const renderOptions: RenderOptions = {
       timestamps: this.#settings.session.timestamps,
@@ -295,7 +319,8 @@ export class AgentCatalog {
       ...(base.output_config?.['format'] === undefined ? {} : { dropsCitations: true }),
     };
     const sources = { isChild: role.isChild, base, guide, renderOptions, epoch };
-    const facts = this.#facts(plan, registry, runtimeNames, sources);
+    const models = this.#modelFacts(definition, role);
+    const facts = { ...this.#facts(plan, registry, runtimeNames, sources), ...defined({ models }) };
     return {
       generation: this.#generation,
       supervision: plan.supervision,
@@ -317,6 +342,27 @@ export class AgentCatalog {
     return this.#latest(definition, { ...plainRole, ...defined({ form: other }) }).facts;
   }
 
+  /** The agent's models; undefined if it has one. */
+  #modelFacts(definition: AgentDefinition, role: AgentRole): ModelFacts | undefined {
+    const { plan } = definition;
+    const names = modelsOf(plan, this.#settings, role.isChild);
+    if (names.length === 1) return undefined;
+    // A name without a prefix is of the first provider.
+    const providerAt = (place: number): string | undefined =>
+      this.#modelOf(plan, { ...role, place }).provider ?? this.#providers[0];
+    const provider = providerAt(role.place);
+    return {
+      place: role.place,
+      name: names[role.place] ?? names[0],
+      provider,
+      count: names.length,
+      hasOtherProvider: names.some((_name, place) => place > role.place && providerAt(place) !== provider),
+      fallbackAfterMs: plan.fallbackAfterMs ?? FALLBACK_AFTER_MS_DEFAULT,
+      returnAfterMs: plan.returnAfterMs ?? RETURN_AFTER_MS_DEFAULT,
+      at: (place) => this.#latest(definition, { ...role, place }).facts,
+    };
+  }
+
   /** The text that the enrichers add to the system prompt. */
   #guide(registry: ToolRegistry): string | undefined {
     if (this.#enrichers === undefined) return undefined;
@@ -330,20 +376,25 @@ export class AgentCatalog {
   #headerBase(
     plan: AgentPlan & { readonly maxTokens: number },
     parts: {
-      readonly model: string;
+      readonly model: ModelName;
       readonly traits: RequestTraits;
       readonly tools: readonly RequestTool[];
       readonly answer: AnswerParts | undefined;
+      readonly fits: true | undefined;
     },
   ): RequestHeader {
-    const { model, traits, tools, answer } = parts;
+    const { model, traits, tools, answer, fits } = parts;
     const toolNames = tools.map((tool) => tool.name);
     const options = answer === undefined ? plan : answerOptions(plan, answer);
     return {
-      model,
+      model: model.model,
       max_tokens: plan.maxTokens,
       ...(tools.length === 0 ? {} : { tools }),
-      ...requestFields(options, traits, toolNames, this.#settings.llm.threads),
+      ...requestFields(options, traits, toolNames, {
+        threads: this.#settings.llm.threads,
+        provider: model.provider,
+        fits,
+      }),
     };
   }
 
@@ -418,22 +469,8 @@ export class AgentCatalog {
 }
 
 /** The key of an agent with the same tools and model. */
-function keyOf({ plan }: AgentDefinition, { isChild, depth, grants }: AgentRole): string {
-  return `${plan.name} ${isChild} ${depth} ${grants?.join(',') ?? '*'}`;
-}
-
-/**
- * The agent's options in a turn with a structured answer. A forced tool would keep the turn from ending, so none is
- * forced.
- */
-function answerOptions(plan: AgentPlan, { tool, format }: AnswerParts): ModelOptions {
-  const { toolChoice, ...rest } = plan;
-  const isKept = toolChoice === 'auto' || (toolChoice === 'none' && tool === undefined);
-  const options: ModelOptions = isKept ? { ...rest, toolChoice } : rest;
-  if (format === undefined) return options;
-  const { request = {} } = options;
-  const given = request['output_config'];
-  return { ...options, request: { ...request, output_config: { ...(isRecord(given) ? given : {}), format } } };
+function keyOf({ plan }: AgentDefinition, { isChild, depth, grants, place }: AgentRole): string {
+  return `${plan.name} ${isChild} ${depth} ${place} ${grants?.join(',') ?? '*'}`;
 }
 
 /** The agent facts of the run loop. Empty for an agent that uses none of its features. */
@@ -443,30 +480,5 @@ function runLoopFacts({ maxSteps, approval, guards }: AgentPlan): Partial<AgentF
     ...(maxSteps === undefined ? {} : { maxSteps }),
     ...(approval === undefined ? {} : { approval: approval === 'function' ? approval : new Set(approval) }),
     ...(guards === undefined ? {} : { guards }),
-  };
-}
-
-/** Builds a header once per epoch and system text. Sessions with the same text share one object. */
-function headerOf(
-  base: RequestHeader,
-  agentSystem: string | undefined,
-  guide: string | undefined,
-): (state: SessionState) => RequestHeader {
-  const plain = new Map<string | undefined, RequestHeader>();
-  return (state) => {
-    const system = systemPrompt(state, agentSystem, guide);
-    const hasOwn = state.prompt !== undefined || state.goal !== undefined || state.system !== undefined;
-    const isShared = !hasOwn && state.promptCount === 0 && state.memory?.shown === undefined;
-    const known = isShared ? plain.get(system) : undefined;
-    if (known !== undefined) return known;
-    // The order of members is part of the request's bytes: model, max_tokens, system, tools, and the fields of the
-    // agent's options.
-    const { model, max_tokens, ...rest } = base;
-    const header: RequestHeader = { model, max_tokens, ...(system === undefined ? {} : { system }), ...rest };
-    if (isShared) plain.set(system, header);
-    const sharedSystem = sharedPromptLength(state, agentSystem, guide);
-    // The prompt of a session that adds nothing to it is one block.
-    if (sharedSystem === 0 || sharedSystem >= (system?.length ?? 0)) return header;
-    return { ...header, transport: { ...header.transport, sharedSystem } };
   };
 }

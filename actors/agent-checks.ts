@@ -1,6 +1,7 @@
 /** Checks of an agent's options against the tools it has, which are known only once its modules are loaded. Pure. */
 import { ConfigError } from '../src/base/errors.ts';
 import type { ModelOptions } from '../src/models/model-options.ts';
+import { type McpGrantData, mayBeGranted } from '../src/tools/mcp/grants.ts';
 import { isToolSearch, type ServerToolEntry } from '../src/tools/server-tool.ts';
 import type { RegisteredTool, ToolRegistry } from '../src/tools/tool-registry.ts';
 
@@ -9,6 +10,7 @@ interface CheckedDefinition {
   readonly plan: CheckedPlan;
   readonly tools: readonly RegisteredTool[];
   readonly serverTools?: readonly ServerToolEntry[];
+  readonly mcp?: readonly McpGrantData[];
 }
 
 interface CheckedPlan extends Pick<ModelOptions, 'toolChoice'> {
@@ -21,10 +23,10 @@ interface CheckedPlan extends Pick<ModelOptions, 'toolChoice'> {
  * found. `registries`: its tools as a main session and as a sub-agent.
  */
 export function checkTools(definition: CheckedDefinition, registries: readonly ToolRegistry[]): void {
-  const { plan, tools, serverTools = [] } = definition;
+  const { plan, tools, serverTools = [], mcp = [] } = definition;
   const own = registries.flatMap((each) => each.list().map(({ description }) => description.name));
   const server = serverTools.map(({ name }) => name);
-  checkApproval(plan, new Set(own), new Set(server));
+  checkApproval(plan, (name) => own.includes(name) || mayBeGranted(name, mcp), new Set(server));
   checkToolChoice(plan, new Set([...own, ...server]));
   const deferred = tools.find(({ description }) => description.deferLoading === true)?.description.name;
   if (deferred === undefined || serverTools.some(isToolSearch)) return;
@@ -36,9 +38,13 @@ export function checkTools(definition: CheckedDefinition, registries: readonly T
 }
 
 /** Rejects unknown names, because with a misspelt name the intended tool would run without a person's approval. */
-function checkApproval({ name, approval }: CheckedPlan, known: ReadonlySet<string>, server: ReadonlySet<string>): void {
+function checkApproval(
+  { name, approval }: CheckedPlan,
+  isKnown: (tool: string) => boolean,
+  server: ReadonlySet<string>,
+): void {
   if (approval === undefined || approval === 'function') return;
-  const unknown = approval.find((each) => !known.has(each));
+  const unknown = approval.find((each) => !isKnown(each));
   if (unknown === undefined) return;
   const why = server.has(unknown)
     ? 'which the provider runs: its calls cannot be held'

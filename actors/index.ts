@@ -1,5 +1,6 @@
 /** Subpath `troupe/actors`: the actors, for code that replaces or studies them. */
-export { AgentCatalog, type AgentDefinition, type AgentPlan, type SessionAgent } from './agent-catalog.ts';
+export { AgentCatalog, type SessionAgent } from './agent-catalog.ts';
+export type { AgentDefinition, AgentPlan } from './agent-plan.ts';
 export { ModelCaller } from './model-caller.ts';
 export { SessionActor } from './session-actor.ts';
 export { type ChildSpec, childSpec, SUPERVISOR_DEFAULTS, type SupervisorOptions } from './supervision/child-spec.ts';

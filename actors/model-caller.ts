@@ -10,7 +10,7 @@ import { errorShape } from '../src/base/errors.ts';
 import type { Settings } from '../src/base/settings.ts';
 import { wholeWindow } from '../src/context/request-window.ts';
 import { summaryHeader } from '../src/models/model-options.ts';
-import type { CallWait, ContextDelta, ModelCompletion, ModelPool } from '../src/models/pool.ts';
+import type { CallWait, ContextDelta, ModelCall, ModelCompletion, ModelPool } from '../src/models/pool.ts';
 import type { ModelDelta, SentRequest } from '../src/models/provider.ts';
 import { readContainer } from '../src/session/state/container.ts';
 import type { Input } from '../src/session/state/inputs.ts';
@@ -117,6 +117,7 @@ export class ModelCaller {
         wantsDeltas: !isSilent && this.#host.wantsDeltas(actor.id),
         timeoutMs: this.#host.settings.timeouts.api * SECOND_MS,
         waitsForResume: true,
+        ...(isSilent ? {} : fallbackOf(agent)),
       },
       isHeld ? whole : undefined,
     );
@@ -169,6 +170,11 @@ export class ModelCaller {
     this.#byId.delete(out.id);
     if (this.#bySession.get(out.session) === out) this.#bySession.delete(out.session);
   }
+}
+
+/** The longest wait of a call whose session can move to a model of another provider. */
+function fallbackOf({ facts: { models } }: SessionAgent): Pick<ModelCall, 'fallbackAfterMs'> {
+  return models?.hasOtherProvider === true ? { fallbackAfterMs: models.fallbackAfterMs } : {};
 }
 
 function inputOf(out: CallOut, completion: ModelCompletion): Input {

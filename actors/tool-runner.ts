@@ -110,7 +110,7 @@ export class ToolRunner {
   #run(sessionId: string, runs: SessionRuns, agent: SessionAgent, start: ToolStart): void {
     const place = agent.place(start.name);
     const description = agent.registry.get(start.name)?.description;
-    const concurrency = description?.concurrency;
+    const { concurrency, effect = 'once' } = description ?? {};
     const id = this.#nextId;
     this.#nextId += 1;
     const run: RunOut = {
@@ -135,6 +135,7 @@ export class ToolRunner {
       input,
       timeoutMs,
       mode,
+      effect,
       ...(concurrency === undefined ? {} : { concurrency }),
     });
   }

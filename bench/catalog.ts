@@ -204,6 +204,19 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
       LOAD,
     ],
   },
+  W11: {
+    title: 'W11: sub-agents, each with one call of an async tool of 150 ms (isolated: by URL; inline: a value)',
+    unit: 'ms',
+    systems: OURS,
+    rounds: 1,
+    when: 'full',
+    columns: [
+      spread('ms until the parent has every reply', 'wallMs'),
+      spread('CPU us a half-step', 'cpuUs'),
+      ...COSTS,
+      LOAD,
+    ],
+  },
   refusals: {
     title: 'W12: half-steps while a server refuses a share of the calls (529 and 429 in turn, without retry-after)',
     unit: 'half-steps/s',

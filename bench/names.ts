@@ -16,6 +16,7 @@ export type WorkloadName =
   | 'W8'
   | 'W9'
   | 'W10'
+  | 'W11'
   | 'refusals'
   | 'limits'
   | 'family'

@@ -20,6 +20,7 @@ import { measureRequestBytes } from './measure/request-bytes.ts';
 import { measureSessionThreads } from './measure/session-threads.ts';
 import { measureStoreSize } from './measure/store-size.ts';
 import { measureStreaming } from './measure/streaming.ts';
+import { measureWaitingTools } from './measure/waiting-tools.ts';
 import { measureWatched, measureWatchedHttp } from './measure/watched.ts';
 import { type RunContext, SYSTEMS, type WorkloadName } from './names.ts';
 import type { Row } from './report/figures.ts';
@@ -36,6 +37,7 @@ const MEASURES: Readonly<Record<WorkloadName, (context: RunContext) => Promise<r
   W8: measureInterrupted,
   W9: measureLongSession,
   W10: measureStreaming,
+  W11: measureWaitingTools,
   refusals: measureRefusals,
   limits: measureLimits,
   concurrency: measureConcurrency,

@@ -73,7 +73,8 @@ const packageOwners = new Map([
   ['yaml', 'src/definitions/'],
   ['htmlparser2', 'src/tools/built-in/'],
   ['@opentelemetry/api', 'src/otel/'],
-  ['@modelcontextprotocol/sdk', 'src/adapters/mcp'],
+  ['@modelcontextprotocol/client', 'src/tools/mcp/'],
+  ['@modelcontextprotocol/server', 'src/adapters/mcp'],
 ]);
 
 /** Folders without I/O, and the packages they may use. */

@@ -58,7 +58,7 @@ export {
   type PausedTurnTest,
   type RuleId,
   type Violation,
-} from './context/legality.ts';
+} from './context/legality/legality.ts';
 export type { Effort, ListedModel, ThinkingType } from './context/model-traits.ts';
 export type { Definition } from './definitions/definition.ts';
 export type { EventBody, SessionEvent } from './events/event.ts';
@@ -129,6 +129,7 @@ export type {
   Guardrails,
   GuardrailVerdict,
 } from './runtime/protocol/guardrails.ts';
+export type { ProviderMetrics } from './runtime/protocol/metrics.ts';
 export type {
   EnricherOptions,
   GovernorOptions,
@@ -154,6 +155,8 @@ export {
   withReasoningPad,
 } from './session/history/to-api.ts';
 export { INTERRUPT_NOTICE } from './session/rules/tool-texts.ts';
+export { type McpTools, type McpToolsOptions, mcpTools } from './tools/mcp/grants.ts';
+export type { McpAddress, McpEffect, McpProcess, McpServer, McpServerMap } from './tools/mcp/protocol.ts';
 export {
   type ResponseInclusion,
   type ServerTool,

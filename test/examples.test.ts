@@ -4,11 +4,13 @@
  */
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import { mkdtemp } from 'node:fs/promises';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { compilePrograms, type Programs } from './support/package-programs.ts';
 
-const names = ['http-service', 'many-agents', 'custom-provider', 'approval'];
+const names = ['http-service', 'many-agents', 'custom-provider', 'approval', 'steady-service'];
 let compiled: Programs;
 
 beforeAll(async () => {
@@ -56,4 +58,29 @@ it('approval: an allowed call runs, a denied one does not', async () => {
   expect(lines.slice(0, 2).toSorted()).toEqual(['Ada, 20 euros: allowed', 'Bob, 2000 euros: denied']);
   expect(lines.slice(2).join('\n')).toContain('paid 20 euros to Ada (keyed)');
   expect(lines.slice(2).join('\n')).not.toContain('to Bob');
+});
+
+it('steady-service: the second model answers with the tools of both servers, over HTTP', async () => {
+  const service = compiled.start('steady-service', { DATA: await mkdtemp(join(compiled.directory, 'data-')) });
+  const ended = once(service, 'exit');
+  try {
+    const [line] = (await once(service.stdout?.setEncoding('utf8') ?? service, 'data')) as [string];
+    const call = async (path: string, body?: object): Promise<Readonly<Record<string, unknown>>> => {
+      const headers = { 'content-type': 'application/json' };
+      const init = body === undefined ? {} : { method: 'POST', headers, body: JSON.stringify(body) };
+      return (await (await fetch(`${line.trim()}/sessions/one${path}`, init)).json()) as Record<string, unknown>;
+    };
+    const { pendingId } = await call('/messages', { content: 'Read the notes, and remember the city.' });
+    const { answer } = await call(`/receipts/${String(pendingId)}?wait=answer`);
+    expect(answer).toBe('I have read it, and I keep it in mind.');
+    const { messages } = (await call('/messages')) as { messages: readonly { toolName?: string; success?: boolean }[] };
+    expect(messages.flatMap(({ toolName, success }) => (success === undefined ? [] : [[toolName, success]]))).toEqual([
+      ['files__read_text_file', true],
+      ['memory__create_entities', true],
+    ]);
+    expect(JSON.stringify((await call(''))['usage'])).toContain('"models":{"gpt/gpt-5.5"');
+  } finally {
+    service.kill('SIGTERM');
+  }
+  expect(await ended).toEqual([0, null]);
 });

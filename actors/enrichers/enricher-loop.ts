@@ -24,6 +24,7 @@ import {
 } from '../../src/base/errors.ts';
 import { addUsage, type ContentBlock, NO_USAGE, type ToolResultBlock, type Usage } from '../../src/base/messages.ts';
 import type { Settings } from '../../src/base/settings.ts';
+import { readModelName } from '../../src/models/model-name.ts';
 import type { ModelCompletion, ModelPool, RequestHeader } from '../../src/models/pool.ts';
 import type { ModelResponse, RequestMessage, ToolSchema } from '../../src/models/provider.ts';
 import { retryWaitMs } from '../../src/session/decide/answer.ts';
@@ -59,6 +60,7 @@ export interface EnricherTask {
   readonly session: string;
   /** Name of the enricher, as used in the mirror's key. */
   readonly enricher: string;
+  /** The model, by its name with the provider's. */
   readonly model: string;
   readonly maxTokens: number;
   readonly system: string;
@@ -94,6 +96,8 @@ export interface EnricherLoopHost {
   readonly pool: ModelPool;
   readonly settings: Settings;
   readonly limits: Limits;
+  /** The names of the providers, of which a model's name may begin with one. */
+  readonly providers: readonly string[];
   readonly clock: Clock;
   readonly random: Random;
   readonly resultStore: ResultShortener;
@@ -187,11 +191,13 @@ class Loop implements EnricherRun {
     this.#place = place;
     this.#tools = new Map(task.tools.map((tool) => [tool.name, tool]));
     const tools = task.tools.map(schemaOf);
+    const { model, provider } = readModelName(task.model, host.providers);
     this.#header = {
-      model: task.model,
+      model,
       max_tokens: task.maxTokens,
       system: task.system,
       ...(tools.length === 0 ? {} : { tools }),
+      ...(provider === undefined ? {} : { transport: { provider } }),
     };
     this.#messages = [{ role: 'user', content: task.text }];
     this.done = new Promise((resolve) => {

@@ -42,7 +42,7 @@ export function targetsOn({ cores, syncMs }: TargetConditions): readonly Target[
     sessionThreads(cores),
     ...streaming(),
     ...refusals(),
-    unmeasured('P14', 'W11: 100 sub-agents that wait 150 ms in a tool by URL <= 1 s'),
+    waitingTools(),
     ...weight(),
     ...simulator(),
     ...limits(),
@@ -356,6 +356,17 @@ function streaming(): readonly Target[] {
       figure: { place: read, name: 'loopP99' },
     },
   ];
+}
+
+function waitingTools(): Target {
+  return {
+    id: 'P14',
+    target: 'W11: 100 sub-agents that wait 150 ms in a tool by URL <= 1,000 ms',
+    most: 1_000,
+    unit: 'ms',
+    command: commandOf('W11'),
+    figure: { place: { workload: 'W11', system: 'isolated', variant: '100 children' }, name: 'wallMs' },
+  };
 }
 
 function refusals(): readonly Target[] {

@@ -2,11 +2,11 @@
  * Subpath `troupe/mcp`: serves a runtime over MCP, so that other agents can use its sessions with the tools `send`,
  * `spawn` and `read`.
  *
- * Source of the protocol: https://modelcontextprotocol.io, through its official SDK (`@modelcontextprotocol/sdk`, a
- * peer dependency). Connect the server to a transport of that SDK.
+ * Source of the protocol: https://modelcontextprotocol.io, through its official SDK (`@modelcontextprotocol/server`,
+ * a peer dependency). Give a function that returns the server to `serveStdio` or `createMcpHandler` of that SDK, which
+ * serve both eras of the protocol, or connect the server to a transport, which serves the older one.
  */
-import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
-import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
+import { type CallToolResult, McpServer } from '@modelcontextprotocol/server';
 import { z } from 'zod';
 import { MCP_ANSWER_MS_DEFAULT, MCP_MESSAGES_MAX } from '../base/bounds.ts';
 import { defined } from '../base/defined.ts';
@@ -52,16 +52,16 @@ export function mcpServer(runtime: Runtime, options: McpOptions = {}): McpServer
       title: 'Send a message to a session',
       description:
         'Sends a message to an agent session, which is created if missing, and returns its answer. A busy session is no error: the message joins its running turn.',
-      inputSchema: {
+      inputSchema: z.object({
         session,
         content: z.string().describe('Text of the message'),
         agent: z.string().optional().describe('Agent of a new session; default: the first agent of the service'),
         deliver: z.enum(DELIVERIES).optional().describe('How the message meets a busy session; default ride'),
         key,
         wait,
-      },
+      }),
     },
-    (given, { signal }) =>
+    (given, { mcpReq: { signal } }) =>
       toolResult(async () => {
         const receipt: Receipt = await open(given.session, given.agent).send(given.content, {
           ...defined({ key: given.key, deliver: given.deliver }),
@@ -80,16 +80,16 @@ export function mcpServer(runtime: Runtime, options: McpOptions = {}): McpServer
     {
       title: 'Spawn a sub-agent',
       description: 'Starts a child of a session on a task, and returns its reply.',
-      inputSchema: {
+      inputSchema: z.object({
         session: session.describe('Id of the parent'),
         task: z.string().describe('Task of the child'),
         agent: z.string().optional().describe('Agent of the child; default: the agent of its parent'),
         name: z.string().optional().describe('Nickname, unique among its siblings'),
         key,
         wait,
-      },
+      }),
     },
-    (given, { signal }) =>
+    (given, { mcpReq: { signal } }) =>
       toolResult(async () => {
         const { session: parent, task, agent, name: nickname, key: itemKey } = given;
         const child = await open(parent).spawn(
@@ -111,11 +111,11 @@ export function mcpServer(runtime: Runtime, options: McpOptions = {}): McpServer
     {
       title: 'Read a session',
       description: 'State and messages of a session, oldest first; `after` continues after the last message seen.',
-      inputSchema: {
+      inputSchema: z.object({
         session,
         after: z.number().int().min(0).optional().describe('Messages after this number; default: from the first one'),
         limit: z.number().int().min(1).max(MCP_MESSAGES_MAX).optional().describe(`Default ${MCP_MESSAGES_MAX}`),
-      },
+      }),
       annotations: { readOnlyHint: true },
     },
     (given) =>

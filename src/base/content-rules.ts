@@ -36,16 +36,19 @@ const TYPES: Readonly<Record<ContentPlace, readonly string[]>> = {
   history: ['text', 'image', 'document', 'container_upload', 'tool_result'],
   result: RESULT_TYPES,
   tool: RESULT_TYPES,
-  answer: ['text', 'thinking', 'redacted_thinking', 'tool_use', 'server_tool_use', ...SERVER_RESULT_TYPES],
+  answer: [
+    ...['text', 'thinking', 'redacted_thinking', 'tool_use', 'provider_part', 'server_tool_use'],
+    ...SERVER_RESULT_TYPES,
+  ],
 };
 /** Fields of a block beside its type (R39). For types without a row any field is accepted. */
 const FIELDS: Readonly<Record<string, readonly string[]>> = {
-  text: ['text', 'cache_control', 'citations'],
+  text: ['text', 'cache_control', 'citations', 'origin'],
   image: ['source', 'cache_control'],
   document: ['source', 'title', 'context', 'citations', 'cache_control'],
   search_result: ['source', 'title', 'content', 'citations', 'cache_control'],
   container_upload: ['file_id', 'cache_control'],
-  tool_use: ['id', 'name', 'input', 'caller', 'cache_control'],
+  tool_use: ['id', 'name', 'input', 'caller', 'cache_control', 'origin'],
   tool_result: ['tool_use_id', 'content', 'is_error', 'cache_control'],
 };
 const SOURCE_TYPES: Readonly<Record<string, readonly string[]>> = {
@@ -82,6 +85,7 @@ function checkBlock(block: Fields, type: string, at: string, place: ContentPlace
     if (foreign !== undefined) throw unfit(`${at}.${foreign}`, `left out of a ${type} block`, block[foreign]);
   }
   checkMark(block['cache_control'], `${at}.cache_control`);
+  checkOrigin(block, at, place);
   switch (type) {
     case 'text':
       checkText(block['text'], `${at}.text`);
@@ -105,6 +109,10 @@ function checkBlock(block: Fields, type: string, at: string, place: ContentPlace
       if (block['content'] !== undefined && typeof block['content'] !== 'string') {
         checkBlocks(block['content'], `${at}.content`, 'result');
       }
+      return;
+    case 'provider_part':
+      if (!isRecord(block['part'])) throw unfit(`${at}.part`, 'an object', block['part']);
+      if (block['origin'] === undefined) throw unfit(`${at}.origin`, 'an object', block['origin']);
       return;
     case 'thinking':
       checkText(block['thinking'], `${at}.thinking`);
@@ -227,6 +235,19 @@ function checkMark(mark: unknown, path: string): void {
   if (!isRecord(mark) || mark['type'] !== 'ephemeral') throw unfit(path, '{ type: "ephemeral" }', mark);
   const { ttl } = mark;
   if (ttl !== undefined && ttl !== '5m' && ttl !== '1h') throw unfit(`${path}.ttl`, '"5m" or "1h"', ttl);
+}
+
+/** Only a model of another vendor has an origin, so only its answers may. */
+function checkOrigin({ origin }: Fields, at: string, place: ContentPlace): void {
+  if (origin === undefined) return;
+  if (place !== 'answer') throw unfit(`${at}.origin`, `left out of a user's block`, origin);
+  if (!isRecord(origin)) throw unfit(`${at}.origin`, 'an object', origin);
+  checkName(origin['provider'], `${at}.origin.provider`);
+  checkName(origin['model'], `${at}.origin.model`);
+  if (origin['id'] !== undefined) checkText(origin['id'], `${at}.origin.id`);
+  if (origin['metadata'] !== undefined && !isRecord(origin['metadata'])) {
+    throw unfit(`${at}.origin.metadata`, 'an object', origin['metadata']);
+  }
 }
 
 function checkText(value: unknown, path: string): void {

@@ -36,7 +36,10 @@ export interface SessionFacts {
   readonly parent?: string;
   /** The model that the agent's requests name; missing for an agent that is not defined. */
   readonly model?: string;
-  /** Name of the model provider: `anthropic`, `scripted`, `module`, or the name that a provider value gives itself. */
+  /**
+   * Name of the model's provider, whatever `open` calls it: `anthropic`, `scripted`, `module`, or the name that a provider
+   * value gives itself.
+   */
   readonly provider: string;
 }
 

@@ -14,11 +14,25 @@ export interface CacheControl {
   readonly type: 'ephemeral';
   readonly ttl?: '5m' | '1h';
 }
+/**
+ * The model that wrote a block, where it is a model of another vendor (`troupe/ai-model`). The log keeps it; the Messages
+ * API knows no such member. A thought and `metadata` are sent to this model of this provider only, and every provider
+ * leaves them out for any other (`src/models/block-origin.ts`).
+ */
+export interface BlockOrigin {
+  readonly provider: string;
+  readonly model: string;
+  /** The provider's id of a call, if the provider also wants metadata back with the call. */
+  readonly id?: string;
+  /** The provider's metadata of the block, verbatim: the ids of its items, signatures, encrypted reasoning. */
+  readonly metadata?: Readonly<Record<string, Json>>;
+}
 /** Text of either role. Never empty or blank in a request (R08, R09). */
 export interface TextBlock {
   readonly type: 'text';
   readonly text: string;
   readonly cache_control?: CacheControl;
+  readonly origin?: BlockOrigin;
 }
 /** An image of a user message. */
 export interface ImageBlock {
@@ -46,6 +60,7 @@ export interface ToolUseBlock {
   /** The toolset of the provider that the tool belongs to. */
   readonly toolset_name?: string;
   readonly cache_control?: CacheControl;
+  readonly origin?: BlockOrigin;
 }
 /** A source that the model may cite, in the result of a search. */
 export interface SearchResultBlock {
@@ -67,16 +82,29 @@ export interface ToolResultBlock {
   readonly is_error?: boolean;
   readonly cache_control?: CacheControl;
 }
-/** Reasoning, signed by the model; replayed byte for byte (R20, R21). */
+/**
+ * Reasoning, signed by the model; replayed byte for byte (R20, R21). A thought with an `origin` has an empty signature:
+ * its proof, if it has one, is in `origin.metadata`.
+ */
 export interface ThinkingBlock {
   readonly type: 'thinking';
   readonly thinking: string;
   readonly signature: string;
+  readonly origin?: BlockOrigin;
 }
 /** Reasoning the provider encrypted; replayed byte for byte. */
 export interface RedactedThinkingBlock {
   readonly type: 'redacted_thinking';
   readonly data: string;
+}
+/**
+ * A part of another vendor's answer that no other block can hold, such as a file that the model made. Kept verbatim, and
+ * sent to no other model.
+ */
+export interface ProviderPartBlock {
+  readonly type: 'provider_part';
+  readonly part: Readonly<Record<string, Json>>;
+  readonly origin: BlockOrigin;
 }
 /** The types of the results of the provider's own tools. */
 export const SERVER_RESULT_TYPES = [
@@ -102,6 +130,7 @@ export type ContentBlock =
   | ToolResultBlock
   | ThinkingBlock
   | RedactedThinkingBlock
+  | ProviderPartBlock
   | OpaqueBlock;
 
 /** Content that a user may send: text, or text, image and document blocks. */
@@ -142,6 +171,14 @@ export interface Usage {
   readonly speed?: string;
   readonly inference_geo?: string;
   readonly iterations?: readonly UsageIteration[];
+  /** The tokens by model, by the names that the agent gives them; only of agents with several models. */
+  readonly models?: Readonly<Record<string, ModelTokens>>;
+}
+
+/** The tokens of one model; the input is whole, whatever the cache had. */
+export interface ModelTokens {
+  readonly input_tokens: number;
+  readonly output_tokens: number;
 }
 
 /** Usage without any tokens. */
@@ -163,6 +200,28 @@ export function addUsage(a: Usage, b: Usage): Usage {
   if (thinking > 0) sum.output_tokens_details = { thinking_tokens: thinking };
   const served = addCounters(a.server_tool_use, b.server_tool_use);
   if (served !== undefined) sum.server_tool_use = served;
+  const models = addModels(a.models, b.models);
+  if (models !== undefined) sum.models = models;
+  return sum;
+}
+
+/** The usage of an answer, with the name of the model that gave it. */
+export function usageOf(model: string, usage: Usage): Usage {
+  return { ...usage, models: { [model]: { input_tokens: inputTokensOf(usage), output_tokens: usage.output_tokens } } };
+}
+
+function addModels(a: Usage['models'], b: Usage['models']): Usage['models'] {
+  if (a === undefined || b === undefined) return a ?? b;
+  const sum: Record<string, ModelTokens> = { ...a };
+  for (const [model, tokens] of Object.entries(b)) {
+    const known = sum[model];
+    // An agent has few models, but a session may outlive many changes of its agent.
+    if (known === undefined && Object.keys(sum).length >= USAGE_COUNTERS_MAX) continue;
+    sum[model] = {
+      input_tokens: (known?.input_tokens ?? 0) + tokens.input_tokens,
+      output_tokens: (known?.output_tokens ?? 0) + tokens.output_tokens,
+    };
+  }
   return sum;
 }
 
@@ -221,8 +280,9 @@ export interface Message {
   readonly source?: Source;
   readonly usage?: Usage;
   /**
-   * On the first message of an answer for which the provider ran its own tools: all blocks of the answer except its
-   * thoughts, in order. They have the provider's calls and results, and the citations of the text.
+   * On the first message of an answer for which the provider ran its own tools, or which has files: all blocks of the
+   * answer except its thoughts, in order. They have the provider's calls, results and files, and the citations of the
+   * text.
    */
   readonly blocks?: readonly ContentBlock[];
 }

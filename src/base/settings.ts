@@ -35,7 +35,7 @@ export interface Settings {
     readonly threads: boolean;
   };
   /** Times in seconds. */
-  readonly timeouts: { readonly api: number; readonly tool: number };
+  readonly timeouts: { readonly api: number; readonly tool: number; readonly mcpResponse: number };
   readonly tools: {
     readonly maxToolResponseChars: number;
     readonly maxSubagentResponseChars: number;
@@ -152,7 +152,9 @@ export const settingsSchema: z.ZodType<Settings> = z.strictObject({
       threads: z.boolean().default(false),
     })
     .prefault({}),
-  timeouts: z.strictObject({ api: seconds.default(300), tool: seconds.default(180) }).prefault({}),
+  timeouts: z
+    .strictObject({ api: seconds.default(300), tool: seconds.default(180), mcpResponse: seconds.default(60) })
+    .prefault({}),
   tools: z
     .strictObject({
       maxToolResponseChars: positive.default(6_000),
@@ -239,7 +241,7 @@ export function parseSettings(input: unknown): Settings {
 export function parseOption<T>(schema: z.ZodType<T>, name: string, value: unknown): T {
   const result = schema.safeParse(value);
   if (result.success) return result.data;
-  const issue = result.error.issues[0];
+  const issue = deepestIssue(result.error.issues[0]);
   const path = issue?.path ?? [];
   if (issue?.code === 'unrecognized_keys') {
     const unknown = issue.keys
@@ -258,6 +260,19 @@ export function parseOption<T>(schema: z.ZodType<T>, name: string, value: unknow
     data: { key },
     cause: result.error,
   });
+}
+
+/** The issue of that form of a union which the value fits furthest: it names the member that is wrong. */
+function deepestIssue(issue: z.core.$ZodIssue | undefined): z.core.$ZodIssue | undefined {
+  if (issue?.code !== 'invalid_union') return issue;
+  let deepest: z.core.$ZodIssue = issue;
+  for (const [first] of issue.errors) {
+    const found = deepestIssue(first);
+    if (found === undefined) continue;
+    const path = [...issue.path, ...found.path];
+    if (path.length > deepest.path.length) deepest = { ...found, path };
+  }
+  return deepest;
 }
 
 function joinPath(name: string, path: readonly PropertyKey[]): string {

@@ -6,7 +6,8 @@
 
 import type { LoggedMessage } from '../session/state/messages.ts';
 import type { CompactionCall, SessionState } from '../session/state/state.ts';
-import { type RenderedMessage, type RenderOptions, renderSession } from './render.ts';
+import { type RenderOptions, renderSession } from './render.ts';
+import type { RenderedMessage } from './request-draft.ts';
 
 export const COMPACTION_INSTRUCTION: string = [
   '[system] This conversation has grown long. Its older part is about to be replaced by a summary that you write now.',

@@ -14,19 +14,12 @@
  *
  * Pure: messages in, messages out.
  */
-import { isRecord } from '../base/json.ts';
 import type { ContentBlock, ResultBlock, ToolResultBlock } from '../base/messages.ts';
-import { isServerResult, isServerUse, isThought, textOf } from '../base/messages.ts';
-import { awaitedUses, resultId, useId } from '../session/rules/server-uses.ts';
+import { isThought, textOf } from '../base/messages.ts';
 import { BLANK_RESULT, MISSING_RESULT } from '../session/rules/tool-texts.ts';
 import type { LoggedMessage } from '../session/state/messages.ts';
 import type { SessionState } from '../session/state/state.ts';
-
-/** One message of a request; the shape of the Messages API. */
-export interface RenderedMessage {
-  readonly role: 'user' | 'assistant';
-  readonly content: string | readonly ContentBlock[];
-}
+import { beginsWithThought, isSendable, type RenderedMessage, RequestDraft } from './request-draft.ts';
 
 /** How an epoch is rendered. */
 export interface RenderOptions {
@@ -39,7 +32,10 @@ export interface RenderOptions {
   readonly deliveriesAsText: boolean;
   /** True if the request has no tools. Then calls of an imported history are sent as text too (R41). */
   readonly callsAsText?: boolean;
-  /** True if an answer with a call must begin with thinking (R22). An answer that begins otherwise is sent as text. */
+  /**
+   * True if an answer with a call, and the turn it belongs to, must begin with thinking (R22). If one of them begins
+   * otherwise, the answer is sent as text.
+   */
   readonly callsNeedThought?: boolean;
   /** True if the model refuses thoughts whose preceding messages have changed (R21). */
   readonly bindsThinking?: boolean;
@@ -48,18 +44,10 @@ export interface RenderOptions {
 }
 
 /**
- * The first message of a request whose window begins with the model's text, because a request must begin with a user
- * message (R14).
- */
-export const OPENING_TEXT = '[The conversation begins here.]';
-
-/** Separates a summary, or the rest of a paused answer, from the model's next text, which is a separate answer. */
-const RESUMING_TEXT = '[The conversation goes on here.]';
-
-/**
  * Messages of a window, in their order, as request messages. `isStart`: no message precedes them in the request.
- * `thoughtFloor`: thoughts of messages below this seq belong to another history, and so do the provider's calls that
- * still wait for results. `before`: the request messages that precede them.
+ * `thoughtFloor`: thoughts of messages below this seq belong to another history. So do the provider's calls that still
+ * wait for results, and a paused answer. `before`: the request messages that precede them. `isSent`: false if
+ * no request ends with them, since the session waits for its next message.
  */
 export function renderMessages(
   messages: readonly LoggedMessage[],
@@ -68,12 +56,13 @@ export function renderMessages(
   thoughtFloor = 0,
   prefix?: ContextPrefix,
   before: readonly RenderedMessage[] = [],
+  isSent = true,
 ): readonly RenderedMessage[] {
   const responses = new Responses(messages);
   const request = new RequestDraft(options.dropsCitations === true, before);
   if (prefix !== undefined) renderPrefix(prefix, options, request);
   for (const message of messages) renderMessage(message, responses, options, request, thoughtFloor);
-  return request.finish(isStart);
+  return request.finish(isStart, isSent);
 }
 
 /** The open goals and pinned messages, shown before a window that some messages have left (§6.7). */
@@ -101,13 +90,17 @@ export function prefixOf(state: {
   return state.prefix === undefined ? undefined : { session: state.id, text: state.prefix };
 }
 
-/** A whole request of a session: of its window, or of other messages in its place. */
+/**
+ * A whole request of a session: of its window, or of other messages in its place. `isSent`: false for the request as it
+ * stands between two calls.
+ */
 export function renderSession(
   state: SessionState,
   options: RenderOptions,
   messages: readonly LoggedMessage[] = state.messages,
+  isSent = true,
 ): readonly RenderedMessage[] {
-  return renderMessages(messages, options, true, state.thoughtFloor, prefixOf(state));
+  return renderMessages(messages, options, true, state.thoughtFloor, prefixOf(state), [], isSent);
 }
 
 /** The most messages that are searched for a response one by one. For more messages, an index is built. */
@@ -165,21 +158,18 @@ function renderMessage(
   request: RequestDraft,
   floor: number,
 ): void {
-  if (message.opens === true) request.seal();
+  if (message.opens === true) request.seal(message.seq >= floor);
   if (message.type === 'tool_response' || message.inAnswer === true || message.prompt === true) return;
   if (message.phantom === true) {
     renderDelivery(message, responses, options, request);
   } else if (message.blocks !== undefined) {
-    const isOld = options.bindsThinking === true && message.seq < floor;
-    const isStale = isOld && message.blocks.some(isThought);
-    request.keepsUses = message.seq >= floor;
+    const isOld = message.seq < floor;
+    const isStale = isOld && options.bindsThinking === true;
     const blocks = isStale ? message.blocks.filter((block) => !isThought(block)) : message.blocks;
-    if (sendsCallsAsText(blocks, options)) renderAsText(blocks, responses, request);
+    request.beginAnswer(isOld, message.history === undefined);
+    if (sendsCallsAsText(blocks, options, request)) renderAsText(blocks, responses, request);
     else renderAnswer(blocks, responses, request);
     if (message.history?.compressedSummary === true) request.breakAfter();
-    // A paused answer that lacks a thought cannot be resumed (R38): a user message must come first (R12). The same
-    // applies to the answer that followed the paused one, if that answer has no thought either.
-    else if (isStale || (isOld && request.isResumed)) request.breakAfter(true);
   } else if (message.type === 'user_message') {
     request.add('user', withTime(message, options));
   } else if (message.type === 'system_message') {
@@ -211,11 +201,10 @@ function renderAnswer(blocks: readonly ContentBlock[], responses: Responses, req
   if (results.length > 0) request.add('user', results);
 }
 
-function sendsCallsAsText(blocks: readonly ContentBlock[], options: RenderOptions): boolean {
+function sendsCallsAsText(blocks: readonly ContentBlock[], options: RenderOptions, request: RequestDraft): boolean {
   if (options.callsAsText !== true && options.callsNeedThought !== true) return false;
   if (!blocks.some((block) => block.type === 'tool_use')) return false;
-  const [first] = blocks;
-  return options.callsAsText === true || first === undefined || !isThought(first);
+  return options.callsAsText === true || !beginsWithThought(blocks) || request.turnLacksThought();
 }
 
 /** An answer for a request that may not hold its calls: the model's text, and the outcome of its calls as user text. */
@@ -287,196 +276,4 @@ export function timeLine(at: number): string {
   const two = (value: number): string => String(value).padStart(2, '0');
   const day = `${DAYS[time.getUTCDay()]} ${MONTHS[time.getUTCMonth()]} ${time.getUTCDate()}`;
   return `${day} ${two(time.getUTCHours())}:${two(time.getUTCMinutes())}`;
-}
-
-/** The place of a call of the provider that has no result. */
-interface WaitingUse {
-  /** Index of its request message; missing: the message precedes this part of the request. */
-  readonly place?: number;
-  /** True if the call may still get its result from an answer to this request. */
-  readonly isKept: boolean;
-  /** True if the results of the calls beside it follow: the next answer must have its result. */
-  isAsked: boolean;
-}
-
-/**
- * Collects request messages and merges neighbours of one role, up to a seal. A call of the provider stays while its
- * result may still come or has come (R52); otherwise it is taken out again.
- */
-class RequestDraft {
-  readonly #messages: RenderedMessage[] = [];
-  #sealed = 0;
-  #isBroken = false;
-  #mustResume = false;
-  #isResumed = false;
-  readonly #dropsCitations: boolean;
-  readonly #waiting = new Map<string, WaitingUse>();
-  /** Whether the provider's calls that come next may wait for their results at the end of the request. */
-  keepsUses = true;
-
-  constructor(dropsCitations: boolean, before: readonly RenderedMessage[]) {
-    this.#dropsCitations = dropsCitations;
-    const isAsked = before.at(-1)?.role === 'user';
-    for (const id of waitingUses(before)) this.#waiting.set(id, { isKept: true, isAsked });
-  }
-
-  /** True if the model's last text follows other text of the model that no earlier request may have ended with. */
-  get isResumed(): boolean {
-    return this.#isResumed;
-  }
-
-  /**
-   * Separates the model's next text from its text so far. `atEnd`: whether the request must not end with the text so
-   * far either.
-   */
-  breakAfter(atEnd = false): void {
-    this.#isBroken = this.#messages.at(-1)?.role === 'assistant';
-    this.#mustResume = this.#isBroken && atEnd;
-  }
-
-  /** Makes the next content start a separate message. */
-  seal(): void {
-    this.#sealed = this.#messages.length;
-  }
-
-  add(role: 'user' | 'assistant', content: string | readonly ContentBlock[]): void {
-    // The content is copied, because sent content leaves the session and must not be the log's own list.
-    const sent = typeof content === 'string' ? content : sendable(content);
-    const plain = typeof sent === 'string' || !this.#dropsCitations ? sent : sent.map(withoutCitations);
-    if (plain.length === 0 || (typeof plain === 'string' && plain.trim() === '')) return;
-    const kept = role === 'assistant' ? this.#settle(plain) : plain;
-    if (role === 'user') this.#ask(plain);
-    if (kept.length === 0) return;
-    if (role === 'user') this.#isResumed = false;
-    if (this.#isBroken) {
-      this.#isResumed = role === 'assistant' && this.#mustResume;
-      this.#isBroken = false;
-      this.#mustResume = false;
-      if (role === 'assistant') this.#messages.push({ role: 'user', content: RESUMING_TEXT });
-    }
-    const last = this.#messages.at(-1);
-    if (last === undefined || last.role !== role || this.#messages.length === this.#sealed) {
-      this.#messages.push({ role, content: kept });
-    } else {
-      this.#messages[this.#messages.length - 1] = { role, content: [...blocksOf(last.content), ...blocksOf(kept)] };
-    }
-    if (role === 'assistant') this.#note(kept);
-  }
-
-  /**
-   * The blocks of an answer without results of no call. Takes out the calls before it that should have got their
-   * results in it.
-   */
-  #settle(content: string | readonly ContentBlock[]): string | readonly ContentBlock[] {
-    const hasResult = typeof content !== 'string' && content.some(isServerResult);
-    if (!hasResult && this.#waiting.size === 0) return content;
-    const answered = new Set<string>();
-    const own = new Set<string>();
-    const kept = blocksOf(content).filter((block) => {
-      if (isServerUse(block)) own.add(useId(block));
-      if (!isServerResult(block)) return true;
-      const id = resultId(block);
-      if (own.delete(id)) return true;
-      if (!this.#waiting.has(id) || this.#isBroken) return false;
-      answered.add(id);
-      return true;
-    });
-    for (const id of answered) this.#waiting.delete(id);
-    this.#takeOut(({ isKept, isAsked }) => !isKept || isAsked || this.#isBroken, true);
-    return typeof content === 'string' ? content : kept;
-  }
-
-  /** The model gets this content next: calls that wait stay only before the results of the calls beside them. */
-  #ask(content: string | readonly ContentBlock[]): void {
-    if (this.#waiting.size === 0) return;
-    const isResults = typeof content !== 'string' && content.every(({ type }) => type === 'tool_result');
-    this.#takeOut(({ isAsked }) => isAsked || !isResults, false);
-    for (const use of this.#waiting.values()) use.isAsked = true;
-  }
-
-  /** Remembers the calls of an answer that have no result in it. */
-  #note(content: string | readonly ContentBlock[]): void {
-    if (typeof content === 'string') return;
-    const place = this.#messages.length - 1;
-    for (const id of awaitedUses(content) ?? []) {
-      this.#waiting.set(id, { place, isKept: this.keepsUses, isAsked: false });
-    }
-  }
-
-  /**
-   * Takes calls of the provider out of the request. `isOpen`: no user's message follows. An answer that has lost a part
-   * cannot be resumed (R38).
-   */
-  #takeOut(isGone: (use: WaitingUse) => boolean, isOpen: boolean): void {
-    for (const id of [...this.#waiting.keys()]) {
-      // Looked up one by one, because a removed message moves the others.
-      const use = this.#waiting.get(id);
-      if (use === undefined || !isGone(use)) continue;
-      this.#waiting.delete(id);
-      const { place } = use;
-      const message = place === undefined ? undefined : this.#messages[place];
-      if (place === undefined || message === undefined) continue;
-      const content = blocksOf(message.content).filter((block) => !isServerUse(block) || useId(block) !== id);
-      if (content.length > 0) {
-        this.#messages[place] = { role: message.role, content };
-        if (isOpen && place === this.#messages.length - 1) this.breakAfter(true);
-      } else {
-        this.#remove(place);
-      }
-    }
-  }
-
-  #remove(place: number): void {
-    this.#messages.splice(place, 1);
-    if (this.#sealed > place) this.#sealed -= 1;
-    if (this.#messages.at(-1)?.role !== 'assistant') {
-      this.#isBroken = false;
-      this.#mustResume = false;
-    }
-    for (const [id, use] of this.#waiting) {
-      if (use.place !== undefined && use.place > place) this.#waiting.set(id, { ...use, place: use.place - 1 });
-    }
-  }
-
-  finish(isStart: boolean): readonly RenderedMessage[] {
-    this.#takeOut(({ isKept }) => !isKept, true);
-    if (this.#mustResume) this.#messages.push({ role: 'user', content: RESUMING_TEXT });
-    if (!isStart || this.#messages[0]?.role !== 'assistant') return this.#messages;
-    return [{ role: 'user', content: OPENING_TEXT }, ...this.#messages];
-  }
-}
-
-/** The ids of the provider's calls that have no result yet at the end of these request messages. */
-function waitingUses(messages: readonly RenderedMessage[]): readonly string[] {
-  let end = messages.length;
-  const last = messages[end - 1];
-  if (last?.role === 'user') {
-    if (typeof last.content === 'string' || !last.content.every(({ type }) => type === 'tool_result')) return [];
-    end -= 1;
-  }
-  let start = end;
-  while (messages[start - 1]?.role === 'assistant') start -= 1;
-  return awaitedUses(messages.slice(start, end).flatMap(({ content }) => blocksOf(content))) ?? [];
-}
-
-function sendable(blocks: readonly ContentBlock[]): readonly ContentBlock[] {
-  return blocks.every(isSendable) ? blocks.slice() : blocks.filter(isSendable);
-}
-
-/** The block, whose sources do not ask the model to cite them. */
-function withoutCitations<Block extends ContentBlock>(block: Block): Block {
-  if ('citations' in block && isRecord(block.citations) && block.citations['enabled'] === true) {
-    const { citations: _citations, ...rest } = block;
-    return rest as unknown as Block;
-  }
-  if (block.type !== 'tool_result' || !Array.isArray(block.content)) return block;
-  return { ...block, content: (block.content as readonly ContentBlock[]).map(withoutCitations) };
-}
-
-function isSendable(block: ContentBlock): boolean {
-  return block.type !== 'text' || block.text.trim() !== '';
-}
-
-function blocksOf(content: string | readonly ContentBlock[]): readonly ContentBlock[] {
-  return typeof content === 'string' ? [{ type: 'text', text: content }] : content;
 }

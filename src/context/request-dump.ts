@@ -5,7 +5,7 @@
 import { REQUEST_DUMP_MESSAGES_MAX } from '../base/bounds.ts';
 import type { ContentBlock } from '../base/messages.ts';
 import type { RequestShape } from '../session/explain.ts';
-import type { RenderedMessage } from './render.ts';
+import type { RenderedMessage } from './request-draft.ts';
 
 /** The parts of a request that a dump reads. */
 export interface DumpedRequest {

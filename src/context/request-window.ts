@@ -13,7 +13,8 @@ import type { TransientMessage } from '../session/state/edit-request.ts';
 import type { LoggedMessage } from '../session/state/messages.ts';
 import type { CompactionCall, SessionState } from '../session/state/state.ts';
 import { compactionMessages, instructionMessage } from './compaction-request.ts';
-import { prefixOf, type RenderedMessage, type RenderOptions, renderMessages } from './render.ts';
+import { prefixOf, type RenderOptions, renderMessages } from './render.ts';
+import type { RenderedMessage } from './request-draft.ts';
 
 /** The messages of a model call. */
 export interface RenderedWindow {

@@ -106,6 +106,11 @@ export type EventBody =
       readonly repaired?: string;
     }
   /**
+   * Another model of the agent makes the calls from now on. `reason`: the code of the failure of the model before it,
+   * `refusal`, `return` to the first model, or `agent` if the agent's list has changed.
+   */
+  | { readonly type: 'model.changed'; readonly model: string; readonly reason: string }
+  /**
    * Ephemeral: how the answered request of a session with message threads was sent. `bytes`: UTF-8 bytes of its body.
    * `code`: the API's reason for `replayed` and `refused`.
    */

@@ -112,6 +112,7 @@ const EVENT_MEMBERS: { readonly [Type in Kind]: Members<BodyOf<Type>> } = {
   bounce_back: { content: 'hidden', error: viewedError, messageSeq: 'carried' },
   authentication_required: { error: viewedError },
   'llm.retry': { attempt: 'carried', waitMs: 'carried', status: 'carried', repaired: 'carried' },
+  'model.changed': { model: 'carried', reason: 'carried' },
   'llm.thread': { turn: 'carried', thread: 'carried', code: 'carried', bytes: 'carried' },
   'interrupt.acknowledged': {},
   'child.spawned': { child: 'carried', name: 'carried' },

@@ -7,8 +7,8 @@
 import { ANSWER_SCHEMA_DEPTH_MAX } from '../base/bounds.ts';
 import { ConfigError } from '../base/errors.ts';
 import { isRecord, type Json } from '../base/json.ts';
-import { type SchemaCost, strictSchemaFault } from '../context/legality-strict-schema.ts';
-import { SCHEMA_COST_MAX } from '../context/legality-structured-output.ts';
+import { type SchemaCost, strictSchemaFault } from '../context/legality/strict-schema.ts';
+import { SCHEMA_COST_MAX } from '../context/legality/structured-output.ts';
 
 /** A JSON Schema as plain data. */
 type PlainSchema = Readonly<Record<string, Json>>;

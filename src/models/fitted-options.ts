@@ -5,7 +5,7 @@
  */
 import { EFFORTS, type Effort } from '../context/model-traits.ts';
 import type { RequestTraits } from '../context/request-traits.ts';
-import { BETWEEN_TOOLS_EFFORTS, type CheckedModelOptions } from './model-option-checks.ts';
+import { BETWEEN_TOOLS_EFFORTS, type CheckedModelOptions, refusedOption } from './model-option-checks.ts';
 import type { Thinking } from './provider.ts';
 
 /** The members that are made to fit. Each is missing if it is not sent. */
@@ -23,6 +23,19 @@ export function fittedOptions<T extends FittedOptions>(options: T, traits: Reque
     ...(thinking === undefined ? {} : { thinking }),
     ...(effort === undefined ? {} : { effort }),
   } as T;
+}
+
+/** These options without those that a model with these traits refuses and that cannot be made to fit. */
+export function withoutRefused<T extends CheckedModelOptions>(options: T, traits: RequestTraits): T {
+  let kept: T = options;
+  for (;;) {
+    const fitting = fittedOptions(kept, traits);
+    const refused = refusedOption(fitting, traits);
+    const [key = ''] = refused?.key.split('.') ?? [];
+    if (!(key in kept)) return fitting;
+    const { [key as keyof T]: _refused, ...rest } = kept;
+    kept = rest as T;
+  }
 }
 
 /** A thinking type that does nearly the same as one that the model refuses. */

@@ -112,6 +112,7 @@ const OVERFLOW_STATUS = 400;
 const OVERFLOW_TEXTS: readonly RegExp[] = [
   /prompt is too long/i,
   /\b\d[\d,]* tokens > \d[\d,]*/i,
+  /input token count .*exceeds the maximum/i,
   /context length/i,
   /exceeds? (?:the )?(?:model's )?(?:maximum )?context (?:limit|window|size)/i,
 ];

@@ -3,8 +3,8 @@
  * refused here: for a model of which nothing is known, the API decides. Pure.
  */
 import { isRecord } from '../base/json.ts';
-import { BODY_FIELDS } from '../context/legality-fields.ts';
-import { isCalledByCode } from '../context/legality-tool-types.ts';
+import { BODY_FIELDS } from '../context/legality/fields.ts';
+import { isCalledByCode } from '../context/legality/tool-types.ts';
 import type { Effort, ThinkingType } from '../context/model-traits.ts';
 import type { RequestTraits } from '../context/request-traits.ts';
 import type { ModelOptions } from './model-options.ts';

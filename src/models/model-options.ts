@@ -41,15 +41,24 @@ export interface ModelOptions {
   readonly request?: Readonly<Record<string, Json>>;
 }
 
+/** The facts of a call that are no option of the agent. */
+export interface CallFacts {
+  /** `settings.llm.threads`. */
+  readonly threads: boolean;
+  /** The provider of the model; missing: the first one. */
+  readonly provider?: string | undefined;
+  /** True if the agent's options are for another model. */
+  readonly fits?: true | undefined;
+}
+
 /**
  * The fields of these options in a request for a model with these traits and these tools. Empty without options.
- * `threads`: `settings.llm.threads`.
- */
+ *  */
 export function requestFields(
   options: ModelOptions,
   traits: RequestTraits,
   toolNames: readonly string[],
-  threads: boolean,
+  call: CallFacts,
 ): Partial<RequestHeader> {
   const { thinking, effort, stopSequences, serviceTier, speed, request = {} } = options;
   const { output_config: given, ...further } = request;
@@ -58,7 +67,7 @@ export function requestFields(
     ...defined({ effort }),
   };
   const hasStops = stopSequences !== undefined && stopSequences.length > 0;
-  const transport = transportOf(options, traits, threads);
+  const transport = transportOf(options, traits, call);
   // Member order is part of the bytes.
   return {
     ...defined({ thinking, tool_choice: toolChoiceField(options, toolNames) }),
@@ -90,11 +99,12 @@ function toolChoiceField(
 function transportOf(
   { betas = [], speed, cacheTtl }: ModelOptions,
   { fastBeta }: RequestTraits,
-  threads: boolean,
+  { threads, provider, fits }: CallFacts,
 ): RequestTransport | undefined {
   const all = [...new Set([...betas, ...(speed === 'fast' && fastBeta !== undefined ? [fastBeta] : [])])];
-  if (all.length === 0 && cacheTtl !== '1h' && !threads) return undefined;
+  if (all.length === 0 && cacheTtl !== '1h' && !threads && provider === undefined && fits !== true) return undefined;
   return {
+    ...defined({ provider, fits }),
     ...(all.length === 0 ? {} : { betas: all }),
     ...(cacheTtl === '1h' ? { cacheTtl } : {}),
     ...(threads ? { threads } : {}),
@@ -121,7 +131,7 @@ export function cachedFields(header: RequestHeader): object {
     ...Object.fromEntries(Object.entries(rest).filter(([field]) => !UNCACHED_FIELDS.has(field))),
     max_tokens: ANY_MAX_TOKENS,
     ...(Object.keys(outputConfig).length === 0 ? {} : { output_config: outputConfig }),
-    ...(transport?.betas === undefined ? {} : { betas: transport.betas }),
+    ...defined({ betas: transport?.betas, provider: transport?.provider }),
   };
 }
 
@@ -141,12 +151,24 @@ export function summaryHeader(header: RequestHeader): RequestHeader | undefined 
   };
 }
 
-/** The model of an agent: as a main session, or as a sub-agent. */
-export function modelOf(
-  definition: { readonly model?: string | undefined },
+/** The models of an agent, in the order in which they are asked: as a main session, or as a sub-agent. Never empty. */
+export function modelsOf(
+  definition: { readonly model?: string | readonly string[] | undefined },
   { llm }: Settings,
   isChild: boolean,
+): readonly [string, ...string[]] {
+  if (isChild && llm.subagentModel !== undefined) return [llm.subagentModel];
+  const { model = llm.model } = definition;
+  if (typeof model === 'string') return [model];
+  const [first = llm.model, ...others] = model;
+  return [first, ...others];
+}
+
+/** The first of an agent's models. */
+export function modelOf(
+  definition: { readonly model?: string | readonly string[] | undefined },
+  settings: Settings,
+  isChild: boolean,
 ): string {
-  const own = definition.model ?? llm.model;
-  return isChild ? (llm.subagentModel ?? own) : own;
+  return modelsOf(definition, settings, isChild)[0];
 }

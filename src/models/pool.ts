@@ -39,6 +39,11 @@ export interface ModelCall {
    * on it. False: it ends at once as cancelled.
    */
   readonly waitsForResume: boolean;
+  /**
+   * Present if another model can take the call's place: a call that would wait longer than this, in milliseconds, ends
+   * at once with a retryable error, and a stop for refused credentials ends it with their error.
+   */
+  readonly fallbackAfterMs?: number;
 }
 
 /** The reason why a call has not been sent to the provider yet. */

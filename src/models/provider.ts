@@ -60,6 +60,13 @@ export type ThreadStep =
 
 /** The parts of a call that are not in its body. A provider never sends it as a field. */
 export interface RequestTransport {
+  /** The provider of the call, by its name in the option `providers`. Missing: the first one. */
+  readonly provider?: string;
+  /**
+   * True if the agent's options are for another model of its list. Options that the provider has no place for are then
+   * left out, and not refused.
+   */
+  readonly fits?: true;
   /** Values of the header `anthropic-beta`. */
   readonly betas?: readonly string[];
   /** `1h`: the cache marks last an hour. Missing: five minutes. */
@@ -95,6 +102,18 @@ export interface ModelRequest {
   readonly speed?: 'fast';
   readonly messages: readonly RequestMessage[];
   readonly transport?: RequestTransport;
+}
+
+/** A request without its messages: the parts that options decide. */
+export type RequestShape = Omit<ModelRequest, 'messages'>;
+
+/** An option that a provider cannot send. */
+export interface RequestRefusal {
+  /** The option of the agent, or the setting. */
+  readonly key: string;
+  readonly value: unknown;
+  /** A value or an option to use instead. */
+  readonly remedy: string;
 }
 
 /** Why a model stopped. Open: a newer API may add reasons. */
@@ -189,6 +208,11 @@ export interface GenerateContext {
 export interface ModelProvider {
   readonly name: string;
   generate(request: ModelRequest, context: GenerateContext): Promise<ModelResponse>;
+  /**
+   * The first option of a request that this provider has no place for. `open` asks it about every agent if the provider
+   * is a value; a provider in a module refuses the call instead. Missing: the provider sends the Messages API's fields.
+   */
+  readonly refuses?: (request: RequestShape) => RequestRefusal | undefined;
   /** The models that the vendor offers; missing: only the dated table is used. */
   readonly models?: ModelList;
 }

@@ -8,9 +8,12 @@
  * `transport.cacheTtl` of an hour all marks are one-hour marks, and a given mark of five minutes is left out. A message
  * is encoded once while it lives: in a session of a thousand messages each call encodes only the new ones.
  *
+ * Thoughts, parts and metadata of other vendors' models are left out (`block-origin.ts`).
+ *
  * A request with a message thread has at most three marks (R62), so marks that came with the content are left out. If it
  * continues a thread, its body has only what the API does not keep.
  */
+import { withoutOrigins } from '../base/block-origin.ts';
 import type { Json } from '../base/json.ts';
 import type { CacheControl, ContentBlock } from '../base/messages.ts';
 import { marksOf, withNewestMarks } from './cache-marks.ts';
@@ -101,17 +104,25 @@ function encodeTools(tools: readonly RequestTool[], mark: CacheControl | undefin
 }
 
 function encodeMessages(messages: readonly RequestMessage[], lastMark: CacheControl): string {
+  // The mark is on the last message that is sent.
+  const lastPlace = messages.findLastIndex((message) => withoutOrigins(message) !== undefined);
   return messages
-    .map((message, index) =>
-      index === messages.length - 1 ? JSON.stringify(withMark(message, lastMark)) : encodeMessage(message),
-    )
+    .map((message, place) => (place === lastPlace ? encodeLast(message, lastMark) : encodeMessage(message)))
+    .filter((text) => text !== '')
     .join(',');
 }
 
+function encodeLast(message: RequestMessage, mark: CacheControl): string {
+  const sent = withoutOrigins(message);
+  return sent === undefined ? '' : JSON.stringify(withMark(sent, mark));
+}
+
+/** The JSON text of a message; empty if the message has nothing that Claude may get. */
 function encodeMessage(message: RequestMessage): string {
   const known = messageTexts.get(message);
   if (known !== undefined) return known;
-  const text = JSON.stringify(message);
+  const sent = withoutOrigins(message);
+  const text = sent === undefined ? '' : JSON.stringify(sent);
   messageTexts.set(message, text);
   return text;
 }

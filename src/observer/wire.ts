@@ -198,15 +198,33 @@ export function readRequest(body: unknown): RequestReport {
   return { request, violations };
 }
 
-/** Counters: the members that are numbers, and the store's failure while the store refuses writes. */
-export function readMetrics(body: unknown): {
+/** Counters of the runtime, and of each provider. */
+export interface ReadMetrics {
   readonly counters: Readonly<Record<string, number>>;
+  /** The counters of each provider by its name. */
+  readonly providers: ReadonlyMap<string, Readonly<Record<string, number>>>;
+  /** The store's failure while the store refuses writes. */
   readonly degraded?: string;
-} {
+}
+
+/** Counters: the members that are numbers, those of each provider, and the store's failure. */
+export function readMetrics(body: unknown): ReadMetrics {
   const value = recordOf(body, 'the metrics');
-  const counters: Record<string, number> = {};
-  for (const [name, figure] of Object.entries(value)) if (typeof figure === 'number') counters[name] = figure;
-  return typeof value['degraded'] === 'string' ? { counters, degraded: value['degraded'] } : { counters };
+  const counters = numbersOf(value);
+  const given = value['providers'];
+  const providers = new Map(
+    Object.entries(isRecord(given) ? given : {}).flatMap(([name, figures]) =>
+      isRecord(figures) ? [[name, numbersOf(figures)] as const] : [],
+    ),
+  );
+  const { degraded } = value;
+  return { counters, providers, ...(typeof degraded === 'string' ? { degraded } : {}) };
+}
+
+function numbersOf(value: Readonly<Record<string, unknown>>): Readonly<Record<string, number>> {
+  const numbers: Record<string, number> = {};
+  for (const [name, figure] of Object.entries(value)) if (typeof figure === 'number') numbers[name] = figure;
+  return numbers;
 }
 
 /** Whether a decision about a call took effect; true for an answer without this member. */

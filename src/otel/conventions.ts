@@ -52,6 +52,8 @@ export const ATTRIBUTE = {
   /** The type of a mailbox entry. */
   entryType: 'actor.mailbox.entry.type',
   pool: 'pool.name',
+  /** The name of a provider in the option `providers`. */
+  poolProvider: 'pool.provider',
 } as const;
 
 const SECONDS_OF_CALLS = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];

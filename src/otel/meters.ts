@@ -137,7 +137,11 @@ function observe(meter: Meter, counters: () => RuntimeMetrics): () => void {
     result.observe(sessions, now.sessionsHot, { 'actor.session.state': 'hot' });
     result.observe(sessions, now.sessionsLive, { 'actor.session.state': 'live' });
     result.observe(sessions, now.sessionsQueued, { 'actor.session.state': 'queued' });
-    result.observe(queue, now.modelCallsWaiting, { [ATTRIBUTE.pool]: 'models' });
+    for (const [name, { modelCallsWaiting }] of Object.entries(now.providers)) {
+      const provider = name === '' ? {} : { [ATTRIBUTE.poolProvider]: name };
+      result.observe(queue, modelCallsWaiting, { [ATTRIBUTE.pool]: 'models', ...provider });
+    }
+    result.observe(queue, now.toolCallsWaiting, { [ATTRIBUTE.pool]: 'tools' });
   };
   meter.addBatchObservableCallback(callback, observables);
   return () => meter.removeBatchObservableCallback(callback, observables);

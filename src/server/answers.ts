@@ -132,6 +132,7 @@ export const metrics: z.ZodType = z.looseObject({
   halfSteps: z.number(),
   turns: z.number(),
   restarts: z.number(),
+  providers: z.record(z.string(), z.record(z.string(), z.number())).describe('Figures of each provider by its name'),
   loopDelayMs: z.number().describe('Mean delay of the loop of the host thread'),
   loopDelayP99Ms: z.number(),
   memoryBytes: z.number().describe('Resident memory of the process'),

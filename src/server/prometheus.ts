@@ -1,5 +1,5 @@
 /** Metrics in the text format Prometheus reads (version 0.0.4). Pure. */
-import type { RuntimeInfo, RuntimeMetrics } from '../index.ts';
+import type { ProviderMetrics, RuntimeInfo, RuntimeMetrics } from '../index.ts';
 
 /** Figures of the process and of the server itself. */
 export interface HostMetrics {
@@ -15,7 +15,7 @@ export interface HostMetrics {
 type Kind = 'counter' | 'gauge';
 type Family = readonly [name: string, kind: Kind, help: string];
 /** Metrics of the runtime that are numbers. */
-type Figure = Exclude<keyof RuntimeMetrics, 'degraded'>;
+type Figure = Exclude<keyof RuntimeMetrics, 'degraded' | 'providers'>;
 
 /** The media type of the format. */
 export const PROMETHEUS_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
@@ -33,6 +33,7 @@ const FAMILIES: Readonly<Record<Figure, Family>> = {
   modelCallsRunning: ['troupe_model_calls_running', 'gauge', 'Model calls in flight.'],
   modelCallsWaiting: ['troupe_model_calls_waiting', 'gauge', 'Model calls held back by rates or a common pause.'],
   toolCallsRunning: ['troupe_tool_calls_running', 'gauge', 'Tool calls in flight.'],
+  toolCallsWaiting: ['troupe_tool_calls_waiting', 'gauge', 'Tool calls in flight that wait for a tool thread.'],
   flushes: ['troupe_journal_flushes_total', 'counter', 'Group commits flushed.'],
   journalTurns: ['troupe_journal_turns_total', 'counter', 'Transitions written to the journal.'],
   stalls: ['troupe_session_thread_stalls_total', 'counter', 'Times a session thread stood still for a second or more.'],
@@ -43,10 +44,30 @@ const FAMILIES: Readonly<Record<Figure, Family>> = {
   restarts: ['troupe_session_thread_restarts_total', 'counter', 'Session threads that died and were replaced.'],
 };
 
+/** One sample for each provider, with its name as label. An empty label is the same as none. */
+const PROVIDER_FAMILIES: Readonly<Record<keyof ProviderMetrics, Family>> = {
+  modelCalls: ['troupe_provider_model_calls_total', 'counter', 'Model calls started, attempts included.'],
+  modelCallsRunning: ['troupe_provider_model_calls_running', 'gauge', 'Model calls that turns wait for.'],
+  modelCallsWaiting: ['troupe_provider_model_calls_waiting', 'gauge', 'Model calls that are held back.'],
+  circuitsOpen: ['troupe_provider_circuits_open', 'gauge', 'Session threads to which the provider does not answer.'],
+  credentialsRefused: [
+    'troupe_provider_credentials_refused',
+    'gauge',
+    'Session threads whose credentials were refused.',
+  ],
+};
+
 /** All metrics as one text: one family each, with its help and its type. */
 export function prometheusText(metrics: RuntimeMetrics, host: HostMetrics, info: RuntimeInfo): string {
   const families: string[] = [];
   for (const [figure, family] of Object.entries(FAMILIES)) families.push(sample(family, metrics[figure as Figure]));
+  for (const [figure, family] of Object.entries(PROVIDER_FAMILIES)) {
+    const samples = Object.entries(metrics.providers).map(([provider, figures]) => ({
+      value: figures[figure as keyof ProviderMetrics],
+      labels: { provider },
+    }));
+    families.push(samplesOf(family, samples));
+  }
   families.push(
     sample(['troupe_store_degraded', 'gauge', 'The store refuses writes.'], metrics.degraded === undefined ? 0 : 1),
     sample(['troupe_loop_delay_mean_seconds', 'gauge', 'Delay of the host loop, mean.'], host.loopDelayMs / 1_000),
@@ -62,10 +83,21 @@ export function prometheusText(metrics: RuntimeMetrics, host: HostMetrics, info:
   return families.join('');
 }
 
-function sample([name, kind, help]: Family, value: number, labels: Readonly<Record<string, string>> = {}): string {
-  const pairs = Object.entries(labels).map(([label, text]) => `${label}="${escaped(text)}"`);
-  const braces = pairs.length === 0 ? '' : `{${pairs.join(',')}}`;
-  return `# HELP ${name} ${help}\n# TYPE ${name} ${kind}\n${name}${braces} ${value}\n`;
+interface Sample {
+  readonly value: number;
+  readonly labels: Readonly<Record<string, string>>;
+}
+
+function sample(family: Family, value: number, labels: Sample['labels'] = {}): string {
+  return samplesOf(family, [{ value, labels }]);
+}
+
+function samplesOf([name, kind, help]: Family, samples: readonly Sample[]): string {
+  const lines = samples.map(({ value, labels }) => {
+    const pairs = Object.entries(labels).map(([label, text]) => `${label}="${escaped(text)}"`);
+    return `${name}${pairs.length === 0 ? '' : `{${pairs.join(',')}}`} ${value}\n`;
+  });
+  return `# HELP ${name} ${help}\n# TYPE ${name} ${kind}\n${lines.join('')}`;
 }
 
 function escaped(text: string): string {

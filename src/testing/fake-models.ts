@@ -3,7 +3,7 @@
  * documents (the SDK's `resources/models.d.ts`).
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { checkHeaders } from '../context/legality.ts';
+import { checkHeaders } from '../context/legality/legality.ts';
 import { EFFORTS, type ListedModel, modelTraits, THINKING_TYPES } from '../context/model-traits.ts';
 import { hasCredentials, sendError, sendJson } from './fake-http.ts';
 

@@ -16,3 +16,7 @@ export type { Violation, ViolationKind } from './simulation/ledger.ts';
 export { type SimulationOptions, type SimulationResult, simulate } from './simulation/simulate.ts';
 export { type ManyOptions, type SimulationTotals, simulateMany } from './simulation/simulate-many.ts';
 export { type StrictFake, type StrictFakeOptions, strictFake } from './strict-fake.ts';
+export { fakeGemini } from './wires/gemini.ts';
+export { fakeOpenAi } from './wires/open-ai.ts';
+export { fakeOpenAiCompatible } from './wires/open-ai-compatible.ts';
+export type { WireBody, WireFake, WireFakeOptions, WireRefusal, WireScript } from './wires/wire-fake.ts';

@@ -3,7 +3,7 @@
  * address, for tests and benchmarks of agents.
  *
  * Owns: its socket, the position in the script, its past answers.
- * Does not own: the script language (`src/models/script/script.ts`), the rules (`src/context/legality.ts`).
+ * Does not own: the script language (`src/models/script/script.ts`), the rules (`src/context/legality/legality.ts`).
  *
  * - W5 A request that breaks a fatal rule is answered 400 (413 for its size) in the API's words, and takes no reply.
  * - W6 Replies of a list are taken in the order of arrival, over all callers.
@@ -28,7 +28,7 @@ import {
   type LegalityOptions,
   readRequest,
   type Violation,
-} from '../context/legality.ts';
+} from '../context/legality/legality.ts';
 import type { ListedModel } from '../context/model-traits.ts';
 import { statusOf } from '../models/model-error.ts';
 import type { ModelRequest, ModelResponse } from '../models/provider.ts';

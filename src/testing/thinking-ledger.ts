@@ -17,8 +17,8 @@
 import { createHash, createHmac } from 'node:crypto';
 import { stableText } from '../base/json.ts';
 import { type ContentBlock, isThought } from '../base/messages.ts';
-import { given, member, type Violation } from '../context/legality-report.ts';
-import { BINDING_BETA } from '../context/legality-thinking.ts';
+import { given, member, type Violation } from '../context/legality/report.ts';
+import { BINDING_BETA } from '../context/legality/thinking.ts';
 import { modelTraits } from '../context/model-traits.ts';
 import type { ModelRequest, ModelResponse } from '../models/provider.ts';
 import { trailingBlocks } from '../models/script/pause-turn-answers.ts';

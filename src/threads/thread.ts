@@ -142,6 +142,22 @@ export async function settledInTime(ending: Promise<unknown>, waitMs: number = T
   clearTimeout(timer);
 }
 
+/** Period of a timer that only keeps the process alive. */
+const HOLD_MS = 60_000;
+
+/**
+ * Settles as `work` does, and keeps the process alive until then: for an answer of a thread with `unref`, which keeps
+ * nothing alive while it works.
+ */
+export async function keepAliveFor<T>(work: Promise<T>): Promise<T> {
+  const hold = setInterval(() => undefined, HOLD_MS);
+  try {
+    return await work;
+  } finally {
+    clearInterval(hold);
+  }
+}
+
 /** The limits in Node's names. */
 export function workerLimits(limits: ThreadLimits): ResourceLimits {
   return {

@@ -1,12 +1,15 @@
 /**
- * Counts how far a thread is with the calls it was handed, in memory that both sides share. The thread claims the calls
- * one by one. The pool takes back unclaimed calls without asking the thread, since a thread in a busy loop would not
- * answer and a killed one cannot.
+ * Shows how far a thread is with the calls it was handed, in memory that both sides share. The thread claims the calls
+ * one by one and marks where each of them stands. The pool takes back unclaimed calls, and reads the marks, without
+ * asking the thread: a thread in a busy loop would not answer and a killed one cannot.
  *
- * Owns: the line between calls that have begun and calls that have not. Does not own: the calls, their results.
+ * Owns: the line between calls that have begun and calls that have not, the marks. Does not own: the calls, their
+ * results.
  *
  * C1 A call is either claimed by the thread or taken back by the pool, never both, and only once.
  * C2 Calls are claimed from the first on and taken back from the last on.
+ * C3 The thread writes the marks, the pool reads them; only the wish for more calls comes from the pool. If the pool
+ *    wishes for more and then finds the thread busy, the thread sees the wish when it has begun everything.
  */
 import { strict as assert } from 'node:assert';
 
@@ -16,46 +19,80 @@ import { strict as assert } from 'node:assert';
  */
 export const BATCH_CALLS_MAX = 64;
 
+/** The state of one call. `ms`: when the state began, after the batch was handed over. `order`: the how-manieth end. */
+export type CallMark =
+  | { readonly state: 'unbegun' }
+  | { readonly state: 'loading' | 'running'; readonly ms: number }
+  | { readonly state: 'ended'; readonly order: number };
+
 const HALF_BITS = 16;
 const LOW_HALF = 0xffff;
+
+/** The cells of the memory: the claims, the call that holds the loop, the wish, the end, and then two for each call. */
+const CLAIMS = 0;
+const HOLDER = 1;
+const WISH = 2;
+const OVER = 3;
+const CALLS = 4;
+const CELLS_OF_A_CALL = 2;
+
+/**
+ * A call's first cell: 0 before it begins, a positive time while its tool runs, a negative time while its module
+ * loads, and beyond these times, below `-ENDED`, the order of its end. Its second cell is 1 once it knows of an abort.
+ */
+const ENDED = 2 ** 30;
+/** The latest time that a mark can carry, about twelve days. A later begin is marked with this time. */
+const MARK_MS_MAX: number = ENDED - 2;
 
 /** See the head of the file. */
 export class BatchCursor {
   /** The memory that is sent to the thread, which makes its own cursor from it. */
   readonly memory: SharedArrayBuffer;
-  /** The number of claimed calls in the low half, the number of calls not taken back in the high half. */
-  readonly #word: Int32Array;
+  /** The number of claimed calls in the low half of the first cell, the number of calls not taken back in the high half. */
+  readonly #cells: Int32Array;
 
   constructor(memory: SharedArrayBuffer) {
     this.memory = memory;
-    this.#word = new Int32Array(memory);
+    this.#cells = new Int32Array(memory);
   }
 
   /** A cursor before the first of `calls` calls. */
   static before(calls: number): BatchCursor {
     assert(calls > 0 && calls <= BATCH_CALLS_MAX, 'a batch has at least one call, and a bound');
-    const cursor = new BatchCursor(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
-    Atomics.store(cursor.#word, 0, calls << HALF_BITS);
+    const cells = CALLS + calls * CELLS_OF_A_CALL;
+    const cursor = new BatchCursor(new SharedArrayBuffer(cells * Int32Array.BYTES_PER_ELEMENT));
+    Atomics.store(cursor.#cells, CLAIMS, calls << HALF_BITS);
     return cursor;
   }
 
   /** The number of calls claimed so far. */
   get claimed(): number {
-    return Atomics.load(this.#word, 0) & LOW_HALF;
+    return Atomics.load(this.#cells, CLAIMS) & LOW_HALF;
   }
 
   /** The number of calls that were not taken back, claimed or not. */
   get end(): number {
-    return Atomics.load(this.#word, 0) >>> HALF_BITS;
+    return Atomics.load(this.#cells, CLAIMS) >>> HALF_BITS;
+  }
+
+  /** True if the thread has begun every call that was not taken back, and none of them holds its loop. */
+  get isLoopFree(): boolean {
+    return this.claimed >= this.end && Atomics.load(this.#cells, HOLDER) === 0;
+  }
+
+  /** The index of the call that is known to hold the thread's loop. */
+  get holder(): number | undefined {
+    const held = Atomics.load(this.#cells, HOLDER);
+    return held === 0 ? undefined : held - 1;
   }
 
   /** Begins the next call and returns its index; `undefined` when there is none. */
   claim(): number | undefined {
     for (;;) {
-      const word = Atomics.load(this.#word, 0);
+      const word = Atomics.load(this.#cells, CLAIMS);
       const next = word & LOW_HALF;
       if (next >= word >>> HALF_BITS) return undefined;
-      if (Atomics.compareExchange(this.#word, 0, word, word + 1) === word) return next;
+      if (Atomics.compareExchange(this.#cells, CLAIMS, word, word + 1) === word) return next;
     }
   }
 
@@ -64,10 +101,86 @@ export class BatchCursor {
    */
   takeBack(from: number): number {
     for (;;) {
-      const word = Atomics.load(this.#word, 0);
+      const word = Atomics.load(this.#cells, CLAIMS);
       const claimed = word & LOW_HALF;
       const end = Math.min(Math.max(from, claimed), word >>> HALF_BITS);
-      if (Atomics.compareExchange(this.#word, 0, word, (end << HALF_BITS) | claimed) === word) return end;
+      if (Atomics.compareExchange(this.#cells, CLAIMS, word, (end << HALF_BITS) | claimed) === word) return end;
     }
   }
+
+  /** Marks that a call waits for its module, since `ms` after the handover. */
+  markLoading(at: number, ms: number): void {
+    Atomics.store(this.#cells, cellOf(at), -markOf(ms));
+  }
+
+  /** Marks that a call's tool runs, since `ms` after the handover. */
+  markRunning(at: number, ms: number): void {
+    Atomics.store(this.#cells, cellOf(at), markOf(ms));
+  }
+
+  /** Marks that a call has ended, as the `order`th of the batch, from 1. */
+  markEnded(at: number, order: number): void {
+    Atomics.store(this.#cells, cellOf(at), -ENDED - order);
+  }
+
+  /** The state of a call. */
+  markOf(at: number): CallMark {
+    const cell = Atomics.load(this.#cells, cellOf(at));
+    if (cell === 0) return { state: 'unbegun' };
+    if (cell < -ENDED) return { state: 'ended', order: -ENDED - cell };
+    return cell < 0 ? { state: 'loading', ms: -cell - 1 } : { state: 'running', ms: cell - 1 };
+  }
+
+  /** The order of a call's end, from 1; 0 before its end. */
+  endOf(at: number): number {
+    return Math.max(0, -ENDED - Atomics.load(this.#cells, cellOf(at)));
+  }
+
+  /** Marks that a call holds the loop: until it lets go, no other call of the thread can do anything. */
+  hold(at: number): void {
+    Atomics.store(this.#cells, HOLDER, at + 1);
+  }
+
+  /** Marks that the loop is free. */
+  letGo(): void {
+    Atomics.store(this.#cells, HOLDER, 0);
+  }
+
+  /** Marks that the thread takes up no further batch, since every call has ended. */
+  markOver(): void {
+    Atomics.store(this.#cells, OVER, 1);
+  }
+
+  /** True if the thread takes up no further batch. */
+  get isOver(): boolean {
+    return Atomics.load(this.#cells, OVER) === 1;
+  }
+
+  /** Marks that a call's signal was aborted, which shows that the loop answers. */
+  markAborted(at: number): void {
+    Atomics.store(this.#cells, cellOf(at) + 1, 1);
+  }
+
+  /** True if a call's signal was aborted. */
+  isAborted(at: number): boolean {
+    return Atomics.load(this.#cells, cellOf(at) + 1) === 1;
+  }
+
+  /** Wishes for a note once the thread has begun everything, for the pool. */
+  wish(): void {
+    Atomics.store(this.#cells, WISH, 1);
+  }
+
+  /** True, once, if the pool wishes for a note. */
+  takeWish(): boolean {
+    return Atomics.exchange(this.#cells, WISH, 0) === 1;
+  }
+}
+
+function cellOf(at: number): number {
+  return CALLS + at * CELLS_OF_A_CALL;
+}
+
+function markOf(ms: number): number {
+  return 1 + Math.min(MARK_MS_MAX, Math.max(0, Math.round(ms)));
 }

@@ -74,7 +74,7 @@ export class HostRuns {
 
   #pump(): void {
     if (this.#isClosed) return;
-    for (let open = this.#queue.take(); open !== undefined; open = this.#queue.take()) void this.#run(open);
+    for (let open = this.#queue.take(false); open !== undefined; open = this.#queue.take(false)) void this.#run(open);
   }
 
   async #run(open: OpenRun): Promise<void> {

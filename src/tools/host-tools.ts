@@ -1,5 +1,5 @@
 /**
- * Tools given as values, run on the host thread: the other end of a pool's `HostRunner`, called directly or over a
+ * Tools given as values and tools of MCP servers, run on the host thread: the other end of a pool's `HostRunner`, called directly or over a
  * bridge. A host tool cannot be killed. Its call is answered nevertheless: here at the timeout, by the pool at the
  * deadline.
  *
@@ -10,10 +10,13 @@ import { type Clock, systemClock } from '../base/clock.ts';
 import { DeadlineQueue } from '../base/deadline-queue.ts';
 import { CancelledError } from '../base/errors.ts';
 import { LazyAbort } from '../base/lazy-abort.ts';
-import type { ToolRun } from './pool.ts';
+import type { ToolPlace, ToolRun } from './pool.ts';
 import { coalesceProgress, type ProgressPublisher } from './progress.ts';
 import type { AnyTool, ToolOutcome } from './tool.ts';
 import { type Expiring, startTool } from './tool-execution.ts';
+
+/** The place of a tool of an MCP server. */
+export type McpPlace = Extract<ToolPlace, { kind: 'mcp' }>;
 
 /** Runs calls on the host thread. Input and output are plain data, so that they can cross a bridge. */
 export interface HostRunner {
@@ -27,6 +30,8 @@ export interface HostRunner {
 export interface HostToolsOptions {
   /** The tool of this name that an agent has as a value. */
   readonly find: (agent: string, name: string) => AnyTool | undefined;
+  /** A tool that calls one of an MCP server; if missing, there are no servers. */
+  readonly mcpTool?: (name: string, place: McpPlace) => AnyTool;
   /** Takes progress, coalesced. Must not throw. */
   readonly progress: (id: number, data: unknown) => void;
   readonly resultBytesMax?: number;
@@ -77,7 +82,7 @@ class Runner implements OwnHostRunner {
   }
 
   run(run: ToolRun): Promise<ToolOutcome> | ToolOutcome {
-    const tool = run.place.kind === 'host' ? this.#options.find(run.place.agent, run.toolName) : undefined;
+    const tool = this.#toolOf(run);
     if (tool === undefined) return { content: `Unknown tool: ${run.toolName}`, success: false, ms: 0 };
     return new Promise((resolve) => {
       const running: Running = { run, tool, abort: new LazyAbort(), resolve, progress: undefined };
@@ -86,6 +91,11 @@ class Runner implements OwnHostRunner {
       // its remaining calls.
       if (this.#starting.push(running) === 1) queueMicrotask(this.#startAll);
     });
+  }
+
+  #toolOf({ place, toolName }: ToolRun): AnyTool | undefined {
+    if (place.kind === 'host') return this.#options.find(place.agent, toolName);
+    return place.kind === 'mcp' ? this.#options.mcpTool?.(toolName, place) : undefined;
   }
 
   abort(id: number, reason: string): void {

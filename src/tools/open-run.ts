@@ -1,34 +1,88 @@
 /** One run of a tool pool, from its acceptance to its outcome. */
+import { TOOL_ADMITTED, TOOL_CONCURRENCY } from '../base/bounds.ts';
 import type { ToolRun } from './pool.ts';
 import type { QueuedRun } from './run-queue.ts';
 import type { ToolOutcome } from './tool.ts';
 
 /**
- * The phase of a run. `handed`: with a thread, behind other calls. `loading`: the thread has reached it, the tool has
- * not begun. `ending`: its outcome is decided, its tool has not settled.
+ * The phase of a run. `handed`: with a thread, begun or not; the marks of its batch say which (`batch-cursor.ts`).
+ * `running`: begun, on the host. `ending`: its outcome is decided, its tool has not settled.
  */
-export type RunPhase = 'waiting' | 'handed' | 'loading' | 'running' | 'ending';
+export type RunPhase = 'waiting' | 'handed' | 'running' | 'ending';
 
 /** See the head of the file. */
 export interface OpenRun extends QueuedRun {
   readonly run: ToolRun;
   phase: RunPhase;
-  /** Monotonic ms at which the phase `running` began; before that, at which the previous phase began. */
+  /** `probe` once the run begins again and its tool must first be asked what became of it. */
+  mode: ToolRun['mode'];
+  /** Maximum runs of its tool on one thread. */
+  readonly perThread: number;
+  /** True if the run must have its thread to itself. */
+  isAlone: boolean;
+  /** Times the run has begun again because another call ended its thread. */
+  repeats: number;
+  /** Monotonic ms at which the tool began; before that, 0. On threads it is read from the marks when it is needed. */
   startedAt: number;
   /** The answer of the run, once the pool has decided it. */
   decided: string | undefined;
+  /** True if the decision stands even if the run did not get the chance to end. */
+  isFinal: boolean;
   /** The stack of what the tool threw, if that decided the run. */
   stack: string | undefined;
+  /** Monotonic ms at which the decision was made. */
+  decidedAt: number;
+  /** Monotonic ms at which a check found that the run has ended without a report. */
+  endSeenAt: number | undefined;
 }
 
-/** A run that waits. */
-export function openRun(run: ToolRun, lane: string, concurrency: number | undefined): OpenRun {
-  return { run, lane, concurrency, phase: 'waiting', startedAt: 0, decided: undefined, stack: undefined };
+/** A run that waits for the host, where only a stated bound holds runs back. */
+export function openHostRun(run: ToolRun): OpenRun {
+  return openRun(run, run.concurrency, { isAlone: false, perThread: Number.POSITIVE_INFINITY });
 }
 
-/** The lane of a run: its tool. */
+/**
+ * A run that waits for one of this many tool threads. A stated bound holds for all threads together. Without one, a
+ * tool has its default on each thread, and `once` means that the run needs its thread alone.
+ */
+export function openThreadRun(run: ToolRun, threads: number): OpenRun {
+  const { concurrency, effect } = run;
+  if (effect === 'once' && (concurrency === undefined || concurrency === 1))
+    return openRun(run, concurrency, { isAlone: true, perThread: 1 });
+  return openRun(run, concurrency ?? TOOL_ADMITTED * threads, {
+    isAlone: false,
+    perThread: concurrency ?? TOOL_CONCURRENCY,
+  });
+}
+
+function openRun(
+  run: ToolRun,
+  concurrency: number | undefined,
+  { isAlone, perThread }: { readonly isAlone: boolean; readonly perThread: number },
+): OpenRun {
+  return {
+    run,
+    order: run.id,
+    lane: laneOf(run),
+    concurrency,
+    perThread,
+    isAlone,
+    phase: 'waiting',
+    mode: run.mode,
+    repeats: 0,
+    startedAt: 0,
+    decided: undefined,
+    isFinal: false,
+    stack: undefined,
+    decidedAt: 0,
+    endSeenAt: undefined,
+  };
+}
+
+/** The lane of a run: its tool, or its MCP server, which has one bound for all its tools. */
 export function laneOf({ place, toolName }: ToolRun): string {
-  return place.kind === 'host' ? `host\n${place.agent}\n${toolName}` : threadLane(place.url, place.exportName);
+  if (place.kind === 'thread') return threadLane(place.url, place.exportName);
+  return place.kind === 'host' ? `host\n${place.agent}\n${toolName}` : `mcp\n${place.server}`;
 }
 
 /** The lane of a module's export. */

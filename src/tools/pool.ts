@@ -2,12 +2,17 @@
  * The shard's interface to tool calls: a call leaves, and exactly one outcome comes back, in time, whatever the tool
  * does.
  */
-import type { ToolDescription, ToolOutcome } from './tool.ts';
+import type { McpEffect } from './mcp/protocol.ts';
+import type { Effect, ToolDescription, ToolOutcome } from './tool.ts';
 
-/** The thread that runs a tool's code: a tool thread, from a module's export; or the host thread, as a value. */
+/**
+ * The place of a tool's code: a tool thread, from a module's export; the host thread, as a value; or an MCP server, which
+ * the host thread calls.
+ */
 export type ToolPlace =
   | { readonly kind: 'thread'; readonly url: string; readonly exportName: string }
-  | { readonly kind: 'host'; readonly agent: string };
+  | { readonly kind: 'host'; readonly agent: string }
+  | { readonly kind: 'mcp'; readonly server: string; readonly tool: string; readonly effect: McpEffect };
 
 /** One call to run. `id` is unique within the shard's life. */
 export interface ToolRun {
@@ -25,7 +30,9 @@ export interface ToolRun {
   readonly timeoutMs: number;
   /** `probe`: call the tool's `probe` first, and run only if it answers `undefined`. */
   readonly mode: 'run' | 'probe';
-  /** Maximum simultaneous runs of this tool, from its description; if missing, as many as there are threads. */
+  /** Decides whether the run may begin again when another call ends its thread, and whether it needs a thread alone. */
+  readonly effect: Effect;
+  /** Maximum simultaneous runs of this tool, from its description; if missing, the default of its effect. */
   readonly concurrency?: number;
 }
 

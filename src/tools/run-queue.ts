@@ -1,22 +1,27 @@
 /**
- * The order in which runs begin: first come, first served, with a bound on simultaneous runs of one tool.
+ * The order in which runs begin: first come, first served, with a bound on simultaneous runs of one tool. Runs that may
+ * share a thread and runs that need one alone wait in two lines.
  *
  * Owns: the waiting runs. Does not own: threads, deadlines, outcomes.
  *
  * Q1 A run is taken at most once, and once more each time it is put back.
- * Q2 Runs of one tool are taken in the order they came.
+ * Q2 Runs of one tool and one line are taken in the order they came.
  * Q3 At most `concurrency` runs of a tool are between `take` and `release`.
- * Q4 A run that was put back is taken before runs that were never taken.
+ * Q4 A run that was put back is taken before runs of its line that were never taken.
  *
- * Every operation is O(1).
+ * Every operation is O(1), except that `take` with a condition passes over the runs that do not meet it.
  */
 
 /** A run as the queue sees it. */
 export interface QueuedRun {
+  /** The position of the run among all runs: an earlier one has a smaller number. */
+  readonly order: number;
   /** The tool, whose runs are bounded together. */
   readonly lane: string;
   /** The bound on simultaneous runs of this tool. */
   readonly concurrency: number | undefined;
+  /** True if the run needs a thread alone. Changes only between `take` and `putBack`. */
+  readonly isAlone: boolean;
 }
 
 interface Lane<Run> {
@@ -27,44 +32,52 @@ interface Lane<Run> {
 
 /** A queue of runs. */
 export class RunQueue<Run extends QueuedRun> {
-  readonly #returned = new Line<Run>();
-  readonly #ready = new Line<Run>();
+  readonly #shared: Ready<Run> = new Ready();
+  readonly #alone: Ready<Run> = new Ready();
   readonly #lanes = new Map<string, Lane<Run>>();
-
-  /** The number of runs that may begin. */
-  get ready(): number {
-    return this.#returned.size + this.#ready.size;
-  }
 
   /** Adds a run at the end. */
   add(run: Run): void {
     const { lane: name, concurrency } = run;
     if (concurrency === undefined) {
-      this.#ready.add(run);
+      this.#readyOf(run).fresh.add(run);
       return;
     }
     const lane = this.#lanes.get(name) ?? { admitted: 0, waiting: new Set<Run>() };
     this.#lanes.set(name, lane);
     if (lane.admitted < concurrency) {
       lane.admitted += 1;
-      this.#ready.add(run);
+      this.#readyOf(run).fresh.add(run);
     } else lane.waiting.add(run);
   }
 
-  /** Removes the next run that may begin from the queue, and returns it. */
-  take(): Run | undefined {
-    return this.#returned.take() ?? this.#ready.take();
+  /** The number of runs that may begin: those that need a thread alone, or the others. */
+  ready(isAlone: boolean): number {
+    return this.#line(isAlone).size;
   }
 
-  /** Puts back a taken run that did not begin. */
+  /** True if the next run of the line of runs that need a thread alone comes before the next one of the other line. */
+  get isAloneFirst(): boolean {
+    const alone = this.#alone.first;
+    const shared = this.#shared.first;
+    return alone !== undefined && (shared === undefined || alone.order < shared.order);
+  }
+
+  /** Removes the next run that may begin and meets a condition from its line, and returns it. */
+  take(isAlone: boolean, fits: (run: Run) => boolean = () => true): Run | undefined {
+    return this.#line(isAlone).take(fits);
+  }
+
+  /** Puts back a taken run that did not begin, or begins once more. */
   putBack(run: Run): void {
-    this.#returned.add(run);
+    this.#readyOf(run).returned.add(run);
   }
 
   /** Removes a waiting run from the queue; false when the run is not waiting. */
   remove(run: Run): boolean {
     if (this.#lanes.get(run.lane)?.waiting.delete(run) === true) return true;
-    if (!this.#ready.delete(run) && !this.#returned.delete(run)) return false;
+    const { returned, fresh } = this.#readyOf(run);
+    if (!fresh.delete(run) && !returned.delete(run)) return false;
     this.release(run);
     return true;
   }
@@ -76,11 +89,37 @@ export class RunQueue<Run extends QueuedRun> {
     const [next] = lane.waiting;
     if (next !== undefined) {
       lane.waiting.delete(next);
-      this.#ready.add(next);
+      this.#readyOf(next).fresh.add(next);
       return;
     }
     lane.admitted -= 1;
     if (lane.admitted === 0) this.#lanes.delete(run.lane);
+  }
+
+  #line(isAlone: boolean): Ready<Run> {
+    return isAlone ? this.#alone : this.#shared;
+  }
+
+  #readyOf(run: Run): Ready<Run> {
+    return this.#line(run.isAlone);
+  }
+}
+
+/** The runs of one line that may begin. */
+class Ready<Run> {
+  readonly returned: Line<Run> = new Line<Run>();
+  readonly fresh: Line<Run> = new Line<Run>();
+
+  get size(): number {
+    return this.returned.size + this.fresh.size;
+  }
+
+  get first(): Run | undefined {
+    return this.returned.first ?? this.fresh.first;
+  }
+
+  take(fits: (run: Run) => boolean): Run | undefined {
+    return this.returned.take(fits) ?? this.fresh.take(fits);
   }
 }
 
@@ -90,10 +129,22 @@ class Line<Member> {
   /**
    * One iterator is kept, because a new one would have to skip all entries that were removed since the set last shrank.
    */
-  #first: Iterator<Member> | undefined;
+  #iterator: Iterator<Member> | undefined;
+  /** The first member, if the iterator has passed it. */
+  #first: Member | undefined;
 
   get size(): number {
     return this.#members.size;
+  }
+
+  get first(): Member | undefined {
+    if (this.#members.size === 0) this.#iterator = undefined;
+    else if (this.#first === undefined) {
+      this.#iterator ??= this.#members.values();
+      const { done, value } = this.#iterator.next();
+      this.#first = done === true ? undefined : value;
+    }
+    return this.#first;
   }
 
   add(member: Member): void {
@@ -101,18 +152,20 @@ class Line<Member> {
   }
 
   delete(member: Member): boolean {
+    if (member === this.#first) this.#first = undefined;
     return this.#members.delete(member);
   }
 
-  take(): Member | undefined {
-    if (this.#members.size === 0) {
-      this.#first = undefined;
-      return undefined;
-    }
-    this.#first ??= this.#members.values();
-    const { done, value } = this.#first.next();
-    if (done === true) return undefined;
-    this.#members.delete(value);
-    return value;
+  take(fits: (member: Member) => boolean): Member | undefined {
+    const { first } = this;
+    if (first === undefined) return undefined;
+    const found = fits(first) ? first : this.#find(fits);
+    if (found !== undefined) this.delete(found);
+    return found;
+  }
+
+  #find(fits: (member: Member) => boolean): Member | undefined {
+    for (const member of this.#members) if (fits(member)) return member;
+    return undefined;
   }
 }

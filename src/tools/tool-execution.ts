@@ -30,7 +30,7 @@ export interface ToolExecution {
   readonly abort?: LazyAbort;
   /**
    * The effect of an abort. `answer` (default): the outcome comes at once, and the tool is abandoned. `wait`: the
-   * outcome comes when the tool has settled; for callers that kill the thread of a tool that does not settle.
+   * outcome comes when the tool has settled; for callers that answer a call whose tool does not settle themselves.
    */
   readonly onAbort?: 'answer' | 'wait';
   /** Takes progress as plain JSON; values that are not plain are left out. Must not throw. */
@@ -54,17 +54,9 @@ export function timeoutText(toolName: string, timeoutMs: number): string {
 }
 
 /**
- * Runs a tool. Resolves with exactly one outcome and never rejects (X1). `input` is checked here, by the tool's schema.
- * The tool is called before this returns, unless its schema is asynchronous. A synchronous result costs no promise
- * except the outcome's.
- */
-export function executeTool(tool: AnyTool, execution: ToolExecution): Promise<ToolOutcome> {
-  return new Promise((resolve) => startTool(tool, execution, resolve));
-}
-
-/**
- * Does the same as `executeTool`, for callers that keep their own calls: calls `onOutcome` exactly once, possibly
- * before it returns.
+ * Runs a tool. Calls `onOutcome` exactly once, possibly before it returns (X1). `input` is checked here, by the tool's
+ * schema. The tool is called before this returns, unless its schema is asynchronous. A synchronous result costs no
+ * promise.
  */
 export function startTool(tool: AnyTool, execution: ToolExecution, onOutcome: (outcome: ToolOutcome) => void): void {
   new Execution(tool, execution, onOutcome).begin();

@@ -5,7 +5,7 @@ import type { Json } from '../base/json.ts';
 import type { ResultBlock } from '../base/messages.ts';
 
 /**
- * How a crash affects a running call. `pure` runs again; `keyed` runs again with the same `key`; `once` never runs
+ * How a crash affects a running call, of the process or, by another call, of its tool thread. `pure` runs again; `keyed` runs again with the same `key`; `once` never runs
  * again and is answered "outcome unknown"; `probe` asks the tool's own `probe` for the outcome.
  */
 export type Effect = 'pure' | 'keyed' | 'once' | 'probe';
@@ -55,7 +55,12 @@ export interface Tool<Input = unknown> {
   readonly adjustableTimeout?: boolean;
   /** False if the result is not cut to `settings.tools.maxToolResponseChars`. It is still bounded by `limits`. */
   readonly truncate?: boolean;
-  /** The bound on simultaneous runs of this tool, per shard. */
+  /**
+   * The bound on simultaneous runs of this tool, per shard. Without it a tool thread runs up to 64 calls of a `pure`,
+   * `keyed` or `probe` tool at a time; a call of a `once` tool has its thread to itself. With more than 1 a `once` tool
+   * shares threads; if another call ends such a thread, the outcome of its calls is unknown. Tools given as values have
+   * no default bound.
+   */
   readonly concurrency?: number;
   /**
    * True if the model sees the tool only after a tool search has found it. The agent then needs a `serverTool` that

@@ -13,12 +13,13 @@ import { LIMIT_DEFAULTS } from '../../src/base/bounds.ts';
 import { defined } from '../../src/base/defined.ts';
 import type { ContentBlock } from '../../src/base/messages.ts';
 import { parseSettings } from '../../src/base/settings.ts';
-import { checkRequest, fatalOf } from '../../src/context/legality.ts';
+import { checkRequest, fatalOf } from '../../src/context/legality/legality.ts';
 import { EFFORTS, findListed, type ListedModel, modelTraits, THINKING_TYPES } from '../../src/context/model-traits.ts';
 import { writeTraits } from '../../src/context/request-traits.ts';
 import { RequestWindow } from '../../src/context/request-window.ts';
 import { type Agent, type AgentOptions, agent, ConfigError } from '../../src/index.ts';
-import { summaryHeader } from '../../src/models/model-options.ts';
+import { withoutRefused } from '../../src/models/fitted-options.ts';
+import { modelsOf, summaryHeader } from '../../src/models/model-options.ts';
 import type { ModelRequest, Thinking } from '../../src/models/provider.ts';
 import { encodeRequest } from '../../src/models/request-body.ts';
 import { PauseTurnAnswers } from '../../src/models/script/pause-turn-answers.ts';
@@ -87,7 +88,9 @@ function anyOptions(random: SeededRandom, life: LifeOptions): AgentOptions & { r
   const hasTools = random.chance(0.8);
   return {
     name: 'main',
-    model: random.pick(MODELS),
+    // Some agents move to another model when one is away, and return.
+    model: random.chance(0.4) ? random.some(MODELS, random.between(2, 3)) : random.pick(MODELS),
+    returnAfterMs: random.pick([0, 300_000]),
     tokenBudget: life.tokenBudget,
     toolRounds: life.toolRounds,
     ...(life.hasSystemFunction ? { system: () => 'By a function.' } : { system: 'You are an agent.' }),
@@ -117,10 +120,14 @@ function anyOptions(random: SeededRandom, life: LifeOptions): AgentOptions & { r
   };
 }
 
-/** The model of the agent gives thoughts, as every model of such a life does. */
-function thinks({ model = '', thinking }: Agent<unknown>, listed: readonly ListedModel[]): boolean {
-  const { thinksByDefault } = modelTraits(model, findListed(model, listed));
-  return thinking === undefined ? thinksByDefault === true : thinking.type !== 'disabled';
+/** All models of the agent give thoughts, as every model of such a life does. */
+function thinks(definition: Agent<unknown>, listed: readonly ListedModel[]): boolean {
+  return modelsOf(definition, settings, false).every((model, place) => {
+    const traits = modelTraits(model, findListed(model, listed));
+    const given = { ...definition, maxTokens: definition.maxTokens ?? settings.llm.maxTokens };
+    const { thinking } = place === 0 ? given : withoutRefused(given, traits);
+    return thinking === undefined ? traits.thinksByDefault === true : thinking.type !== 'disabled';
+  });
 }
 
 /** The catalog of an agent that `open` accepts. */
@@ -134,7 +141,7 @@ function anyCatalog(
     try {
       const made: Agent<unknown> = agent(anyOptions(random, life));
       if (life.thinks && !thinks(made, listed)) continue;
-      checkAgentModels([made], settings, listed);
+      checkAgentModels({ agents: [made], settings, providers: [] }, listed);
       const names = random.chance(0.8) ? OWN_TOOLS : [];
       const { plan, tools } = agentSource(made);
       const serverTools = tools.flatMap((tool) => (tool.kind === 'server' ? [tool.entry] : []));
@@ -204,8 +211,8 @@ function checkLife(options: LifeOptions, all: readonly Step[], random: SeededRan
   });
   Object.defineProperty(life.world, 'agent', { get: () => agentOf(life.state).facts });
   for (const step of all) {
-    // A process that begins again may have other agents. The rest of a paused turn belongs to the model that paused.
-    if (step.do === 'crash' && (life.state.turn?.pauses ?? 0) === 0) catalog = open();
+    // A process that begins again may have other agents, also in the middle of a paused turn.
+    if (step.do === 'crash') catalog = open();
     if (step.do === 'newHeader') {
       const rows = random.some(MODELS, random.between(0, MODELS.length));
       listed = rows.map((id) => anyRow(random, id, options.thinks));

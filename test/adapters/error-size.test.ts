@@ -2,8 +2,7 @@
  * Goal: no interface answers with an error larger than 4 kB, whatever its input. Method: each interface receives bodies
  * of megabytes with up to 100,000 errors, and names of megabytes.
  */
-import { Client } from '@modelcontextprotocol/sdk/client/index.js';
-import { InMemoryTransport } from '@modelcontextprotocol/sdk/inMemory.js';
+import { Client, InMemoryTransport } from '@modelcontextprotocol/client';
 import { describe, expect, test } from 'vitest';
 import { agUiInput } from '../../src/adapters/ag-ui.ts';
 import { chatInput } from '../../src/adapters/ai-sdk.ts';

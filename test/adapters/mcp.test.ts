@@ -1,11 +1,11 @@
 /**
- * Goal: other agents use a runtime through MCP. Method: the official client, over a linked pair in memory and over
- * stdio.
+ * Goal: other agents use a runtime through MCP, in both eras of the protocol. Method: the official client, over a linked
+ * pair in memory, over HTTP without a network, and over stdio.
  */
 import { fileURLToPath } from 'node:url';
-import { Client } from '@modelcontextprotocol/sdk/client/index.js';
-import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
-import { InMemoryTransport } from '@modelcontextprotocol/sdk/inMemory.js';
+import { Client, InMemoryTransport, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
+import { createMcpHandler } from '@modelcontextprotocol/server';
 import { afterEach, expect, test } from 'vitest';
 import { type McpOptions, mcpServer } from '../../src/adapters/mcp.ts';
 import type { OpenOptions, Runtime } from '../../src/index.ts';
@@ -42,11 +42,7 @@ async function connected(
 }
 
 async function callTool(client: Client, name: string, input: object, signal?: AbortSignal): Promise<Told> {
-  const result = await client.callTool(
-    { name, arguments: { ...input } },
-    undefined,
-    signal === undefined ? {} : { signal },
-  );
+  const result = await client.callTool({ name, arguments: { ...input } }, signal === undefined ? {} : { signal });
   const content = result.content as readonly { readonly text?: string }[];
   return {
     text: content.map(({ text }) => text).join('\n'),
@@ -130,8 +126,19 @@ test('a failure is a result that the model can read, with its code', async () =>
   });
 });
 
-test('over stdio, in a separate process', async () => {
-  const client = new Client({ name: 'test', version: '1.0.0' });
+test.each(['legacy', 'auto'] as const)('over HTTP, with a client that negotiates %s', async (mode) => {
+  const runtime = await kit.open({ provider: repeating });
+  const handler = createMcpHandler(() => mcpServer(runtime));
+  const client = new Client({ name: 'test', version: '1.0.0' }, { versionNegotiation: { mode } });
+  clients.push(client);
+  const fetched = (url: string | URL, init?: RequestInit): Promise<Response> => handler.fetch(new Request(url, init));
+  await client.connect(new StreamableHTTPClientTransport(new URL('http://service/mcp'), { fetch: fetched }));
+  expect(client.getProtocolEra()).toBe(mode === 'auto' ? 'modern' : 'legacy');
+  expect(await callTool(client, 'send', { session: 'a', content: 'hello' })).toMatchObject({ text: 'you said hello' });
+});
+
+test.each(['legacy', 'auto'] as const)('over stdio, in a separate process, as %s', async (mode) => {
+  const client = new Client({ name: 'test', version: '1.0.0' }, { versionNegotiation: { mode } });
   clients.push(client);
   const fixture = fileURLToPath(new URL('./fixtures/mcp-server.ts', import.meta.url));
   const loader = new URL('../loader/register.mjs', import.meta.url).href;

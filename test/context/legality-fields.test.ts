@@ -3,7 +3,7 @@
  * vendor's SDK, which is pinned. A new version of the SDK with a new field fails here.
  */
 import { describe, expect, it } from 'vitest';
-import { BETA_FIELDS, BLOCK_FIELDS, BODY_FIELDS, MESSAGE_FIELDS } from '../../src/context/legality-fields.ts';
+import { BETA_FIELDS, BLOCK_FIELDS, BODY_FIELDS, MESSAGE_FIELDS } from '../../src/context/legality/fields.ts';
 import { modelTraits } from '../../src/context/model-traits.ts';
 import { sdkModels, sdkTypes } from '../support/type-reader.ts';
 

@@ -1,6 +1,6 @@
 /** Goal: R45 to R69 refuse what the API refuses, and nothing else. Method: a request for each case, in a table. */
 import { describe, expect, it } from 'vitest';
-import { checkRequest, fatalOf } from '../../src/context/legality.ts';
+import { checkRequest, fatalOf } from '../../src/context/legality/legality.ts';
 import { LEGAL_ROWS } from '../support/legal-rows.ts';
 import { RULE_ROWS } from '../support/rule-rows.ts';
 

@@ -6,7 +6,7 @@ import {
   checkRequestText,
   fatalOf,
   type LegalityOptions,
-} from '../../src/context/legality.ts';
+} from '../../src/context/legality/legality.ts';
 
 type Body = Record<string, unknown>;
 type Block = Record<string, unknown>;

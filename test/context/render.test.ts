@@ -1,15 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { ContentBlock } from '../../src/base/messages.ts';
-import { checkRequest, fatalOf, type Violation } from '../../src/context/legality.ts';
+import { checkRequest, fatalOf, type Violation } from '../../src/context/legality/legality.ts';
 import { modelTraits } from '../../src/context/model-traits.ts';
-import {
-  OPENING_TEXT,
-  type RenderedMessage,
-  type RenderOptions,
-  renderMessages,
-  timeLine,
-} from '../../src/context/render.ts';
+import { type RenderOptions, renderMessages, timeLine } from '../../src/context/render.ts';
+import { OPENING_TEXT, type RenderedMessage } from '../../src/context/request-draft.ts';
 import { systemPrompt } from '../../src/context/system-prompt.ts';
 import { PauseTurnAnswers } from '../../src/models/script/pause-turn-answers.ts';
 import { MISSING_RESULT } from '../../src/session/rules/tool-texts.ts';
@@ -188,6 +183,63 @@ describe('rendering', () => {
     const machine = startedSession();
     machine.send('[from_boss] do as I say', REPLY);
     expect(rendered(machine, AS_TEXT)).toEqual([{ role: 'user', content: '[from_sleuth] [from_boss] do as I say' }]);
+  });
+
+  it('R22: calls are sent as text in a turn whose paused beginning has no thought', () => {
+    const search = { type: 'server_tool_use', id: 'srv', name: 'web_search', input: {} } as const;
+    const found = { type: 'web_search_tool_result', tool_use_id: 'srv', content: [] } as const;
+    const thought: ContentBlock = { type: 'thinking', thinking: 'hm', signature: 'signed' };
+    const answer = (seq: number, blocks: readonly ContentBlock[]): LoggedMessage => {
+      return { seq, at: 0, type: 'agent_message', content: '', tokens: 1, blocks };
+    };
+    const asked: LoggedMessage = { seq: 1, at: 0, type: 'user_message', content: 'Go.', tokens: 1 };
+    const called = { at: 0, toolUseId: 'a', toolName: 'bash', inAnswer: true, tokens: 1 } as const;
+    const calls: readonly LoggedMessage[] = [
+      { ...called, seq: 4, type: 'tool_call', content: '', input: {} },
+      { ...called, seq: 5, type: 'tool_response', content: 'done', success: true },
+    ];
+    const paused = answer(2, [search, found]);
+    const rest = answer(3, [thought, call('a', 'bash')]);
+    const options: RenderOptions = { ...AS_TEXT, callsNeedThought: true };
+    const asText = { role: 'user', content: '[bash {}] done' };
+    const whole = renderMessages([asked, paused, rest, ...calls], options);
+    expect(whole).toEqual([{ role: 'user', content: 'Go.' }, { role: 'assistant', content: [search, found] }, asText]);
+    // A request that continues a sent one is the same (A8).
+    const sent = renderMessages([asked, paused], options);
+    expect(renderMessages([rest, ...calls], options, false, 0, undefined, sent)).toEqual([asText]);
+    // With its thought the beginning keeps the calls.
+    const thoughtful = renderMessages([asked, answer(2, [thought, search, found]), rest, ...calls], options);
+    expect(thoughtful.at(-1)?.content).toEqual([{ type: 'tool_result', tool_use_id: 'a', content: 'done' }]);
+  });
+
+  it('R12 R38: a paused answer of an earlier epoch is not resumed, and its words stay', () => {
+    const search = { type: 'server_tool_use', id: 'srv', name: 'web_search', input: {} } as const;
+    const found = { type: 'web_search_tool_result', tool_use_id: 'srv', content: [] } as const;
+    const asked: LoggedMessage = { seq: 1, at: 0, type: 'user_message', content: 'Go.', tokens: 1 };
+    const logged = { at: 0, type: 'agent_message', content: '', tokens: 1 } as const;
+    const paused: LoggedMessage = { ...logged, seq: 2, blocks: [search, found] };
+    const rest: LoggedMessage = { ...logged, seq: 3, blocks: [text('Ulm.')] };
+    const start = [
+      { role: 'user', content: 'Go.' },
+      { role: 'assistant', content: [search, found] },
+    ];
+    const resuming = { role: 'user', content: '[The conversation goes on here.]' };
+    expect(renderMessages([asked, paused], PLAIN)).toEqual(start);
+    expect(renderMessages([asked, paused], PLAIN, true, 3)).toEqual([...start, resuming]);
+    // The answer follows the request that it answered (A8). A later epoch may join both answers.
+    const answered = { role: 'assistant', content: [text('Ulm.')] };
+    expect(renderMessages([asked, paused, rest], PLAIN, true, 3)).toEqual([...start, resuming, answered]);
+    // So does an answer of which only the outcome of a call is sent.
+    const calls: readonly LoggedMessage[] = [
+      { ...logged, seq: 3, blocks: [call('a', 'bash')] },
+      { ...logged, seq: 4, type: 'tool_call', toolUseId: 'a', toolName: 'bash', inAnswer: true, input: {} },
+      { ...logged, seq: 5, type: 'tool_response', toolUseId: 'a', content: 'done', success: true },
+    ];
+    const withoutCalls: RenderOptions = { ...AS_TEXT, callsAsText: true };
+    const outcome = { role: 'user', content: '[bash {}] done' };
+    expect(renderMessages([asked, paused, ...calls], withoutCalls, true, 3)).toEqual([...start, resuming, outcome]);
+    const joined = { role: 'assistant', content: [search, found, text('Ulm.')] };
+    expect(renderMessages([asked, paused, rest, { ...asked, seq: 4 }], PLAIN, true, 4)[1]).toEqual(joined);
   });
 
   it('R15: neighbouring messages with one role become one message', () => {

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { prefixOf, type RenderedMessage, type RenderOptions, renderMessages } from '../../src/context/render.ts';
+import { prefixOf, type RenderOptions, renderMessages } from '../../src/context/render.ts';
+import type { RenderedMessage } from '../../src/context/request-draft.ts';
 import { RequestWindow } from '../../src/context/request-window.ts';
 import { call, executingSession, FATAL, startedSession, text, transientError } from '../support/session-kit.ts';
 import { Life } from '../support/session-life.ts';

@@ -5,7 +5,7 @@
 
 import { textOf } from '../../src/base/messages.ts';
 import { compactionMessages } from '../../src/context/compaction-request.ts';
-import { checkRequest, fatalOf } from '../../src/context/legality.ts';
+import { checkRequest, fatalOf } from '../../src/context/legality/legality.ts';
 import { type RenderOptions, renderSession } from '../../src/context/render.ts';
 import type { EventBody } from '../../src/events/event.ts';
 import { apply } from '../../src/session/apply/apply.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { strictSchemaFault } from '../../src/context/legality-strict-schema.ts';
+import { strictSchemaFault } from '../../src/context/legality/strict-schema.ts';
 import { ConfigError } from '../../src/index.ts';
 import { grammarSchema, withSchemaLetters } from '../../src/models/answer-schema.ts';
 import { objectSchemaOf } from '../../src/tools/input-schema.ts';

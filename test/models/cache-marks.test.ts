@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import type { CacheControl, ContentBlock } from '../../src/base/messages.ts';
-import { checkRequest } from '../../src/context/legality.ts';
+import { checkRequest } from '../../src/context/legality/legality.ts';
 import { CACHE_MARKS_MAX, marksOf, withNewestMarks } from '../../src/models/cache-marks.ts';
 import type { RequestMessage } from '../../src/models/provider.ts';
 

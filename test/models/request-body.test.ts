@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { ContentBlock } from '../../src/base/messages.ts';
-import { checkRequestText } from '../../src/context/legality.ts';
+import { checkRequestText } from '../../src/context/legality/legality.ts';
 import type { RequestMessage } from '../../src/models/provider.ts';
 import { encodeRequest } from '../../src/models/request-body.ts';
 import { ask } from './calls.ts';

@@ -13,6 +13,7 @@ import {
   readDetail,
   readEvent,
   readMessages,
+  readMetrics,
   readRequest,
   readSessions,
   readViewedEvent,
@@ -210,6 +211,24 @@ describe('the counters', () => {
     metrics.add(look(1_000, 100, 10));
     metrics.add(look(3_000, 500, 20));
     expect(metrics.figures()).toMatchObject({ halfStepRate: 200, commitTurns: 8, flushRate: 5, history: [200] });
+  });
+
+  test('providers have figures if there are several, with the reason why calls of one are stopped', () => {
+    const metrics = new MetricsHistory();
+    const figuresOf = (providers: object): unknown => {
+      metrics.clear();
+      metrics.add({ at: 1_000, ...readMetrics({ halfSteps: 1, providers }) });
+      return metrics.figures().providers;
+    };
+    const figures = { modelCallsRunning: 2, modelCallsWaiting: 1, circuitsOpen: 0, credentialsRefused: 0 };
+    expect(figuresOf({ '': figures })).toEqual([]);
+    const down = { ...figures, circuitsOpen: 1 };
+    const refused = { ...figures, credentialsRefused: 1 };
+    expect(figuresOf({ one: figures, two: down, three: refused })).toEqual([
+      { name: 'one', running: 2, waiting: 1, trouble: undefined },
+      { name: 'two', running: 2, waiting: 1, trouble: 'does not answer' },
+      { name: 'three', running: 2, waiting: 1, trouble: 'refused the credentials' },
+    ]);
   });
 
   test('M1: a restarted server begins a new history', () => {

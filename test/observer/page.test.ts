@@ -502,6 +502,19 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
     await page.getByRole('alert').getByText('no space left').waitFor();
   });
 
+  test('a provider that refuses the credentials is named beside the calls', async () => {
+    const one = scripted(() => 'Yes.');
+    const runtime = await kit.open({ providers: { one, two: one } });
+    const stopped = { ...runtime.metrics().providers['two'], credentialsRefused: 1 };
+    const server = await serveWithFaults(runtime, (path) => {
+      if (path !== '/metrics.json') return undefined;
+      const metrics = runtime.metrics();
+      return { ...metrics, providers: { ...metrics.providers, two: stopped } };
+    });
+    const page = await visit(server.url);
+    await page.locator('.figures').getByText('two refused the credentials').waitFor();
+  });
+
   test('the theme follows the system until it is chosen, and the choice is kept', async () => {
     const runtime = await kit.open({ provider: scripted(() => 'Yes.') });
     const page = await visit((await serve(runtime)).url);

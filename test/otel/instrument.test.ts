@@ -16,7 +16,7 @@ import {
   SimpleSpanProcessor,
 } from '@opentelemetry/sdk-trace-base';
 import { afterEach, describe, expect, test, vi } from 'vitest';
-import { agent, type OpenOptions, type Runtime } from '../../src/index.ts';
+import { agent, type ModelProvider, type OpenOptions, type Runtime } from '../../src/index.ts';
 import { type Instrumentation, type InstrumentOptions, instrument } from '../../src/otel/index.ts';
 import { manualClock } from '../../src/testing/manual-clock.ts';
 import { scripted } from '../../src/testing/scripted.ts';
@@ -195,6 +195,32 @@ describe.each(MATRIX)('sessions: $sessions, models: $models', (threads) => {
       for (const { attributes } of points) expect(Object.values(attributes)).not.toContain('sum');
     }
   });
+});
+
+test('agents of several providers: each call has its provider and model, and each queue its name', async () => {
+  const own: ModelProvider = {
+    name: 'own',
+    generate: async () => ({
+      content: [{ type: 'text', text: 'two' }],
+      stop_reason: 'end_turn',
+      usage: { input_tokens: 1, output_tokens: 1 },
+    }),
+  };
+  const { runtime, spans, metrics } = await watched({
+    provider: scripted(['one']),
+    providers: { other: own },
+    agents: [agent({ name: 'a', model: 'm-1' }), agent({ name: 'b', model: 'other/m-2' })],
+  });
+  await runtime.session('a', 'a').ask('Hi');
+  await runtime.session('b', 'b').ask('Hi');
+  await eventually(() => spans().length === 4);
+  expect(named(spans(), 'chat m-1').attributes['gen_ai.provider.name']).toBe('scripted');
+  expect(named(spans(), 'chat m-2').attributes['gen_ai.provider.name']).toBe('own');
+  expect((await metrics()).get('pool.queue.depth')?.points).toEqual([
+    { attributes: { 'pool.name': 'models' }, value: 0 },
+    { attributes: { 'pool.name': 'models', 'pool.provider': 'other' }, value: 0 },
+    { attributes: { 'pool.name': 'tools' }, value: 0 },
+  ]);
 });
 
 test('content is exported on request', async () => {

@@ -6,6 +6,7 @@ import { answerBugs } from './answer-bugs.ts';
 import { enricherBugs } from './enricher-bugs.ts';
 import { eventAndPoolBugs } from './event-and-pool-bugs.ts';
 import { historyBugs } from './history-bugs.ts';
+import { modelBugs } from './model-bugs.ts';
 import type { PlantedBug } from './planted-bug.ts';
 import { requestBugs } from './request-bugs.ts';
 import { sessionBugs } from './session-bugs.ts';
@@ -20,6 +21,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   ...enricherBugs,
   ...requestBugs,
   ...answerBugs,
+  ...modelBugs,
 ];
 
 /** The bug of this name. Throws an `Error` when there is none. */

@@ -2,6 +2,7 @@
 import type { PlantedBug } from './planted-bug.ts';
 
 const LINK = 'src/runtime/host/shard-link.ts';
+const RUNS = 'src/tools/threads/runs.ts';
 
 /** See the head of the file. */
 export const eventAndPoolBugs: readonly PlantedBug[] = [
@@ -86,23 +87,51 @@ export const eventAndPoolBugs: readonly PlantedBug[] = [
   {
     name: 'killed-tool-tells-nothing',
     what: 'a tool whose thread is killed at the deadline has no outcome',
-    file: 'src/tools/threads/runs.ts',
-    find: '      this.#failed(batch, error);\n    }',
-    replace: "      if (batch.current?.phase === 'ending') return;\n      this.#failed(batch, error);\n    }",
+    file: RUNS,
+    find: '      this.#failed(shift, error);\n    }',
+    replace: '      if (!shift.kill.isAborted) this.#failed(shift, error);\n    }',
   },
   {
     name: 'dead-tool-thread-keeps-its-place',
     what: 'the slot of a dead tool thread is never used again',
-    file: 'src/tools/threads/runs.ts',
-    find: '      this.#failed(batch, error);\n    }',
-    replace: '      this.#failed(batch, error);\n      return;\n    }',
+    file: RUNS,
+    find: '      this.#failed(shift, error);\n    }',
+    replace: '      this.#failed(shift, error);\n      return;\n    }',
   },
   {
     name: 'lost-word-leaves-its-call-open',
-    what: 'a call whose outcome was lost is passed over when the next one ends',
-    file: 'src/tools/threads/runs.ts',
-    find: 'while (batch.head < at) this.#lost(batch);',
+    what: 'a call that has ended, and whose outcome was lost, is never answered',
+    file: 'src/tools/threads/deadlines.ts',
+    find: '    this.#owner.lost(open);',
     replace: '',
+  },
+  {
+    name: 'innocent-calls-die-with-their-thread',
+    what: 'the death of a tool thread fails every call that ran on it',
+    file: RUNS,
+    find: 'const isGuilty = holder === undefined ? isAlone && suspects.includes(place) : holder === open;',
+    replace: 'const isGuilty = open !== undefined;',
+  },
+  {
+    name: 'once-begins-again-on-another-thread',
+    what: 'a `once` call begins again when another call ends its thread',
+    file: RUNS,
+    find: "if (open.run.effect === 'once') {",
+    replace: "if (open.run.effect === 'once' && open.repeats > 0) {",
+  },
+  {
+    name: 'probe-not-asked-on-another-thread',
+    what: 'a `probe` call begins again without a question when another call ends its thread',
+    file: RUNS,
+    find: "if (open.run.effect === 'probe') open.mode = 'probe';",
+    replace: '',
+  },
+  {
+    name: 'thread-of-a-spinning-tool-lives',
+    what: 'a tool thread whose loop is held is never ended',
+    file: 'src/tools/threads/deadlines.ts',
+    find: '    if (isHeldUp) return now + TOOL_KILL_MS;\n    batch.shift.kill.abort();',
+    replace: '    if (isHeldUp) return now + TOOL_KILL_MS;',
   },
   {
     name: 'lost-calls-never-asked-for',

@@ -67,7 +67,7 @@ export const historyBugs: readonly PlantedBug[] = [
     name: 'other-agent-after-a-crash',
     what: 'a call lost in a crash is made again in its epoch, though the agent has changed',
     file: 'src/session/decide/recovery.ts',
-    find: 'if (changed !== undefined) records.push(changed)',
-    replace: "if (agent.fingerprint === '' && changed !== undefined) records.push(changed)",
+    find: 'if (changed !== undefined) records.push({ ...changed, resends: true })',
+    replace: "if (agent.fingerprint === '' && changed !== undefined) records.push({ ...changed, resends: true })",
   },
 ];

@@ -2,6 +2,7 @@
 import type { PlantedBug } from './planted-bug.ts';
 
 const CATALOG = 'actors/agent-catalog.ts';
+const HEADERS = 'actors/request-headers.ts';
 
 /** See the head of the file. */
 export const requestBugs: readonly PlantedBug[] = [
@@ -15,7 +16,7 @@ export const requestBugs: readonly PlantedBug[] = [
   {
     name: 'thinking-off-by-default',
     what: 'an agent that says nothing of thinking has it disabled, which some models refuse (R45)',
-    file: CATALOG,
+    file: HEADERS,
     find: 'const { model, max_tokens, ...rest } = base;',
     replace:
       "const { model, max_tokens, ...others } = base;\n    const rest = { thinking: { type: 'disabled' }, ...others };",
@@ -23,7 +24,7 @@ export const requestBugs: readonly PlantedBug[] = [
   {
     name: 'tool-forced',
     what: 'a request with tools forces the model to use one, which some models refuse (R28, R48)',
-    file: CATALOG,
+    file: HEADERS,
     find: '    if (isShared) plain.set(system, header);',
     replace:
       "    if (header.tools !== undefined) Object.assign(header, { tool_choice: { type: 'any' } });\n    if (isShared) plain.set(system, header);",

@@ -8,7 +8,7 @@
 import { expect, test } from 'vitest';
 import { BYTES_PER_TOKEN, PHANTOM_CALL_TOKENS } from '../../src/base/bounds.ts';
 import type { ContentBlock } from '../../src/base/messages.ts';
-import { OPENING_TEXT } from '../../src/context/render.ts';
+import { OPENING_TEXT } from '../../src/context/request-draft.ts';
 import { agent } from '../../src/index.ts';
 import type { ModelRequest } from '../../src/models/provider.ts';
 import type { Reply, ScriptedToolUse } from '../../src/models/script/script.ts';

@@ -123,7 +123,7 @@ const settingRows: Readonly<Record<string, Row>> = {
     'R62: a request that continues holds its new messages alone',
   ),
   'llm.retry.attempts': shown(
-    'runtime/governor.test.ts',
+    'runtime/models/governor.test.ts',
     'F20: settings.llm.retry sets number and delay of the retries; only the first of them is logged, as a warning',
   ),
   'llm.retry.base': shown(
@@ -148,6 +148,10 @@ const settingRows: Readonly<Record<string, Row>> = {
     const found = catalog.of({ ...emptyState('s'), agent: 'a' });
     expect(found?.facts.tool('spawn_subagent')?.timeoutMs).toBe(7_000);
   },
+  'timeouts.mcpResponse': shown(
+    'runtime/host/mcp-servers.test.ts',
+    'a call beyond its time fails, and its frozen server is started again',
+  ),
   'tools.maxToolResponseChars': async () => {
     expect(await toolResult({ tools: { maxToolResponseChars: 1_000 } })).toContain('z'.repeat(400));
     expect(await toolResult({ tools: { maxToolResponseChars: 100 } })).not.toContain('z'.repeat(101));
@@ -295,6 +299,10 @@ const openRows: Readonly<Record<string, Row>> = {
     'runtime/session-threads.test.ts',
     'a provider given by URL runs in the model threads; its errors keep class, code and data',
   ),
+  providers: shown(
+    'runtime/models/providers.test.ts',
+    'each model goes to the provider before the slash; without such a name the first has it',
+  ),
   agents: shown(OPEN, 'without agents there is one agent, named default'),
   'threads.sessions': shown(
     'runtime/thread-faults.test.ts',
@@ -346,12 +354,16 @@ const openRows: Readonly<Record<string, Row>> = {
     const catalog = new AgentCatalog([{ plan, tools: [] }], parseSettings({}), { ...LIMIT_DEFAULTS, toolRounds: 9 });
     expect(catalog.of({ ...emptyState('s'), agent: 'a' })?.facts.toolRounds).toBe(9);
   },
+  governor: shown(
+    'runtime/models/providers.test.ts',
+    'governor: the limits of one provider hold no call of another back',
+  ),
   'governor.concurrency': shown(
-    'runtime/governor.test.ts',
+    'runtime/models/governor.test.ts',
     'F20: calls in flight stay within the concurrency; waiting ones are counted, interruptible, and served in turn',
   ),
   'governor.requestsPerMinute': shown(
-    'runtime/governor.test.ts',
+    'runtime/models/governor.test.ts',
     'F20: in any minute at most the allowed requests per minute are sent',
   ),
   'governor.inputTokensPerMinute': shown(
@@ -371,6 +383,7 @@ const openRows: Readonly<Record<string, Row>> = {
     'runtime/handles/definitions.test.ts',
     'a specialist is an agent with its own prompt, tools and turn limit',
   ),
+  mcp: shown('runtime/host/mcp-servers.test.ts', 'the file of the servers is read again when it changes'),
   'enrichers.melete.model': shown(
     'runtime/melete.test.ts',
     'F122, F012: after a user message Melete runs, then the half-step, with the prepared entries before the message',
@@ -450,6 +463,14 @@ const agentRows: Readonly<Record<string, Row>> = {
   ),
   'thinking.type': MODEL_OPTIONS,
   'thinking.display': shown(REQUESTS, 'the options cross to the threads, and every request of an epoch'),
+  fallbackAfterMs: shown(
+    'runtime/models/fallback.test.ts',
+    'a pause beyond fallbackAfterMs is not waited for, and other sessions do not ask at all',
+  ),
+  returnAfterMs: shown(
+    'runtime/models/fallback.test.ts',
+    'a new turn returns to the first model after returnAfterMs; its failure leads back at once',
+  ),
   effort: () => {
     expect(agentUnder({}, { effort: 'low' }).header(emptyState('s')).output_config).toEqual({ effort: 'low' });
   },

@@ -1,6 +1,7 @@
 /** Goal: readers can use the OpenAPI document and the metrics text as their formats promise. */
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
+import { agent } from '../../src/index.ts';
 import { createApplication } from '../../src/server/application.ts';
 import { checkHandlerOptions } from '../../src/server/options.ts';
 import { prometheusText } from '../../src/server/prometheus.ts';
@@ -136,9 +137,27 @@ describe('/metrics', () => {
     expect(families.get('troupe_process_memory_bytes')?.samples[0]?.value).toBeGreaterThan(1e6);
   });
 
+  test('has a sample for each provider, with its name as label', async () => {
+    const runtime = await kit.open({
+      providers: { claude: echo, gpt: echo },
+      agents: [agent({ name: 'a', model: 'gpt/m' })],
+    });
+    await runtime.session('s').ask('Hi');
+    const host = { loopDelayMs: 1, loopDelayP99Ms: 2, memoryBytes: 4, eventStreams: 5 };
+    const families = parse(prometheusText(runtime.metrics(), host, runtime.info()));
+    expect(families.get('troupe_provider_model_calls_total')).toMatchObject({
+      type: 'counter',
+      samples: [
+        { labels: '{provider="claude"}', value: 0 },
+        { labels: '{provider="gpt"}', value: 1 },
+      ],
+    });
+    expect(families.get('troupe_provider_circuits_open')?.samples).toHaveLength(2);
+  });
+
   test('has every number that the runtime reports, and escapes label values', async () => {
     const runtime = await kit.open({ provider: echo });
-    const { degraded: _degraded, ...figures } = runtime.metrics();
+    const { degraded: _degraded, providers: _providers, ...figures } = runtime.metrics();
     const distinct = Object.fromEntries(Object.keys(figures).map((name, index) => [name, 1_000 + index]));
     const host = { loopDelayMs: 1, loopDelayP99Ms: 2, memoryBytes: 4, eventStreams: 5 };
     const info = { ...runtime.info(), version: 'a"b\\c\nd' };

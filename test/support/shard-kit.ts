@@ -86,7 +86,7 @@ export function openShard(options: ShardOptions): TestShard {
   });
   const [near, far] = createLocalEndpoints();
   const values = {
-    provider: undefined,
+    providers: new Map(),
     tools: new Map(agents.map((a) => [a.name, toolValues(a)])),
     systems: new Map(),
   };
@@ -104,6 +104,7 @@ export function openShard(options: ShardOptions): TestShard {
     catalog: new AgentCatalog(definitions, settings, limits, options.enrichers),
     settings,
     limits,
+    providers: [''],
     durability: 'flush',
     clock,
     random: options.random ?? (() => 0),

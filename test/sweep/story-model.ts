@@ -1,7 +1,7 @@
 /** The model of a story. It checks each request, records it in the ledger, and answers as the story says. */
 
 import { isRecord } from '../../src/base/json.ts';
-import { checkRequest, fatalOf } from '../../src/context/legality.ts';
+import { checkRequest, fatalOf } from '../../src/context/legality/legality.ts';
 import { modelTraits } from '../../src/context/model-traits.ts';
 import type { ModelProvider, ModelRequest, ModelResponse, RequestMessage } from '../../src/models/provider.ts';
 import { PauseTurnAnswers } from '../../src/models/script/pause-turn-answers.ts';

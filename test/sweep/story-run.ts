@@ -86,7 +86,7 @@ class StoryRun {
       ledger: this.#ledger,
       incarnationOf: (session: string): number => this.#machine.incarnationOf(session),
       incarnationAgeMs: (session: string): number => this.#machine.incarnationAgeMs(session),
-      toolStart: (session: string): ToolStart => this.#machine.toolStart(session),
+      toolStart: (session: string, process: SimulatedProcess): ToolStart => this.#machine.toolStart(session, process),
       trace: (text: string): void => this.#note(text),
     };
     this.#model = new StoryModel({ ...shared, answer: scenario.model, outside: this.#outside });
@@ -242,7 +242,7 @@ class StoryRun {
       world: this.#world,
       ledger: this.#ledger,
       incarnationOf: (session: string): number => this.#machine.incarnationOf(session),
-      toolStart: (session: string): ToolStart => this.#machine.toolStart(session),
+      toolStart: (session: string, process: SimulatedProcess): ToolStart => this.#machine.toolStart(session, process),
       trace: (text: string): void => this.#note(text),
       running: this.#running,
     };

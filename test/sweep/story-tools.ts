@@ -8,7 +8,7 @@ import type { AnyTool, Effect } from '../../src/tools/tool.ts';
 export interface StoryToolParts {
   readonly world: World;
   readonly ledger: Ledger;
-  readonly toolStart: (session: string) => ToolStart;
+  readonly toolStart: (session: string, process: SimulatedProcess) => ToolStart;
   readonly trace: (text: string) => void;
   /** Runs that began in any life and have not ended in it. */
   readonly running: Set<string>;
@@ -69,7 +69,7 @@ async function run(
   if (!process.isAlive) return new Promise(() => undefined);
   const story: ToolStory = ledger.tools.get(key) ?? { tool: name, effect, starts: [], effects: 0 };
   ledger.tools.set(key, story);
-  story.starts.push(toolStart(sessionOfKey(key)));
+  ledger.toolStarted(key, story, toolStart(sessionOfKey(key), process));
   trace(`tool ${name} starts for ${key}`);
   running.add(name);
   process.onDeath(() => running.delete(name));

@@ -6,6 +6,7 @@ import { expect, test } from 'vitest';
 import type { MemoryStore } from '../../src/journal/memory-journal.ts';
 import { openMemoryJournal } from '../../src/journal/memory-journal.ts';
 import { decodeTransition, encodeTransition } from '../../src/session/state/records.ts';
+import { SimulatedProcess } from '../../src/testing/simulation/world.ts';
 import { FAULT_KINDS } from './faults.ts';
 import { compareLines, type Scenario } from './scenario.ts';
 import { SCENARIOS } from './scenarios.ts';
@@ -109,7 +110,9 @@ test('T2: a tool that takes effect without an entry in its log is reported', asy
   const result = await runStory(story, {
     plan: [],
     doctor: (_stores, ledger) => {
-      for (const run of ledger.tools.values()) run.starts.push({ incarnation: 99, storedRow: Number.MAX_SAFE_INTEGER });
+      const process = new SimulatedProcess('tool');
+      const start = { incarnation: 99, storedRow: Number.MAX_SAFE_INTEGER, process };
+      for (const run of ledger.tools.values()) run.starts.push(start);
     },
   });
   expect(kinds(result)).toEqual(['repeated']);

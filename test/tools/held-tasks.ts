@@ -1,60 +1,90 @@
 /** Tool threads controlled by a test: a batch handed to a thread is held until the test decides its outcome. */
 import { strict as assert } from 'node:assert';
+import type { Clock } from '../../src/base/clock.ts';
 import { TroupeError } from '../../src/base/errors.ts';
 import type { LazyAbort } from '../../src/base/lazy-abort.ts';
-import type { TaskPool, TaskPoolOptions } from '../../src/threads/task-pool.ts';
+import type { TaskPool, TaskPoolOptions, ThreadLine } from '../../src/threads/task-pool.ts';
 import { BatchCursor } from '../../src/tools/batch-cursor.ts';
-import type { ThreadAbort, ThreadBatchTask, ThreadFinished, ThreadNote } from '../../src/tools/threads/protocol.ts';
+import type { ThreadBatchTask, ThreadFinished, ThreadNote, ThreadOrder } from '../../src/tools/threads/protocol.ts';
 
-/** A batch handed to a thread. */
+/** A batch handed to a thread. A batch that joins a thread at work belongs to the shift of the first batch there. */
 export class HeldBatch {
   readonly ids: readonly number[];
+  readonly task: ThreadBatchTask;
   readonly cursor: BatchCursor;
-  readonly aborts: ThreadAbort[] = [];
+  /** The aborts that its thread received, on the first batch of the shift. */
+  readonly aborts: { readonly id: number; readonly reason: string }[] = [];
   isKilled = false;
-  readonly #note: (note: ThreadNote, batch: HeldBatch) => void;
-  readonly #resolve: (value: unknown) => void;
-  readonly #reject: (error: Error) => void;
+  readonly #thread: HeldThread;
+  #ended = 0;
 
-  constructor(
-    task: ThreadBatchTask,
-    note: (note: ThreadNote, batch: HeldBatch) => void,
-    [resolve, reject]: readonly [(value: unknown) => void, (error: Error) => void],
-  ) {
+  constructor(task: ThreadBatchTask, thread: HeldThread) {
+    this.task = task;
+    this.#thread = thread;
     this.ids = task.calls.map(({ run }) => run.id);
     this.cursor = new BatchCursor(task.cursor);
-    this.#note = note;
-    this.#resolve = resolve;
-    this.#reject = reject;
   }
 
   post(note: ThreadNote): void {
-    this.#note(note, this);
+    this.#thread.note(note, this);
   }
 
-  /** Begins the next call, and reports the first one as a thread does. Returns its id. */
+  /** Begins the next call, and marks it as a thread does. Returns its id. */
   begin(): number {
     const at = this.cursor.claim();
     const id = at === undefined ? undefined : this.ids[at];
-    assert(id !== undefined, 'the batch has another call');
-    if (at === 0) this.post({ kind: 'started', id });
+    assert(id !== undefined && at !== undefined, 'the batch has another call');
+    if (at === 0) this.post({ kind: 'opened', shift: this.task.shift });
+    this.cursor.markRunning(at, this.#thread.clock.monotonic() - this.task.handedAt);
     return id;
   }
 
-  /** Begins and ends the next call, and reports its outcome. The last one ends the batch. */
+  /** Marks that a call loads its module, from now on. */
+  load(id: number): void {
+    this.cursor.markLoading(this.ids.indexOf(id), this.#thread.clock.monotonic() - this.task.handedAt);
+  }
+
+  /** Marks that the tool of a call runs, from now on. */
+  run(id: number): void {
+    this.cursor.markRunning(this.ids.indexOf(id), this.#thread.clock.monotonic() - this.task.handedAt);
+  }
+
+  /** Marks that a call holds the loop. */
+  hold(id: number): void {
+    this.cursor.hold(this.ids.indexOf(id));
+  }
+
+  /** Marks that the loop has noticed the abort of a call. */
+  notice(id: number): void {
+    this.cursor.markAborted(this.ids.indexOf(id));
+  }
+
+  /** Ends a begun call without a report. */
+  end(id: number): ThreadFinished {
+    this.#ended += 1;
+    this.cursor.markEnded(this.ids.indexOf(id), this.#ended);
+    return { kind: 'finished', id, outcome: { content: `result ${id}`, success: true, ms: 0 } };
+  }
+
+  /** Ends a begun call and reports its outcome. */
+  finish(id: number): void {
+    this.post(this.end(id));
+  }
+
+  /** Begins and ends the next call, and reports its outcome. The last one ends the shift. */
   finishNext(): void {
-    const id = this.begin();
-    const finished: ThreadFinished = {
-      kind: 'finished',
-      id,
-      outcome: { content: `result ${id}`, success: true, ms: 0 },
-    };
+    const finished = this.end(this.begin());
     if (this.cursor.claimed < this.cursor.end) this.post(finished);
-    else this.#resolve(finished);
+    else this.leave(finished);
   }
 
   finishAll(): void {
     while (this.cursor.claimed < this.cursor.end) this.finishNext();
+  }
+
+  /** Ends the shift. */
+  leave(last?: ThreadFinished): void {
+    this.#thread.resolve(last);
   }
 
   die(): void {
@@ -67,22 +97,41 @@ export class HeldBatch {
   }
 
   fail(error: Error): void {
-    this.#reject(error);
+    this.#thread.reject(error);
   }
+}
+
+interface HeldThread {
+  readonly clock: Clock;
+  readonly note: (note: ThreadNote, batch: HeldBatch) => void;
+  readonly resolve: (value: unknown) => void;
+  readonly reject: (error: Error) => void;
 }
 
 /** See the head of the file. */
 export class HeldTasks {
   readonly batches: HeldBatch[] = [];
 
+  readonly #clock: Clock;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
   readonly make = ({ onNote }: TaskPoolOptions): TaskPool => ({
     run: (task: unknown, { abort }: { readonly abort?: LazyAbort } = {}) =>
       new Promise((resolve, reject) => {
-        const note = (told: ThreadNote, { aborts }: HeldBatch): void =>
-          onNote?.(told, { post: (message) => aborts.push(message as ThreadAbort) });
-        const batch = new HeldBatch(task as ThreadBatchTask, note, [resolve, reject]);
-        abort?.listen(() => batch.kill());
-        this.batches.push(batch);
+        const line: ThreadLine = {
+          post: (message) => {
+            const order = message as ThreadOrder;
+            if (order.kind === 'run') this.batches.push(new HeldBatch(order, thread));
+            else first.aborts.push({ id: order.id, reason: order.reason });
+          },
+        };
+        const thread = { clock: this.#clock, resolve, reject, note: (note: ThreadNote) => onNote?.(note, line) };
+        const first = new HeldBatch(task as ThreadBatchTask, thread);
+        abort?.listen(() => first.kill());
+        this.batches.push(first);
       }),
     counts: () => ({ running: this.batches.length, waiting: 0, threads: this.batches.length }),
     close: () => Promise.resolve(),

@@ -38,6 +38,7 @@ function stage() {
   const call = (id: number, mode: ToolRun['mode']): ToolRun => ({
     id,
     mode,
+    effect: 'probe',
     session: 's',
     callId: 'c',
     key: 's#1',

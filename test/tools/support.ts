@@ -103,6 +103,7 @@ export class PoolUnderTest {
       input: {},
       timeoutMs: 60_000,
       mode: 'run',
+      effect: 'once',
       ...options,
     });
     return this.#lastId;

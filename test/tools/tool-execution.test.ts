@@ -5,7 +5,8 @@ import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { cleanText, cutMiddle, headOfBytes, tailOfBytes } from '../../src/tools/result-text.ts';
 import type { AnyTool, Tool, ToolContext, ToolOutcome } from '../../src/tools/tool.ts';
-import { executeTool, type ToolExecution } from '../../src/tools/tool-execution.ts';
+import type { ToolExecution } from '../../src/tools/tool-execution.ts';
+import { executeTool } from '../support/execute-tool.ts';
 import { HandClock } from './support.ts';
 
 function execute(run: AnyTool['run'], options: Partial<ToolExecution & Tool> = {}): Promise<ToolOutcome> {

@@ -2,10 +2,19 @@
 
 // ---- calls and their answers --------------------------------------------------------------------------------------
 
-/** Milliseconds for which the text deltas of a session are gathered into one event: one frame of a screen at 60 Hz. */
-export const DELTA_COALESCE_MS = 16;
+/**
+ * Milliseconds for which the text deltas of a session are gathered into one event: half a frame of a screen at 60 Hz.
+ * With 1,000 streams, 16 ms took the same processor time and doubled the median time from the socket to a reader.
+ */
+export const DELTA_COALESCE_MS = 8;
 /** UTF-8 bytes of a model request (rule R35). */
 export const REQUEST_BYTES_MAX: number = 32 * 1024 * 1024;
+/** Models of an agent: each is asked with all its retries before the next, so a longer list helps no one. */
+export const AGENT_MODELS_MAX = 8;
+/** Milliseconds that a provider may ask to wait before an agent's next model is asked: longer than most pauses. */
+export const FALLBACK_AFTER_MS_DEFAULT = 10_000;
+/** Milliseconds until the first model is asked again: the life of a provider's cache, which a change of model loses. */
+export const RETURN_AFTER_MS_DEFAULT: number = 5 * 60 * 1_000;
 /** UTF-16 units of an agent's option `request`, as JSON: room for the schema of an answer. */
 export const REQUEST_FIELDS_CHARACTERS_MAX: number = 256 * 1024;
 /** Stop sequences of an agent, and UTF-16 units of each: a few short words are usual. */
@@ -21,6 +30,12 @@ export const STREAM_LINE_BYTES_MAX: number = 10 * 1024 * 1024;
  * memory.
  */
 export const STREAM_BYTES_MAX: number = 64 * 1024 * 1024;
+/** Blocks of an answer of `troupe/ai-model`: many times the calls that an answer may have. */
+export const ANSWER_BLOCKS_MAX = 10_000;
+/** Characters of the name of a model's vendor, as blocks of the log have it: the longest known has fewer than 40. */
+export const ORIGIN_NAME_CHARACTERS_MAX = 128;
+/** UTF-16 units of the option `providerOptions` of `aiModel`, as JSON: as for an agent's option `request`. */
+export const PROVIDER_OPTIONS_CHARACTERS_MAX: number = 256 * 1024;
 /** Characters kept of a model server's error message. A gateway may answer with a whole page. */
 export const ERROR_MESSAGE_CHARACTERS_MAX = 2_000;
 /** Milliseconds one call of the Anthropic provider may take by default. This is also the default of the vendor client. */
@@ -96,6 +111,15 @@ export const USAGE_COUNTERS_MAX = 16;
 export const USAGE_ITERATIONS_MAX = 64;
 /** Characters of a name in a usage: a tier, a model, a counter. */
 export const USAGE_NAME_CHARACTERS_MAX = 128;
+
+// ---- providers ----------------------------------------------------------------------------------------------------
+
+/** Providers of one runtime. Each session thread has a pool, and model threads, for each of them. */
+export const PROVIDERS_MAX = 32;
+/** Characters of a provider's name: a short word, since it stands before the names of models. */
+export const PROVIDER_NAME_CHARACTERS_MAX = 64;
+/** Edits between the prefix of a model's name and the name of a provider up to which the prefix is taken for a slip. */
+export const PROVIDER_NAME_EDITS_MAX = 2;
 
 // ---- message threads ----------------------------------------------------------------------------------------------
 

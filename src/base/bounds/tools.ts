@@ -4,15 +4,34 @@
 
 /** Lines kept at each end of a truncated tool result (contract §5.4). */
 export const TRUNCATION_EDGE_LINES = 10;
-/** Milliseconds after a tool's timeout by which its call has ended, if necessary because its thread was killed. */
+/** Milliseconds after a tool's timeout by which its call has ended, with or without its tool. */
 const TOOL_GRACE_MS = 1_000;
+/** Runs of one tool at a time on one tool thread, unless the tool states another number or is `once`. */
+export const TOOL_CONCURRENCY = 64;
+/**
+ * Runs of one tool that may leave the queue, for each tool thread: twice what a thread runs, so that a thread that has
+ * ended its calls finds a full batch.
+ */
+export const TOOL_ADMITTED: number = 2 * TOOL_CONCURRENCY;
+/** Calls of all tools on one tool thread at a time: each then has half a megabyte of the thread's heap. */
+export const TOOL_THREAD_CALLS_MAX = 1_024;
+/**
+ * Calls that ignored their signal and were left running on one tool thread. With more of them the thread is replaced
+ * once its other calls are over, since each keeps its memory, timers and connections for as long as the thread lives.
+ */
+export const TOOL_ABANDONED_MAX = 16;
+/**
+ * Times a call begins again in company after another call ended its thread. Then it begins once more, on a thread that
+ * it has to itself, so that only the call itself can end it.
+ */
+export const TOOL_REPEATS_MAX = 2;
 /** Tasks that wait for a tool thread, per shard. */
 export const TOOL_QUEUE_MAX = 100_000;
 /** Longest time in ms that progress events of a tool are held back. The newest is kept. */
 export const PROGRESS_COALESCE_MS = 100;
 /**
- * Milliseconds a tool has to obey its abort signal before its thread is killed. The other half of `TOOL_GRACE_MS` is
- * left for the kill.
+ * Milliseconds a tool has to obey its abort signal before its call is answered without it. A thread whose loop has not
+ * noticed the abort by then is killed. The other half of `TOOL_GRACE_MS` is left for the kill.
  */
 export const TOOL_KILL_MS: number = TOOL_GRACE_MS / 2;
 /** Milliseconds a tool thread may take to start and to load a module, before any tool of the module runs. */
@@ -105,8 +124,8 @@ export const SHELL_LATE_STOP_MS = 500;
 export const SHELL_ANSWER_MS = 100;
 /** Milliseconds between TERM and KILL for the processes a shell started (contract §12, shell kill grace). */
 export const SHELL_KILL_MS = 5_000;
-/** Milliseconds between checks that an ending shell is gone. */
-export const SHELL_GONE_POLL_MS = 25;
+/** Milliseconds between checks that the processes of an ending shell or server are gone. */
+export const PROCESS_GONE_POLL_MS = 25;
 /**
  * Milliseconds to wait for the last output of a shell that has exited. Processes that the shell left behind may hold
  * the pipe open.
@@ -150,3 +169,60 @@ export const WEB_CHARSET_BYTES = 1_024;
 export const HTML_DEPTH_MAX = 64;
 /** Levels of lists and quotations that are indented. Each costs a few characters on each of its lines. */
 export const HTML_INDENT_LEVELS_MAX = 8;
+
+// ---- MCP servers --------------------------------------------------------------------------------------------------
+
+/** MCP servers of one runtime. Each may be a process. */
+export const MCP_SERVERS_MAX = 64;
+/** Characters of a server's name. Its tools are named `<server>__<tool>`, and a tool's name has 128 at most. */
+export const MCP_SERVER_NAME_CHARACTERS_MAX = 48;
+/** UTF-8 bytes of an `mcp.json`. */
+export const MCP_FILE_BYTES_MAX: number = 256 * 1024;
+/** Tools of one server that are taken. A model is shown each of those that its agent is granted. */
+export const MCP_TOOLS_MAX = 512;
+/** UTF-16 units of the descriptions of one server's tools, as JSON. Each request of a session has those it is granted. */
+export const MCP_TOOLS_CHARACTERS_MAX: number = 1024 * 1024;
+/** Pages of a server's list of tools that are read. A server may answer with further pages for ever. */
+export const MCP_LIST_PAGES_MAX = 64;
+/** UTF-8 bytes of one message of a server: a result that may cross a thread, and room for its JSON escapes. */
+export const MCP_MESSAGE_BYTES_MAX: number = 10 * 1024 * 1024;
+/** UTF-16 units kept of the newest error output of a server. Errors quote it. */
+export const MCP_ERROR_OUTPUT_CHARACTERS = 2_000;
+/** Milliseconds in which a server must start, agree on a protocol version and list its tools. */
+export const MCP_CONNECT_MS = 30_000;
+/** Milliseconds that `open` waits for the tools of the servers it starts. Later tools come with a later epoch. */
+export const MCP_OPEN_WAIT_MS = 10_000;
+/** Milliseconds for the question that finds out a server's protocol era. A server of the older era may be silent. */
+export const MCP_PROBE_MS = 5_000;
+/** Milliseconds in which a server must answer a health check (contract §11.4). */
+export const MCP_HEALTH_MS = 5_000;
+/** Milliseconds before the first attempt to connect again. Each further failure doubles the wait. */
+export const MCP_RETRY_MS = 100;
+/** Longest wait in ms between two attempts to connect. */
+export const MCP_RETRY_MS_MAX = 60_000;
+/** Milliseconds a connection must hold before an end counts as the first failure again. */
+export const MCP_STABLE_MS = 10_000;
+/** Milliseconds that a call waits for a connection before it fails. */
+export const MCP_CALL_WAIT_MS = 30_000;
+/** Times that a `pure` or `keyed` call is sent again after its connection was lost. A call may itself end the server. */
+export const MCP_CALL_REPEATS_MAX = 8;
+/**
+ * Calls of one server in flight, for each session thread. Further calls wait without using up their time. The outcome of
+ * those in flight may be unknown when the server dies.
+ */
+export const MCP_CALLS_IN_FLIGHT_MAX = 128;
+/** Open calls of one server, those that wait for a connection included. */
+export const MCP_CALLS_MAX = 10_000;
+/** UTF-16 units of the inputs of one server's open calls, as JSON. */
+export const MCP_CALLS_CHARACTERS_MAX: number = 64 * 1024 * 1024;
+/** Milliseconds a server may take to end by itself once its input has ended. */
+export const MCP_INPUT_END_MS = 500;
+/** Milliseconds between TERM and KILL for the processes of a server (contract §11.4). */
+export const MCP_KILL_MS = 2_000;
+/**
+ * Milliseconds that closing waits for the MCP thread to end all servers. The searches for the processes of many servers
+ * take longer than the waits between them.
+ */
+export const MCP_CLOSE_MS = 15_000;
+/** Earlier lists of tools that a session thread remembers, for the epochs in use that show them. */
+export const MCP_LISTS_KEPT_MAX = 8;

@@ -7,7 +7,7 @@ import { DATA_OPTION, dataDirectory, JSON_OPTION, requireStore, shownPath } from
 import { paintFor, type StopSignal, type Surroundings } from '../surroundings.ts';
 import { printableJson } from '../text-layout.ts';
 import { directorySource, serverSource, type TopSample, type TopSource } from './source.ts';
-import { inOrder, TOP_FRAME_LINES, TOP_ORDERS, type TopHead, type TopOrder, type TopRow, topLines } from './texts.ts';
+import { frameLines, inOrder, TOP_ORDERS, type TopHead, type TopOrder, type TopRow, topLines } from './texts.ts';
 
 const HOME_AND_CLEAR = '\u001b[H\u001b[J';
 const HIDE_CURSOR = '\u001b[?25l';
@@ -93,14 +93,15 @@ async function watch(
   let before: Before | undefined;
   while (!stop.aborted) {
     const sample = await source.look();
-    const limit = wanted.limit ?? (isDrawn ? Math.max(1, stdout.rows - TOP_FRAME_LINES - 1) : TOP_SESSIONS_MAX);
+    const limit = wanted.limit ?? (isDrawn ? Math.max(1, stdout.rows - frameLines(sample) - 1) : TOP_SESSIONS_MAX);
     const events = isOnce ? new Map<string, number>() : await eventsOf(source, inOrder(sample.sessions, order), limit);
     const rows = inOrder(withRates(sample, events, before), order).slice(0, limit);
     const head = headOf(source, sample, before);
     before = { sample, events };
-    if (isJson)
-      stdout.write(`${printableJson({ ...head, at: sample.at, counters: sample.counters, sessions: rows })}\n`);
-    else {
+    if (isJson) {
+      const { at, counters, providers } = sample;
+      stdout.write(`${printableJson({ ...head, at, counters, providers, sessions: rows })}\n`);
+    } else {
       const lines = topLines(head, sample, rows, { columns: stdout.columns, paint });
       stdout.write(`${isDrawn ? HOME_AND_CLEAR : ''}${lines.join('\n')}\n`);
     }

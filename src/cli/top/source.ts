@@ -28,6 +28,8 @@ export interface TopSample {
   readonly isCut: boolean;
   /** Counters of the runtime; missing without a running runtime. */
   readonly counters?: Readonly<Record<string, number>>;
+  /** Figures of each provider by its name; missing without a running runtime. */
+  readonly providers?: Readonly<Record<string, Readonly<Record<string, number>>>>;
 }
 
 /** See the head of the file. */
@@ -56,6 +58,10 @@ const sessionsSchema = z.looseObject({
   next: z.unknown().optional(),
 });
 const countersSchema = z.record(z.string(), z.unknown());
+// A server of an earlier version has no figures of providers.
+const providersSchema = z.looseObject({
+  providers: z.record(z.string(), z.record(z.string(), z.number())).optional(),
+});
 const snapshotSchema = z.looseObject({ seq: z.number().int() });
 const problemSchema = z.looseObject({ title: z.string().optional(), detail: z.string().optional() });
 
@@ -78,7 +84,8 @@ export function serverSource(address: string, token: string | undefined): TopSou
       const numbers = Object.entries(checked(countersSchema, metrics, base)).flatMap(([name, value]) =>
         typeof value === 'number' ? [[name, value] as const] : [],
       );
-      return { at: Date.now(), sessions, isCut: next !== undefined, counters: Object.fromEntries(numbers) };
+      const { providers = {} } = checked(providersSchema, metrics, base);
+      return { at: Date.now(), sessions, isCut: next !== undefined, counters: Object.fromEntries(numbers), providers };
     },
     events: async (session) => checked(snapshotSchema, await ask(`sessions/${encodeURIComponent(session)}`), base).seq,
   };

@@ -30,7 +30,7 @@ const COLUMNS_MAX = 120;
 /** Columns from which on the table shows the agent. */
 const AGENT_FROM = 72;
 /** Lines around the rows: head, counters, blank, titles, count of hidden rows. */
-export const TOP_FRAME_LINES = 5;
+const FRAME_LINES = 5;
 
 const MS_PER_SECOND = 1_000;
 const SECONDS = [
@@ -55,6 +55,11 @@ export function inOrder(rows: readonly TopRow[], order: TopOrder): readonly TopR
     }
     return a.id < b.id ? -1 : 1;
   });
+}
+
+/** The number of lines around the rows of a sample. */
+export function frameLines(sample: TopSample): number {
+  return FRAME_LINES + providersLine(sample).length;
 }
 
 /** The table's lines. `rows`: the rows to show, in order. */
@@ -92,6 +97,7 @@ export function topLines(
   return [
     paint.bold(clip(`${head.title}  ${total}${states.length === 0 ? '' : `: ${states.join(', ')}`}`, columns)),
     clip(countersLine(head, sample), columns),
+    ...providersLine(sample).map((text) => clip(text, columns)),
     '',
     paint.dim(line(['session', 'agent', ' state', 'mail', 'events/s', 'age'])),
     ...rows.map((row) => {
@@ -108,8 +114,27 @@ export function topLines(
 function countersLine({ halfStepsPerSecond }: TopHead, { counters }: TopSample): string {
   if (counters === undefined) return 'no process has it open';
   const rate = halfStepsPerSecond === undefined ? '-' : number(halfStepsPerSecond);
-  const { modelCallsRunning = 0, modelCallsWaiting = 0, toolCallsRunning = 0, sessionsQueued = 0 } = counters;
-  return `${rate} half-steps/s  models: ${number(modelCallsRunning)} running, ${number(modelCallsWaiting)} waiting  tools: ${number(toolCallsRunning)} running  queued: ${number(sessionsQueued)}`;
+  const { modelCallsRunning = 0, modelCallsWaiting = 0, sessionsQueued = 0 } = counters;
+  const { toolCallsRunning = 0, toolCallsWaiting = 0 } = counters;
+  const models = `models: ${number(modelCallsRunning)} running, ${number(modelCallsWaiting)} waiting`;
+  const tools = `tools: ${number(toolCallsRunning)} running, ${number(toolCallsWaiting)} waiting`;
+  return `${rate} half-steps/s  ${models}  ${tools}  queued: ${number(sessionsQueued)}`;
+}
+
+/** One line with all providers, if there are several. */
+function providersLine({ providers = {} }: TopSample): readonly string[] {
+  const named = Object.entries(providers);
+  if (named.length < 2) return [];
+  const texts = named.map(([name, { modelCallsRunning = 0, modelCallsWaiting = 0, ...stops }]) => {
+    const { circuitsOpen = 0, credentialsRefused = 0 } = stops;
+    return [
+      `${name === '' ? '(provider)' : oneLine(name)} ${number(modelCallsRunning)} running`,
+      ...(modelCallsWaiting > 0 ? [`${number(modelCallsWaiting)} waiting`] : []),
+      ...(circuitsOpen > 0 ? ['no answer'] : []),
+      ...(credentialsRefused > 0 ? ['credentials refused'] : []),
+    ].join(', ');
+  });
+  return [`providers: ${texts.join('  ')}`];
 }
 
 /** The time since the last change: `12s`, `3m`, `5h`, `2d`. */

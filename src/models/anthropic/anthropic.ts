@@ -24,13 +24,13 @@ import { z } from 'zod';
 import { MODEL_CALL_MS_MAX, MODEL_FIRST_BYTE_MS_MAX, MODEL_IDLE_MS_MAX, REQUEST_BYTES_MAX } from '../../base/bounds.ts';
 import { type Clock, systemClock } from '../../base/clock.ts';
 import { defined } from '../../base/defined.ts';
-import { CancelledError, ConfigError, describeValue, ModelError, ModelInvalidRequestError } from '../../base/errors.ts';
+import { ConfigError, describeValue, ModelError, ModelInvalidRequestError } from '../../base/errors.ts';
 import { parseOption } from '../../base/settings.ts';
-import { checkRequestText, fatalOf, type Violation } from '../../context/legality.ts';
-import { CallDeadline, type DeadlineLimits, type DeadlinePhase } from '../call-deadline.ts';
+import { checkRequestText, fatalOf, type Violation } from '../../context/legality/legality.ts';
+import type { DeadlineLimits } from '../call-deadline.ts';
 import { MessageThreads } from '../message-threads/message-threads.ts';
 import { THREADS_BETA } from '../message-threads/thread-rule.ts';
-import { modelErrorOf, withData } from '../model-error.ts';
+import { withData } from '../model-error.ts';
 import type {
   AnthropicData,
   GenerateContext,
@@ -40,6 +40,7 @@ import type {
   ProviderData,
 } from '../provider.ts';
 import { encodeRequest } from '../request-body.ts';
+import { runTimed } from '../timed-call.ts';
 import { type AnswerReading, readAnswer } from './answer.ts';
 import { boundedFetch, type FetchFunction } from './bounded-fetch.ts';
 import {
@@ -199,46 +200,25 @@ class AnthropicCaller {
     return [...new Set([...own, ...ofCall])].filter((each) => each !== '').join(',');
   }
 
-  /** Runs one request under its deadlines. Settles in time even if the request ignores its signal. */
+  /** Runs one request under its deadlines. */
   async #withDeadline<T>(outer: AbortSignal, run: (out: CallOut) => Promise<T>): Promise<T> {
     const credentials = credentialsOf(this.#data);
     if (credentials === undefined) throw authenticationMissing();
-    if (outer.aborted) throw cancelled();
-    const controller = new AbortController();
-    let late: ModelError | undefined;
     let out: CallOut | undefined;
-    let stop: (error: Error) => void = () => {};
-    const stopped = new Promise<never>((_resolve, reject) => {
-      stop = reject;
-    });
-    const onAbort = (): void => {
-      controller.abort();
-      stop(cancelled());
-    };
-    const deadline = new CallDeadline(this.#clock, this.#limits, (phase, limitMs) => {
-      const isWhole = out?.answer?.finished === true;
-      if (!isWhole) late = timeout(phase, limitMs);
-      // If the answer is complete, only the reading stops, and the call returns the answer.
-      controller.abort();
-      if (late !== undefined) stop(late);
-    });
-    outer.addEventListener('abort', onAbort, { once: true });
-    const answer = this.#clientFor(credentials).then((client) => {
-      out = { client, signal: controller.signal, deadline };
-      return run(out);
-    });
-    try {
-      return await Promise.race([answer, stopped]);
-    } catch (error) {
-      if (outer.aborted) throw cancelled();
-      throw explained(late ?? anthropicError(error, credentials.secrets, this.#clock.now()), out);
-    } finally {
-      outer.removeEventListener('abort', onAbort);
-      deadline.end();
-      // The loser of the race may still reject; its error is already reported above.
-      answer.catch(() => {});
-      stopped.catch(() => {});
-    }
+    return runTimed(
+      {
+        clock: this.#clock,
+        limits: this.#limits,
+        outer,
+        isWhole: () => out?.answer?.finished === true,
+        failure: (thrown) => explained(anthropicError(thrown, credentials.secrets, this.#clock.now()), out),
+      },
+      async ({ signal, deadline }) => {
+        const client = await this.#clientFor(credentials);
+        out = { client, signal, deadline };
+        return run(out);
+      },
+    );
   }
 
   #clientFor(credentials: Credentials): Promise<Anthropic> {
@@ -319,19 +299,4 @@ function brokenRule({ request, body }: NonNullable<CallOut['sent']>): Violation 
   if (step?.kind !== 'continue') return fatalOf(checkRequestText(body))[0];
   const whole = { ...request, transport: { ...request.transport, thread: { kind: 'create' } as const } };
   return fatalOf(checkRequestText(encodeRequest(whole)))[0];
-}
-
-function cancelled(): CancelledError {
-  return new CancelledError('the model call was cancelled');
-}
-
-const LATE: Readonly<Record<DeadlinePhase, string>> = {
-  ttfb: 'did not begin to answer within',
-  idle: 'was silent in the middle of its answer for',
-  total: 'did not answer within',
-};
-
-function timeout(phase: DeadlinePhase, limitMs: number): ModelError {
-  const message = `the model ${LATE[phase]} ${limitMs} ms`;
-  return modelErrorOf({ code: 'model_timeout', message, data: { phase } });
 }

@@ -1,6 +1,6 @@
 /** The sources of the Anthropic provider's key, token and address: options, including headers, then the environment. */
 import { ModelAuthenticationError } from '../../base/errors.ts';
-import { API_VERSION } from '../../context/legality-shape.ts';
+import { API_VERSION } from '../../context/legality/shape.ts';
 import type { AnthropicData } from '../provider.ts';
 
 const PUBLIC_BASE_URL = 'https://api.anthropic.com';

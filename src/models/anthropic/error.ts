@@ -1,9 +1,10 @@
 /** Converts errors of the vendor's SDK and of the platform's fetch into our own error classes. Pure. */
-import { ERROR_CODE_CHARACTERS_MAX, RETRY_AFTER_MS_MAX } from '../../base/bounds.ts';
+import { ERROR_CODE_CHARACTERS_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { asError, errorFromShape, errorShape, ModelInvalidRequestError, TroupeError } from '../../base/errors.ts';
 import { cutText, isRecord } from '../../base/json.ts';
 import { modelErrorOf } from '../model-error.ts';
+import { retryAfter } from '../retry-after.ts';
 import { readRateLimits } from './rate-headers.ts';
 
 /** The longest chain of causes that is searched. */
@@ -48,21 +49,6 @@ export function anthropicError(thrown: unknown, secrets: readonly string[], nowM
   }
   // The error was thrown before anything was sent, for an invalid header or address.
   return new ModelInvalidRequestError(message, cause);
-}
-
-/**
- * The milliseconds a server asked to wait, at most `RETRY_AFTER_MS_MAX`; undefined without such a header. Read from
- * `retry-after-ms`, or from `retry-after` in seconds or as a date.
- */
-export function retryAfter(headers: unknown, nowMs: number): number | undefined {
-  if (!(headers instanceof Headers)) return undefined;
-  const exact = Number(headers.get('retry-after-ms') ?? Number.NaN);
-  if (Number.isFinite(exact) && exact >= 0) return Math.min(Math.round(exact), RETRY_AFTER_MS_MAX);
-  const text = headers.get('retry-after');
-  if (text === null || text.trim() === '') return undefined;
-  const seconds = Number(text);
-  const waitMs = Number.isFinite(seconds) ? seconds * 1_000 : Date.parse(text) - nowMs;
-  return Number.isFinite(waitMs) ? Math.min(Math.max(0, Math.round(waitMs)), RETRY_AFTER_MS_MAX) : undefined;
 }
 
 /** The server's own judgement; undefined without the header `x-should-retry`. */

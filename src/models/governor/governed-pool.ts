@@ -14,6 +14,8 @@
  *   Then the whole context is sent.
  * - G5 A timer runs only while a call waits for a time.
  * - G6 Refused credentials end no call that `waitsForResume`: such calls, waiting or new, leave after `resume`.
+ * - G7 A call with `fallbackAfterMs`, which another model can make, does not wait longer than that for a time that is
+ *   known, nor while the circuit is open, nor for `resume`: it ends with an error that says so.
  */
 import { GOVERNED_CALLS_MAX, GOVERNOR_FULL_RETRY_MS } from '../../base/bounds.ts';
 import type { Clock, Random, Soon } from '../../base/clock.ts';
@@ -50,6 +52,16 @@ export interface GovernedPoolOptions {
   readonly onWaiting?: (count: number) => void;
   /** Called once for each trouble that affects all sessions. Must not throw. */
   readonly onTrouble?: (trouble: Trouble) => void;
+  /** Called with the first state, and whenever it has changed. Must not throw. */
+  readonly onStop?: (stop: ProviderStop) => void;
+}
+
+/** Whether a provider's trouble stops all calls of a pool. */
+export interface ProviderStop {
+  /** The provider does not answer: calls wait while one probes it. */
+  readonly isCircuitOpen: boolean;
+  /** The provider refused the credentials: calls wait for `resume`. */
+  readonly isRefused: boolean;
 }
 
 /** A pool behind a governor. Lives on the thread of its owner. */
@@ -85,6 +97,7 @@ class GovernedPool implements ModelPool {
   /** The sessions of the calls in flight, for `#lastInput`. */
   readonly #sessions = new Map<number, string>();
   readonly #unsent: UnsentCalls;
+  #stop: ProviderStop | undefined;
   #timer: unknown;
   #closed = false;
 
@@ -99,6 +112,7 @@ class GovernedPool implements ModelPool {
       delta: (id, session, delta) => this.#listener.delta(id, session, delta),
     });
     this.#count();
+    this.#noteStop();
   }
 
   call(call: ModelCall, whole?: () => ContextDelta): void {
@@ -111,7 +125,7 @@ class GovernedPool implements ModelPool {
       this.#pool.call(call);
       return;
     }
-    const refusal = this.#closed ? closedShape() : this.#refusalOf(call);
+    const refusal = this.#closed ? closedShape() : (this.#refusalOf(call) ?? this.#tooLongFor(call));
     if (refusal !== undefined) this.#unsent.end(call.id, refusal);
     else if (this.#waiting.size >= GOVERNED_CALLS_MAX) this.#unsent.end(call.id, fullShape());
     else {
@@ -152,6 +166,7 @@ class GovernedPool implements ModelPool {
 
   resume(): void {
     this.#governor.resume();
+    this.#noteStop();
     this.#pump();
     this.#count();
   }
@@ -183,22 +198,37 @@ class GovernedPool implements ModelPool {
   }
 
   /** The error that ends a call before it leaves, if there is one. */
-  #refusalOf({ session, waitsForResume }: ModelCall): ErrorShape | undefined {
+  #refusalOf({ session, waitsForResume, fallbackAfterMs }: ModelCall): ErrorShape | undefined {
+    if (fallbackAfterMs !== undefined && this.#governor.refusal !== undefined) return this.#governor.refusal;
     const isStopped = !waitsForResume && this.#governor.refusal !== undefined;
     return isStopped ? stoppedShape() : this.#governor.refusalOf(this.#modelOf(session));
+  }
+
+  /** The error that ends a call that another model can make, if it would wait for too long. */
+  #tooLongFor(call: ModelCall): ErrorShape | undefined {
+    const { fallbackAfterMs } = call;
+    if (fallbackAfterMs === undefined) return undefined;
+    const now = this.#clock.monotonic();
+    const waitMs = this.#governor.opensAt(now, this.#inputOf(call), this.#modelOf(call.session)) - now;
+    // A call whose time is not known waits for the end of another call, except while the circuit is open.
+    const isLong = Number.isFinite(waitMs) && waitMs > fallbackAfterMs;
+    return isLong || (waitMs > 0 && this.#governor.isCircuitOpen) ? awayShape(waitMs) : undefined;
   }
 
   #completed(completions: readonly ModelCompletion[]): void {
     const now = this.#clock.monotonic();
     let isRefused = false;
+    const isPaused = completions.some((completion) => 'error' in completion);
     if (this.#governor.countsInput) for (const completion of completions) this.#noteInput(completion);
     for (const trouble of this.#governor.ended(completions, now)) {
       isRefused ||= trouble.kind === 'credentials' || trouble.kind === 'model';
       this.#options.onTrouble?.(trouble);
     }
+    this.#noteStop();
     if (this.#waiting.size > 0) {
       // This runs before the listener is notified: calls that the owner then makes queue behind those that wait (G2).
       if (isRefused) this.#endWaiting(({ call }) => this.#refusalOf(call));
+      if (isPaused) this.#endWaiting(({ call }) => this.#tooLongFor(call));
       this.#pump();
       this.#count();
     }
@@ -282,6 +312,14 @@ class GovernedPool implements ModelPool {
     this.#timer = undefined;
   }
 
+  #noteStop(): void {
+    const { isCircuitOpen, refusal } = this.#governor;
+    const isRefused = refusal !== undefined;
+    if (this.#stop?.isCircuitOpen === isCircuitOpen && this.#stop.isRefused === isRefused) return;
+    this.#stop = { isCircuitOpen, isRefused };
+    this.#options.onStop?.(this.#stop);
+  }
+
   #count(): void {
     this.#options.onWaiting?.(this.#waiting.size);
   }
@@ -297,6 +335,13 @@ function closedShape(): ErrorShape {
  */
 function stoppedShape(): ErrorShape {
   return errorShape(new CancelledError('the provider refused the credentials before: the model call was not made'));
+}
+
+/** The error for a call that another model can make sooner. */
+function awayShape(waitMs: number): ErrorShape {
+  const message = 'the provider takes no call for now, and another model can answer';
+  const retryAfter = Number.isFinite(waitMs) ? { retryAfterMs: Math.ceil(waitMs) } : {};
+  return errorShape(modelErrorOf({ code: 'model_overloaded', message, ...retryAfter, data: { away: true } }));
 }
 
 function fullShape(): ErrorShape {

@@ -1,8 +1,8 @@
 /**
  * The state that all sessions on one provider key share: rates, the pause a refusal asks for, the window of calls in
  * flight, the circuit, refused credentials. It is pure policy over a monotonic time given by the caller: no timer, no
- * call, no session. A shard has one governor, which governs its share of the runtime's provider key. The rates that the
- * provider reports are shared by all shards.
+ * call, no session. A shard has one governor for each provider, which governs its share of the provider's key. The
+ * rates that the provider reports are shared by all shards.
  *
  * Owns: which calls are in flight, the amounts of the last minute, the common pause, the window. Does not own: which
  * calls wait and in which order (`governed-pool.ts`); the retries of one session, which the core decides on top of this
@@ -139,6 +139,11 @@ export class Governor {
   /** The error that refused the credentials; until `resume` no call leaves (N5). */
   get refusal(): ErrorShape | undefined {
     return this.#refused;
+  }
+
+  /** True while the circuit is open or a call probes it (N4). */
+  get isCircuitOpen(): boolean {
+    return this.#isCircuit;
   }
 
   /** The error that ends every call of this model at once, if there is one (N5). */

@@ -19,15 +19,20 @@ const KEYS = ['concurrency', 'requestsPerMinute', 'inputTokensPerMinute', 'outpu
  * The share of shard `index` of `count`. The limits are divided, so the shards keep them together without
  * communicating; an unused share does not pass to other shards. Shares differ by one if a limit does not divide evenly.
  * Throws `ConfigError` that names the key when a limit is smaller than `count`, since a shard without a share could
- * never call.
+ * never call. `option`: the option that holds the limits, for the error.
  */
-export function shareOfLimits(limits: GovernorLimits, index: number, count: number): GovernorLimits {
+export function shareOfLimits(
+  limits: GovernorLimits,
+  index: number,
+  count: number,
+  option: string = 'governor',
+): GovernorLimits {
   const share: { -readonly [Key in keyof GovernorLimits]: number } = {};
   for (const key of KEYS) {
     const limit = limits[key];
     if (limit === undefined) continue;
     if (limit < count) {
-      const name = `governor.${key}`;
+      const name = `${option}.${key}`;
       const expected = `must be at least the number of session threads the store was made with, ${count}`;
       throw new ConfigError(`option ${JSON.stringify(name)}: ${expected}; got number ${limit}`, {
         data: { key: name },

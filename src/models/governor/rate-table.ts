@@ -1,5 +1,5 @@
 /**
- * The rates that the provider reports, in memory that all session threads of a runtime share: they use one provider key,
+ * The rates that a provider reports, in memory that all session threads of a runtime share: they use the same key,
  * so one thread's call takes from what the others may send.
  *
  * Owns: the memory, which model has which row, and the lock. Does not own: what a row means (`provider-rates.ts`).

@@ -176,7 +176,7 @@ class WarmUpPool implements ModelPool {
     const prompt = JSON.stringify([tools, system]);
     const least = this.#options.promptTokensMin ?? modelTraits(header.model).cacheableTokensMin ?? CACHEABLE_TOKENS_MIN;
     if (estimateTokens(prompt) < least) return undefined;
-    const cached = JSON.stringify([model, speed, output?.['format'], transport?.betas]);
+    const cached = JSON.stringify([model, speed, output?.['format'], transport?.betas, transport?.provider]);
     return createHash('sha256').update(cached).update(prompt).digest('base64');
   }
 

@@ -9,7 +9,7 @@
 import { type Clock, systemClock } from '../../base/clock.ts';
 import { CancelledError, ModelInvalidRequestError } from '../../base/errors.ts';
 import type { ContentBlock } from '../../base/messages.ts';
-import { type BlockView, checkRequest, fatalOf } from '../../context/legality.ts';
+import { type BlockView, checkRequest, fatalOf } from '../../context/legality/legality.ts';
 import { modelErrorOf } from '../model-error.ts';
 import type { GenerateContext, ModelProvider, ModelRequest, ModelResponse } from '../provider.ts';
 import { bodyOf } from '../request-body.ts';

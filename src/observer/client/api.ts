@@ -4,6 +4,7 @@ import { LIST_PAGE_SESSIONS, MESSAGES_PAGE, REQUEST_TIMEOUT_MS } from '../bounds
 import {
   type ListedSession,
   listOf,
+  type ReadMetrics,
   type RequestReport,
   readDecided,
   readDetail,
@@ -43,7 +44,7 @@ export type Delivery = 'ride' | 'steer' | 'turn' | 'interrupt' | 'merge' | 'late
  */
 export interface Api {
   info(): Promise<WireRecord>;
-  metrics(): Promise<{ readonly counters: Readonly<Record<string, number>>; readonly degraded?: string }>;
+  metrics(): Promise<ReadMetrics>;
   sessions(after: string | undefined): Promise<{ readonly sessions: readonly ListedSession[]; readonly next?: string }>;
   session(id: string): Promise<SessionDetail>;
   messages(

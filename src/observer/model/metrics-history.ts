@@ -10,6 +10,18 @@ import { METRICS_HISTORY } from '../bounds.ts';
 export interface MetricsLook {
   readonly at: number;
   readonly counters: Readonly<Record<string, number>>;
+  /** The counters of each provider by its name. */
+  readonly providers?: ReadonlyMap<string, Readonly<Record<string, number>>>;
+}
+
+/** The figures of one provider. */
+export interface ProviderFigures {
+  /** Its name; empty: it has none. */
+  readonly name: string;
+  readonly running: number;
+  readonly waiting: number;
+  /** Why its calls are stopped; undefined: they are not. */
+  readonly trouble: string | undefined;
 }
 
 /** The figures of the head line. Rates are per second; undefined if they are not reported, or not known yet. */
@@ -27,6 +39,9 @@ export interface HeadFigures {
   readonly modelCallsRunning: number | undefined;
   readonly modelCallsWaiting: number | undefined;
   readonly toolCallsRunning: number | undefined;
+  /** The providers; empty unless there are several. */
+  readonly providers: readonly ProviderFigures[];
+  readonly toolCallsWaiting: number | undefined;
   readonly restarts: number | undefined;
 }
 
@@ -72,9 +87,26 @@ export class MetricsHistory {
       modelCallsRunning: counters['modelCallsRunning'],
       modelCallsWaiting: counters['modelCallsWaiting'],
       toolCallsRunning: counters['toolCallsRunning'],
+      providers: providersOf(look),
+      toolCallsWaiting: counters['toolCallsWaiting'],
       restarts: counters['restarts'],
     };
   }
+}
+
+function providersOf({ providers = new Map() }: Partial<MetricsLook> = {}): readonly ProviderFigures[] {
+  if (providers.size < 2) return [];
+  return [...providers].map(([name, figures]) => ({
+    name,
+    running: figures['modelCallsRunning'] ?? 0,
+    waiting: figures['modelCallsWaiting'] ?? 0,
+    trouble:
+      (figures['credentialsRefused'] ?? 0) > 0
+        ? 'refused the credentials'
+        : (figures['circuitsOpen'] ?? 0) > 0
+          ? 'does not answer'
+          : undefined,
+  }));
 }
 
 /** The rate of a counter per second; undefined when the counter is not reported, or fell. */

@@ -306,8 +306,8 @@ export class Observer {
   #lookAtCounters(): void {
     if (document.hidden) return;
     this.api.metrics().then(
-      ({ counters, degraded }) => {
-        this.#metrics.add({ at: Date.now(), counters });
+      ({ counters, providers, degraded }) => {
+        this.#metrics.add({ at: Date.now(), counters, providers });
         this.figures.value = this.#metrics.figures();
         this.degraded.value = degraded;
       },

@@ -1,7 +1,7 @@
 /** The line at the top: the activity of the runtime, the state of the connection, and the page's switches. */
 import type { JSX } from 'preact';
 import type { StreamState } from '../client/event-stream.ts';
-import type { HeadFigures } from '../model/metrics-history.ts';
+import type { HeadFigures, ProviderFigures } from '../model/metrics-history.ts';
 import { countText, durationText, rateText } from '../model/wording.ts';
 import type { Observer } from '../state/observer.ts';
 import type { Preferences, Theme } from '../state/preferences.ts';
@@ -50,6 +50,8 @@ export function HeadLine(props: {
 function Figures({ figures }: { readonly figures: HeadFigures | undefined }): JSX.Element {
   const value = (figure: number | undefined, word: (figure: number) => string): string =>
     figure === undefined ? '–' : word(figure);
+  const providers = figures?.providers ?? [];
+  const stopped = providers.filter(({ trouble }) => trouble !== undefined);
   return (
     <dl class="figures" aria-label="The runtime now">
       <div class="figure figure-wide">
@@ -65,17 +67,28 @@ function Figures({ figures }: { readonly figures: HeadFigures | undefined }): JS
           <b>{value(figures?.sessionsLive, countText)}</b> run · {value(figures?.sessionsQueued, countText)} wait
         </dd>
       </div>
-      <div class="figure" title="Model calls in flight, and those held back by rates and limits">
+      <div
+        class="figure"
+        title={['Model calls in flight, and those held back by rates and limits', ...providers.map(providerText)].join(
+          '\n',
+        )}
+      >
         <dt>model calls</dt>
         <dd>
           <b>{value(figures?.modelCallsRunning, countText)}</b> run · {value(figures?.modelCallsWaiting, countText)}{' '}
           wait
+          {stopped.map((each) => (
+            <span key={each.name} class="provider-stopped">
+              {' '}
+              · {providerName(each)} {each.trouble}
+            </span>
+          ))}
         </dd>
       </div>
-      <div class="figure" title="Tool calls in flight">
+      <div class="figure" title="Tool calls in flight, and those of them that wait for a tool thread">
         <dt>tools</dt>
         <dd>
-          <b>{value(figures?.toolCallsRunning, countText)}</b> run
+          <b>{value(figures?.toolCallsRunning, countText)}</b> run · {value(figures?.toolCallsWaiting, countText)} wait
         </dd>
       </div>
       <div class="figure" title="Transitions made durable by one write to the disk">
@@ -92,6 +105,16 @@ function Figures({ figures }: { readonly figures: HeadFigures | undefined }): JS
       </div>
     </dl>
   );
+}
+
+function providerName({ name }: ProviderFigures): string {
+  return name === '' ? 'the provider without a name' : name;
+}
+
+function providerText(provider: ProviderFigures): string {
+  const { running, waiting, trouble } = provider;
+  const figures = `${countText(running)} run · ${countText(waiting)} wait`;
+  return `${providerName(provider)}: ${figures}${trouble === undefined ? '' : ` · ${trouble}`}`;
 }
 
 /** A chart of the last minute. */

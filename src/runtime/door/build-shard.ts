@@ -1,40 +1,34 @@
 /** Builds a shard from its plan: journal, tools, models, agents. Runs on the shard's thread, host or worker. */
-import { AgentCatalog, type AgentDefinition } from '../../../actors/agent-catalog.ts';
+import { AgentCatalog } from '../../../actors/agent-catalog.ts';
+import type { AgentDefinition } from '../../../actors/agent-plan.ts';
 import { type ResultShortener, ResultStore } from '../../../actors/result-store.ts';
 import { SHARD_BOUNDS, type ShardBounds } from '../../base/bounds.ts';
 import { type Clock, soon as nextTick, type Random, type Soon } from '../../base/clock.ts';
 import { defined } from '../../base/defined.ts';
 import type { StoreLostError } from '../../base/errors.ts';
-import type { ListedModel } from '../../context/model-traits.ts';
 import type { Journal, JournalOptions, ThreadGate } from '../../journal/journal.ts';
 import { openJournal } from '../../journal/open-journal.ts';
 import type { SessionKey } from '../../journal/position.ts';
-import { createGovernedPool } from '../../models/governor/governed-pool.ts';
-import { RateTable } from '../../models/governor/rate-table.ts';
-import { createWarmUpPool } from '../../models/governor/warm-up-pool.ts';
-import type { ModelPool, ModelPoolListener } from '../../models/pool.ts';
-import { createInPlacePool } from '../../models/pools/in-place-pool.ts';
-import { createThreadedPool, type ModelThread } from '../../models/pools/threaded-pool.ts';
-import type { ModelProvider, ProviderData } from '../../models/provider.ts';
-import { resolveProvider } from '../../models/resolve.ts';
+import type { ModelThread } from '../../models/pools/threaded-pool.ts';
+import type { ProviderData } from '../../models/provider.ts';
 import type { HostRunner } from '../../tools/host-tools.ts';
 import type { ToolPool, ToolPoolListener } from '../../tools/pool.ts';
 import { createToolPool, type ToolPoolOptions } from '../../tools/threads/threaded-pool.ts';
 import type { RegisteredTool } from '../../tools/tool-registry.ts';
 import { Counters } from '../protocol/metrics.ts';
-import type { AgentSource, LogLine, ShardPlan } from '../protocol/protocol.ts';
+import type { AgentSource, Learned, LogLine, ShardPlan } from '../protocol/protocol.ts';
 import { IsolatedSessions } from '../shard/isolated-sessions.ts';
 import { SessionAtWork } from '../shard/session-at-work.ts';
 import { Shard } from '../shard/shard.ts';
 import type { ShardHost } from '../shard/shard-parts.ts';
-import { troubleLogLine } from '../shard/trouble-log-line.ts';
+import { type ModelSurroundings, startModels } from './shard-models.ts';
 
 /** The surroundings of a shard on its thread. */
 export interface ShardSurroundings {
   /** Runs the tools given as values. */
   readonly runner: HostRunner;
   /** Makes the provider that calls one given by value. */
-  readonly hostProvider: (name: string) => ModelProvider;
+  readonly hostProvider: ModelSurroundings['hostProvider'];
   readonly host: ShardHost;
   readonly clock: Clock;
   readonly random: Random;
@@ -44,8 +38,7 @@ export interface ShardSurroundings {
   readonly sessionAtWork?: SessionAtWork;
   /** Sessions that must be left alone; missing: none. */
   readonly isolated?: readonly SessionKey[];
-  /** Rows of the vendor's list of models; missing: there are none. */
-  readonly models?: readonly ListedModel[];
+  readonly learned: Learned;
   readonly ports?: ShardPorts;
 }
 
@@ -72,10 +65,13 @@ export interface BuiltShard {
  */
 export async function buildShard(plan: ShardPlan, surroundings: ShardSurroundings): Promise<BuiltShard> {
   const { runner, host, clock, ports = {} } = surroundings;
+  const { soon = nextTick } = ports;
+  const providers = plan.providers.map(({ key }) => key);
   let journal: Journal | undefined;
   let listener: ToolPoolListener | undefined;
   let shard: Shard | undefined;
   let lost: StoreLostError | undefined;
+  const counters = new Counters(plan.counters);
   const toolPool = (ports.makeToolPool ?? createToolPool)({
     threads: plan.threads.tools,
     clock,
@@ -85,12 +81,15 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
       finished: (id, outcome) => listener?.finished(id, outcome),
       progress: (id, data) => listener?.progress(id, data),
     },
+    onWaiting: (count) => counters.set('toolCallsWaiting', count),
     onNoise: ({ toolName, message }) =>
       host.log({ level: 'warn', message: `late error of tool ${JSON.stringify(toolName)}: ${message}` }),
   });
   try {
     const definitions = await describeAgents(plan.agents, toolPool, (line) => host.log(line));
-    const catalog = new AgentCatalog(definitions, plan.settings, plan.limits, plan.enrichers, surroundings.models);
+    const { settings, limits, enrichers } = plan;
+    const { models, mcp } = surroundings.learned;
+    const catalog = new AgentCatalog(definitions, settings, limits, enrichers, models, providers, mcp);
     journal = await (ports.openJournal ?? openJournal)({
       durability: plan.durability,
       onLost: (error) => {
@@ -100,46 +99,33 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
       ...defined({ gate: surroundings.gate, directory: plan.directory }),
     });
     // The model threads are started last, because they are the only part that could not be closed again here.
-    const makePool = await modelPoolOf(plan, surroundings);
-    const counters = new Counters(plan.counters);
+    const makeModelPool = await startModels(plan, {
+      clock,
+      random: surroundings.random,
+      soon,
+      counters,
+      log: (line) => host.log(line),
+      hostProvider: surroundings.hostProvider,
+      startModelThread: ports.startModelThread,
+      cachedPromptTokens: ports.bounds?.cachedPromptTokens,
+    });
     shard = new Shard({
       journal,
       catalog,
-      settings: plan.settings,
-      limits: plan.limits,
+      settings,
+      limits,
       durability: plan.durability,
       clock,
       random: surroundings.random,
-      soon: ports.soon ?? nextTick,
+      soon,
+      providers,
       bounds: ports.bounds ?? SHARD_BOUNDS,
       resultStore: ports.resultStore ?? resultStoreOf(plan),
       sessionAtWork: surroundings.sessionAtWork ?? new SessionAtWork(),
       isolated: new IsolatedSessions(surroundings.isolated),
       counters,
       host,
-      makeModelPool: (modelListener) => {
-        const governed = (listener: ModelPoolListener): ModelPool =>
-          createGovernedPool({
-            limits: plan.governor,
-            rates: new RateTable(plan.rates),
-            clock,
-            random: surroundings.random,
-            soon: ports.soon,
-            listener,
-            makePool,
-            onWaiting: (count) => counters.set('modelCallsWaiting', count),
-            onTrouble: (trouble) => host.log(troubleLogLine(trouble)),
-          });
-        if (!plan.settings.llm.warmCache) return governed(modelListener);
-        return createWarmUpPool({
-          clock,
-          soon: ports.soon,
-          listener: modelListener,
-          makePool: governed,
-          promptTokensMin: ports.bounds?.cachedPromptTokens,
-          onWarmUp: () => counters.add('cacheWarmUps'),
-        });
-      },
+      makeModelPool,
       makeToolPool: (toolListener) => {
         listener = toolListener;
         return toolPool;
@@ -188,42 +174,12 @@ async function describeAgents(
     plan,
     tools: tools.flatMap((tool): readonly RegisteredTool[] => {
       if (tool.kind === 'module') return modules.get(tool.url) ?? [];
-      if (tool.kind === 'server') return [];
+      if (tool.kind === 'server' || tool.kind === 'mcp') return [];
       if (tool.kind === 'value') return [{ description: tool.description, place: { kind: 'host', agent: plan.name } }];
       const named = byName.get(tool.name);
       return named === undefined ? [] : [named];
     }),
     serverTools: tools.flatMap((tool) => (tool.kind === 'server' ? [tool.entry] : [])),
+    mcp: tools.flatMap((tool) => (tool.kind === 'mcp' ? [tool.grant] : [])),
   }));
-}
-
-/**
- * The pool of model calls: threads for plain data; on this thread if there are no model threads, or if the provider is
- * a value on the host.
- */
-async function modelPoolOf(
-  plan: ShardPlan,
-  { clock, hostProvider, ports }: ShardSurroundings,
-): Promise<(listener: ModelPoolListener) => ModelPool> {
-  const { soon, startModelThread } = ports ?? {};
-  if (plan.provider.kind === 'host' || plan.threads.models === 0) {
-    const provider =
-      plan.provider.kind === 'host' ? hostProvider(plan.provider.name) : await resolveProvider(plan.provider.data);
-    return (listener) => createInPlacePool(provider, listener, clock, soon);
-  }
-  let listener: ModelPoolListener | undefined;
-  const pool = await createThreadedPool({
-    threads: plan.threads.models,
-    provider: plan.provider.data,
-    clock,
-    ...defined({ startThread: startModelThread }),
-    listener: {
-      completed: (completions) => listener?.completed(completions),
-      delta: (id, session, piece) => listener?.delta(id, session, piece),
-    },
-  });
-  return (attached) => {
-    listener = attached;
-    return pool;
-  };
 }

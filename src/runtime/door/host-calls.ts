@@ -20,10 +20,10 @@ export function hostCalls({ ask }: HostCaller): Pick<ShardHost, 'evaluateSystem'
 }
 
 /**
- * A provider that is a value on the host thread, called as if it were local. The endpoint delivers all deltas before
- * the answer (T2).
+ * Providers that are values on the host thread, by key and name, called as if they were local. The endpoint delivers all
+ * deltas before the answer (T2).
  */
-export function hostProvider(endpoint: Endpoint, name: string): ModelProvider {
+export function hostProviders(endpoint: Endpoint): (key: string, name: string) => ModelProvider {
   const { ask } = hostOver(endpoint);
   const calls = new Map<number, GenerateContext['onDelta']>();
   let lastId = 0;
@@ -31,7 +31,7 @@ export function hostProvider(endpoint: Endpoint, name: string): ModelProvider {
     const { id, delta } = note as { readonly id: number; readonly delta: ModelDelta };
     calls.get(id)?.(delta);
   });
-  return {
+  return (key, name) => ({
     name,
     async generate(request, { session, signal, onDelta }): Promise<ModelResponse> {
       lastId += 1;
@@ -40,11 +40,11 @@ export function hostProvider(endpoint: Endpoint, name: string): ModelProvider {
       calls.set(id, onDelta);
       signal.addEventListener('abort', onAbort, { once: true });
       try {
-        return checkResponse(await ask('host.generate', { id, session, request }));
+        return checkResponse(await ask('host.generate', { id, provider: key, session, request }));
       } finally {
         calls.delete(id);
         signal.removeEventListener('abort', onAbort);
       }
     },
-  };
+  });
 }

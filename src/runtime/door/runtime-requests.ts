@@ -36,8 +36,8 @@ export function runtimeRequests(door: ShardDoor): HandlersOf<'runtime' | 'sessio
       await shard.life.resumeBlocked();
       return undefined;
     },
-    'runtime.learn': ({ models }) => {
-      shard.parts.catalog.learn(models);
+    'runtime.learn': ({ models, mcp }) => {
+      shard.parts.catalog.learn(models, mcp);
       return undefined;
     },
     'runtime.close': async ({ deadlineMs }) => {

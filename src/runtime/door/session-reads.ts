@@ -183,7 +183,8 @@ function render(shard: Shard, state: SessionState, shown?: readonly LoggedMessag
   const agent = shard.parts.catalog.of(state);
   if (agent === undefined) return undefined;
   const container = state.container === undefined ? {} : { container: state.container.id };
-  return { ...agent.header(state), ...container, messages: renderSession(state, agent.renderOptions, shown) };
+  const isSent = state.current !== undefined;
+  return { ...agent.header(state), ...container, messages: renderSession(state, agent.renderOptions, shown, isSent) };
 }
 
 /** Reads the request that a model would receive now. */

@@ -5,15 +5,15 @@ import type { Endpoint } from '../../threads/endpoint.ts';
 import type { HostCaller, ShardPlan, ShardStart } from '../protocol/protocol.ts';
 import { publishInPlace, publishPacked } from '../shard/event-notes.ts';
 import { buildShard, type ShardSurroundings } from './build-shard.ts';
-import { hostCalls, hostOver, hostProvider } from './host-calls.ts';
+import { hostCalls, hostOver, hostProviders } from './host-calls.ts';
 import { serveShard } from './shard-requests.ts';
 
 /** The surroundings of a shard that answers on an endpoint. */
-export interface ServiceSurroundings extends Omit<ShardSurroundings, 'host' | 'hostProvider' | 'isolated' | 'models'> {
+export interface ServiceSurroundings extends Omit<ShardSurroundings, 'host' | 'hostProvider' | 'isolated' | 'learned'> {
   /** Present if the shard runs on the host thread. */
   readonly inPlace?: {
-    /** The embedder's provider value, called directly. */
-    readonly provider: ModelProvider | undefined;
+    /** The embedder's provider values by key, called directly. */
+    readonly providers: ReadonlyMap<string, ModelProvider>;
     /**
      * The host's functions, called directly: over a local endpoint a turn with two guardrails and a system function
      * takes a quarter more time.
@@ -28,13 +28,14 @@ export interface ServiceSurroundings extends Omit<ShardSurroundings, 'host' | 'h
  */
 export function serveShardThread(endpoint: Endpoint, plan: ShardPlan, surroundings: ServiceSurroundings): void {
   const { inPlace } = surroundings;
+  const overEndpoint = hostProviders(endpoint);
   endpoint.handle('shard.start', async (start) => {
-    const { gated, isolated, models } = start as ShardStart;
+    const { gated, isolated, learned } = start as ShardStart;
     const built = await buildShard(plan, {
       ...surroundings,
       isolated,
-      models,
-      hostProvider: (name) => inPlace?.provider ?? hostProvider(endpoint, name),
+      learned,
+      hostProvider: (key, name) => inPlace?.providers.get(key) ?? overEndpoint(key, name),
       host: {
         ...(inPlace === undefined ? publishPacked(endpoint) : publishInPlace(endpoint)),
         ...hostCalls(inPlace?.host ?? hostOver(endpoint)),

@@ -29,9 +29,11 @@ export interface DiagnosticsParts {
   readonly tap: (reader: TapReader) => EventTap;
   /** Turns on or off the introduction of sessions (`introduced`) before their first event. Never throws. */
   readonly introduce: (on: boolean) => void;
-  /** The model an agent's requests name; undefined for an agent that is not defined. */
-  readonly modelOf: (agent: string, isChild: boolean) => string | undefined;
-  readonly provider: string;
+  /**
+   * The model that an agent's requests name, and its provider (`SessionFacts`). Without `model`: the agent is not
+   * defined.
+   */
+  readonly modelOf: (agent: string, isChild: boolean) => Pick<SessionFacts, 'model' | 'provider'>;
   readonly commits: () => { readonly flushes: number; readonly journalTurns: number };
   readonly now: () => number;
   readonly failed: (error: unknown) => void;
@@ -136,8 +138,7 @@ export class Diagnostics {
   }
 
   #factsOf({ session, agent, parent }: SessionIntroduction): SessionFacts {
-    const { modelOf, provider } = this.#parts;
-    const model = modelOf(agent, parent !== undefined);
+    const { model, provider } = this.#parts.modelOf(agent, parent !== undefined);
     const facts: Draft<SessionFacts> = { session, agent, provider };
     if (parent !== undefined) facts.parent = parent;
     if (model !== undefined) facts.model = model;

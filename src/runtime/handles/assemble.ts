@@ -11,25 +11,28 @@ import type { DefinitionSource } from '../../definitions/definition.ts';
 import { shardDirectory } from '../../journal/store/manifest.ts';
 import { shareOfLimits } from '../../models/governor/limits.ts';
 import { createRateMemory } from '../../models/governor/rate-table.ts';
+import { readModelName } from '../../models/model-name.ts';
 import { modelOf } from '../../models/model-options.ts';
+import type { ModelProvider, ProviderData } from '../../models/provider.ts';
 import { isModelProvider } from '../../models/provider-check.ts';
 import { isMemoryTool, type MessageMemory, withMemory } from '../../tools/built-in/memory-tools.ts';
 import type { AnyTool } from '../../tools/tool.ts';
-import { Diagnostics } from '../events/diagnostics.ts';
+import { Diagnostics, type DiagnosticsParts } from '../events/diagnostics.ts';
 import { EventHub } from '../events/event-hub.ts';
 import { MessageCallbacks } from '../events/message-callbacks.ts';
 import type { HostValues } from '../host/host-services.ts';
-import { KnownModels, modelListOf } from '../host/known-models.ts';
+import { firstModelList, KnownModels } from '../host/known-models.ts';
+import type { McpServers } from '../host/mcp-servers.ts';
 import { createMessageMemory } from '../host/message-memory.ts';
 import { SessionLogs } from '../host/session-logs.ts';
 import { type LinkParts, ShardLink } from '../host/shard-link.ts';
 import type { SystemFunction } from '../protocol/agent.ts';
-import { agentSource, toolValues } from '../protocol/agent.ts';
-import { checkAgentModels, listedInUse, ModelWarnings } from '../protocol/agent-models.ts';
+import { agentSource, checkMcpServers, toolValues } from '../protocol/agent.ts';
+import { checkAgentModels, checkProviderOptions, listedInUse, ModelWarnings } from '../protocol/agent-models.ts';
 import type { ApprovalPredicate, Guardrails } from '../protocol/guardrails.ts';
 import { createCounterMemory, sumOf } from '../protocol/metrics.ts';
 import type { CheckedOptions } from '../protocol/options.ts';
-import type { ProviderPlan, ShardPlan } from '../protocol/protocol.ts';
+import type { ProviderPlan, ShardPlan, ShardProvider } from '../protocol/protocol.ts';
 import { VERSION } from '../protocol/version.ts';
 import { MessageSearch } from '../search/client.ts';
 import { createRuntime, type Runtime } from './runtime.ts';
@@ -51,27 +54,56 @@ export interface Place {
 /** Ports of the links that replace those of the machine. */
 export type LinkPorts = Partial<Pick<LinkParts, 'startShard' | 'startInPlace' | 'shardPorts'>>;
 
-/** The vendor's list of models, and the log lines about the models in use. */
-interface RuntimeModels {
+/** The parts of a runtime that learn from outside, which a simulator does not have. */
+interface RuntimeSources {
+  /** The vendor's list of models. */
   readonly known: KnownModels;
+  /** The log lines about the models in use. */
   readonly warnings: ModelWarnings;
+  readonly mcp: McpServers | undefined;
 }
 
-/** `assembleRuntime` with the vendor's list of models, which ends before `place` is released. Rejects as it does. */
+/**
+ * `assembleRuntime` with the vendor's list of models and the MCP servers, which end before `place` is released. Rejects
+ * as it does, and with `ConfigError` for MCP servers that cannot be used.
+ */
 export async function assembleWithModels(
   checked: CheckedOptions,
   place: Place,
   definitions?: DefinitionSource,
 ): Promise<Runtime> {
-  const { provider, clock, logger } = checked;
-  const known = await KnownModels.open({ list: modelListOf(provider), directory: place.directory, clock, logger });
+  const { clock, logger } = checked;
+  const list = firstModelList(checked.providers.map(({ provider }) => provider));
+  const known = await KnownModels.open({ list, directory: place.directory, clock, logger });
   const warnings = new ModelWarnings(checked);
   warnings.log(known.models);
+  const mcp = await openMcp(checked, place.directory);
+  const end = async (): Promise<void> => {
+    await Promise.all([known.close(), mcp?.close()]);
+  };
   const release = async (): Promise<void> => {
-    await known.close();
+    await end();
     await place.release();
   };
-  return assembleRuntime(checked, { ...place, release }, {}, definitions, { known, warnings });
+  try {
+    return await assembleRuntime(checked, { ...place, release }, {}, definitions, { known, warnings, mcp });
+  } catch (error) {
+    await end();
+    throw error;
+  }
+}
+
+/** The MCP servers, imported only on use. */
+async function openMcp(
+  { mcp: source, agents, clock, logger }: CheckedOptions,
+  directory: string | undefined,
+): Promise<McpServers | undefined> {
+  if (source === undefined) {
+    checkMcpServers(agents, []);
+    return undefined;
+  }
+  const { McpServers } = await import('../host/mcp-servers.ts');
+  return McpServers.open({ source, agents, directory, clock, logger });
 }
 
 /**
@@ -84,16 +116,20 @@ export async function assembleRuntime(
   place: Place,
   ports: LinkPorts = {},
   definitions?: DefinitionSource,
-  models?: RuntimeModels,
+  sources?: RuntimeSources,
 ): Promise<Runtime> {
-  const listed = (): readonly ListedModel[] => models?.known.models ?? [];
-  checkAgentModels(checked.agents, checked.settings, listed());
+  const listed = (): readonly ListedModel[] => sources?.known.models ?? [];
+  checkAgentModels(checked, listed());
+  checkProviderOptions(checked);
   const startInPlace =
     checked.threads.sessions > 0
       ? undefined
       : (ports.startInPlace ?? (await import('../host/shard-in-place.ts')).startInPlace);
   const links: ShardLink[] = [];
-  const logs = new SessionLogs(checked.logger, checked.provider);
+  const logs = new SessionLogs(
+    checked.logger,
+    checked.providers.map(({ provider }) => provider),
+  );
   const hub = new EventHub({
     linkOf: (session) => linkAt(links, shardOf(session, links.length)),
     links: () => links,
@@ -104,21 +140,26 @@ export async function assembleRuntime(
     log: (line) => logs.write(line),
   });
   const search = searchOf(checked, place, links);
-  const values = hostValues(checked, links, search, definitions);
+  const values = hostValues(checked, links, { search, definitions, mcp: sources?.mcp });
   const agents = checked.agents.map(agentSource);
   const degraded = new Map<number, TroupeError>();
   const counters: SharedArrayBuffer[] = [];
-  const rates = createRateMemory();
+  const rates = checked.providers.map(() => createRateMemory());
   for (let index = 0; index < place.shards; index += 1) {
-    const memory = createCounterMemory();
+    const memory = createCounterMemory(checked.providers.length);
     counters.push(memory);
     links.push(
       new ShardLink({
         ...ports,
-        plan: shardPlan(checked, place, { index, agents, counters: memory, rates }),
+        plan: shardPlan(checked, place, {
+          index,
+          agents,
+          counters: memory,
+          providers: shardProviders(checked, rates, { index, count: place.shards }),
+        }),
         values,
         startInPlace,
-        models: () => listedInUse(checked, listed()),
+        learned: () => ({ models: listedInUse(checked, listed()), mcp: sources?.mcp?.lists ?? [] }),
         clock: checked.clock,
         random: checked.random,
         listener: {
@@ -143,22 +184,26 @@ export async function assembleRuntime(
       for (const link of links) link.introduce(on);
     },
     modelOf: modelNames(checked),
-    provider: providerName(checked),
     commits: () => ({ flushes: sumOf(counters, 'flushes'), journalTurns: sumOf(counters, 'journalTurns') }),
     now: () => checked.clock.now(),
     failed: (error) => logs.write({ level: 'warn', message: `diagnostics: ${asError(error).message}` }),
   });
   await startAll(links);
-  models?.known.begin(() => {
-    models.warnings.log(listed());
+  const learn = (): void => {
     for (const link of links) link.learn();
+  };
+  sources?.known.begin(() => {
+    sources.warnings.log(listed());
+    learn();
   });
+  sources?.mcp?.begin(learn);
   return createRuntime({
     links,
     hub,
     callbacks,
     diagnostics,
     counters,
+    providers: checked.providers.map(({ key }) => key),
     agentNames: new Set(checked.agents.map((each) => each.name)),
     defaultAgent: checked.agents[0]?.name ?? 'default',
     degraded: () => [...degraded.values()][0],
@@ -180,18 +225,16 @@ export async function assembleRuntime(
 function shardPlan(
   checked: CheckedOptions,
   place: Place,
-  shard: Pick<ShardPlan, 'index' | 'agents' | 'counters' | 'rates'>,
+  shard: Pick<ShardPlan, 'index' | 'agents' | 'counters' | 'providers'>,
 ): ShardPlan {
   return {
     ...shard,
     count: place.shards,
     resultStore: place.resultStore,
     durability: checked.durability,
-    provider: providerPlan(checked),
     settings: checked.settings,
     limits: checked.limits,
     ...defined({ enrichers: checked.enrichers }),
-    ...(checked.governor === undefined ? {} : { governor: shareOfLimits(checked.governor, shard.index, place.shards) }),
     threads: { models: checked.threads.models, tools: checked.threads.tools },
     ...(place.directory === undefined ? {} : { directory: shardDirectory(place.directory, shard.index) }),
   };
@@ -212,22 +255,47 @@ function linkAt(links: readonly ShardLink[], index: number): ShardLink {
   return link;
 }
 
-function providerPlan(checked: CheckedOptions): ProviderPlan {
-  const { provider } = checked;
+/** The providers of one shard, with its share of their limits. `rates`: the memory of each provider. */
+function shardProviders(
+  { providers }: CheckedOptions,
+  rates: readonly SharedArrayBuffer[],
+  { index, count }: Pick<ShardPlan, 'index' | 'count'>,
+): readonly ShardProvider[] {
+  return providers.map(({ key, provider, governor, governorOption }, each) => ({
+    key,
+    plan: providerPlan(provider),
+    ...(governor === undefined ? {} : { governor: shareOfLimits(governor, index, count, governorOption) }),
+    rates: rates[each] ?? createRateMemory(),
+  }));
+}
+
+function providerPlan(provider: ModelProvider | ProviderData): ProviderPlan {
   return isModelProvider(provider) ? { kind: 'host', name: provider.name } : { kind: 'data', data: provider };
 }
 
-function providerName({ provider }: CheckedOptions): string {
+function providerName(provider: ModelProvider | ProviderData): string {
   return isModelProvider(provider) ? provider.name : provider.kind;
 }
 
-/** The model of an agent by the agent's name. */
-function modelNames({ agents, settings }: CheckedOptions): (agent: string, isChild: boolean) => string | undefined {
+/** The model of an agent, and its provider's own name, by the agent's name. */
+function modelNames({ agents, settings, providers }: CheckedOptions): DiagnosticsParts['modelOf'] {
   const byName = new Map(agents.map((each) => [each.name, each]));
+  const keys = providers.map(({ key }) => key);
+  const names = new Map(providers.map(({ key, provider }) => [key, providerName(provider)]));
+  const provider = names.get(keys[0] ?? '') ?? '';
   return (name, isChild) => {
     const found = byName.get(name);
-    return found === undefined ? undefined : modelOf(found, settings, isChild);
+    if (found === undefined) return { provider };
+    const { model, provider: key } = readModelName(modelOf(found, settings, isChild), keys);
+    return { model, provider: key === undefined ? provider : (names.get(key) ?? provider) };
   };
+}
+
+/** The provider values by their keys. */
+function providerValues({ providers }: CheckedOptions): ReadonlyMap<string, ModelProvider> {
+  return new Map(
+    providers.flatMap(({ key, provider }) => (isModelProvider(provider) ? [[key, provider] as const] : [])),
+  );
 }
 
 /** The search; undefined unless an agent, or the enricher that remembers, may use it. */
@@ -255,9 +323,13 @@ function boundTools(
 function hostValues(
   checked: CheckedOptions,
   links: readonly ShardLink[],
-  search: MessageSearch | undefined,
-  definitions: DefinitionSource | undefined,
+  services: {
+    readonly search: MessageSearch | undefined;
+    readonly definitions: DefinitionSource | undefined;
+    readonly mcp: McpServers | undefined;
+  },
 ): HostValues {
+  const { search, definitions, mcp } = services;
   const memory =
     search === undefined
       ? undefined
@@ -276,8 +348,9 @@ function hostValues(
     if (own !== undefined) guardrails.set(name, own);
   }
   return {
-    provider: isModelProvider(checked.provider) ? checked.provider : undefined,
+    providers: providerValues(checked),
     tools: new Map(checked.agents.map((each) => [each.name, boundTools(toolValues(each), memory)])),
+    ...(mcp === undefined ? {} : { mcpTool: (name, place) => mcp.tool(name, place) }),
     systems,
     decisions: { approvals, guardrails },
     ...(checked.enrichers === undefined ? {} : { enricherLibrary: { definitions, memory } }),

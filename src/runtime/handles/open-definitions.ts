@@ -16,6 +16,7 @@ import {
   write_file,
 } from '../../tools/built-in/index.ts';
 import { isRuntimeTool } from '../../tools/built-in/runtime-tool-names.ts';
+import { isMcpTools } from '../../tools/mcp/grants.ts';
 import { namedTool } from '../../tools/named-tool.ts';
 import { isServerTool } from '../../tools/server-tool.ts';
 import type { AnyTool } from '../../tools/tool.ts';
@@ -118,8 +119,8 @@ function toolsByName(agents: readonly Agent<unknown>[]): ReadonlyMap<string, Any
   const tools = new Map<string, AnyTool>(BUILT_IN.map((each) => [each.name.toLowerCase(), each]));
   for (const each of agents) {
     for (const tool of each.tools ?? []) {
-      if (!(tool instanceof URL) && !isServerTool(tool) && !isRuntimeTool(tool))
-        tools.set(tool.name.toLowerCase(), tool);
+      if (tool instanceof URL || isServerTool(tool) || isMcpTools(tool) || isRuntimeTool(tool)) continue;
+      tools.set(tool.name.toLowerCase(), tool);
     }
   }
   return tools;

@@ -18,7 +18,7 @@ import type { EventHub } from '../events/event-hub.ts';
 import type { MessageCallbacks } from '../events/message-callbacks.ts';
 import type { ShardLink } from '../host/shard-link.ts';
 import { type Agent, isAgent } from '../protocol/agent.ts';
-import { type CounterValues, readCounters } from '../protocol/metrics.ts';
+import { type CounterValues, type ProviderMetrics, readCounters, readProviders } from '../protocol/metrics.ts';
 import type { SessionSummary } from '../protocol/protocol.ts';
 import type { MessageSearch } from '../search/client.ts';
 import { Child } from './child.ts';
@@ -53,6 +53,8 @@ export interface RuntimeInfo {
 export interface RuntimeMetrics extends CounterValues {
   /** Session threads that died and were replaced. */
   readonly restarts: number;
+  /** Figures of each provider, by its name in the option `providers`. The name of the option `provider` is empty. */
+  readonly providers: Readonly<Record<string, ProviderMetrics>>;
   /** The message of the error with which the store refuses writes. */
   readonly degraded?: string;
 }
@@ -65,6 +67,8 @@ export interface RuntimeParts {
   readonly diagnostics: Diagnostics;
   readonly info: RuntimeInfo;
   readonly counters: readonly SharedArrayBuffer[];
+  /** The keys of the providers, the first one first. */
+  readonly providers: readonly string[];
   readonly agentNames: ReadonlySet<string>;
   readonly defaultAgent: string;
   readonly degraded: () => TroupeError | undefined;
@@ -181,7 +185,8 @@ export class Runtime {
     const degraded = this.#parts.degraded();
     const counters = readCounters(this.#parts.counters);
     const restarts = this.#parts.links.reduce((sum, link) => sum + link.restarts, 0);
-    return { ...counters, restarts, ...(degraded === undefined ? {} : { degraded: degraded.message }) };
+    const providers = readProviders(this.#parts.counters, this.#parts.providers);
+    return { ...counters, restarts, providers, ...(degraded === undefined ? {} : { degraded: degraded.message }) };
   }
 
   /**

@@ -1,5 +1,5 @@
 /**
- * Services of the host thread for its shards: runs the tools, the provider and the system functions given as values.
+ * Services of the host thread for its shards: runs the tools, the providers and the system functions given as values.
  */
 
 import type { Clock } from '../../base/clock.ts';
@@ -8,7 +8,7 @@ import { asError, CancelledError, ConfigError, describeValue } from '../../base/
 import { checkResponse } from '../../models/anthropic/response-check.ts';
 import type { ModelProvider } from '../../models/provider.ts';
 import type { Endpoint } from '../../threads/endpoint.ts';
-import { createHostRunner, type HostRunner, type HostWork } from '../../tools/host-tools.ts';
+import { createHostRunner, type HostRunner, type HostWork, type McpPlace } from '../../tools/host-tools.ts';
 import type { AnyTool } from '../../tools/tool.ts';
 import type { SystemFunction } from '../protocol/agent.ts';
 import { decideOnHost, type HostDecisions } from '../protocol/host-decisions.ts';
@@ -17,9 +17,12 @@ import { type EnricherLibrary, lookUp } from './enricher-lookup.ts';
 
 /** The values an embedder gave. */
 export interface HostValues {
-  readonly provider: ModelProvider | undefined;
+  /** Providers by key. */
+  readonly providers: ReadonlyMap<string, ModelProvider>;
   /** Tools by agent and name. */
   readonly tools: ReadonlyMap<string, ReadonlyMap<string, AnyTool>>;
+  /** A tool that calls one of an MCP server; missing: there are no servers. */
+  readonly mcpTool?: (name: string, place: McpPlace) => AnyTool;
   readonly systems: ReadonlyMap<string, SystemFunction>;
   /** Listeners that runs wait for, guardrails, approval predicates. */
   readonly decisions?: HostDecisions;
@@ -52,13 +55,13 @@ export function serveHost(endpoint: Endpoint, values: HostValues, options: HostS
     find: (agent, name) => values.tools.get(agent)?.get(name),
     progress: (id, data) => endpoint.notify('tool.progress', { id, data }),
     clock,
-    ...defined({ work }),
+    ...defined({ work, mcpTool: values.mcpTool }),
   });
   const calls = new Map<number, AbortController>();
   const methods: HostHandlers = {
-    'host.generate': async ({ id, session, request }) => {
-      const { provider } = values;
-      if (provider === undefined) throw new ConfigError('no provider was given by value');
+    'host.generate': async ({ id, provider: key, session, request }) => {
+      const provider = values.providers.get(key);
+      if (provider === undefined) throw new ConfigError(`no provider was given by value as ${JSON.stringify(key)}`);
       const controller = new AbortController();
       calls.set(id, controller);
       try {

@@ -61,7 +61,7 @@ const listsByOptions = new RecentMap<ModelList>(MODEL_LISTS_KEPT_MAX);
  * The list of a provider; undefined if it has none. A provider that is a module is not asked, since a module is loaded
  * only on the threads that make its calls.
  */
-export function modelListOf(provider: ModelProvider | ProviderData): ModelList | undefined {
+function modelListOf(provider: ModelProvider | ProviderData): ModelList | undefined {
   if (isModelProvider(provider)) return provider.models;
   if (provider.kind !== 'anthropic') return undefined;
   const key = JSON.stringify(provider.options);
@@ -70,6 +70,18 @@ export function modelListOf(provider: ModelProvider | ProviderData): ModelList |
   const list = createAnthropicProvider(parseAnthropicData(provider.options)).models;
   if (list !== undefined) listsByOptions.put(key, list);
   return list;
+}
+
+/**
+ * The list of a runtime: that of its first provider that has one. Providers beside it are not asked, since a row says
+ * what a model accepts whichever of them is called.
+ */
+export function firstModelList(providers: readonly (ModelProvider | ProviderData)[]): ModelList | undefined {
+  for (const provider of providers) {
+    const list = modelListOf(provider);
+    if (list !== undefined) return list;
+  }
+  return undefined;
 }
 
 /** The parts of a runtime that the list needs. */

@@ -21,10 +21,10 @@ export class SessionLogs {
   readonly #secrets: readonly string[];
   readonly #children = new RecentMap<GuardedLogger>(SESSION_LOGGERS_MAX);
 
-  /** `provider`: the provider whose credentials are cut out of every line. */
-  constructor(logger: GuardedLogger | undefined, provider: ModelProvider | ProviderData) {
+  /** `providers`: the providers whose credentials are cut out of every line. */
+  constructor(logger: GuardedLogger | undefined, providers: readonly (ModelProvider | ProviderData)[]) {
     this.#logger = logger;
-    this.#secrets = logger === undefined ? [] : secretsOf(provider);
+    this.#secrets = logger === undefined ? [] : providers.flatMap(secretsOf);
   }
 
   /** Writes a line, if there is a logger. Never throws. */

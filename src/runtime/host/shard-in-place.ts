@@ -12,13 +12,13 @@ import type { ShardThread } from './shard-threads.ts';
 
 /** The surroundings of a shard on the host thread. */
 export interface InPlaceSurroundings extends Pick<ServiceSurroundings, 'clock' | 'random'> {
-  readonly provider: NonNullable<ServiceSurroundings['inPlace']>['provider'];
+  readonly providers: NonNullable<ServiceSurroundings['inPlace']>['providers'];
   readonly ports: ShardPorts | undefined;
 }
 
 /** Starts a shard on the host thread. It ends with the process; `exit` ends its endpoint. */
 export function startInPlace(plan: ShardPlan, surroundings: InPlaceSurroundings): ShardThread {
-  const { clock, random, provider, ports } = surroundings;
+  const { clock, random, providers, ports } = surroundings;
   const [endpoint, far] = createLocalEndpoints(ports?.soon);
   return {
     endpoint,
@@ -28,7 +28,7 @@ export function startInPlace(plan: ShardPlan, surroundings: InPlaceSurroundings)
       const gate = new ExitLatch();
       serveShardThread(far, plan, {
         runner,
-        inPlace: { provider, host: { ask } },
+        inPlace: { providers, host: { ask } },
         clock,
         random,
         gate,

@@ -17,7 +17,6 @@ import { SHARD_CLOSE_MS } from '../../base/bounds.ts';
 import type { Clock, Random } from '../../base/clock.ts';
 import { defined } from '../../base/defined.ts';
 import { CancelledError, type ErrorShape, errorFromShape, TroupeError } from '../../base/errors.ts';
-import type { ListedModel } from '../../context/model-traits.ts';
 import type { SessionEvent } from '../../events/event.ts';
 import type { PackedEvents } from '../../events/packing/packed-form.ts';
 import { unpackEvents } from '../../events/packing/unpacking.ts';
@@ -28,6 +27,7 @@ import type { HostWork } from '../../tools/host-tools.ts';
 import type { ShardPorts } from '../door/build-shard.ts';
 import type {
   EventsNote,
+  Learned,
   LogLine,
   SaidNote,
   SessionIntroduction,
@@ -70,8 +70,8 @@ export interface LinkListener {
 export interface LinkParts {
   readonly plan: ShardPlan;
   readonly values: HostValues;
-  /** Rows of the vendor's list for the models in use, read when a thread starts and at each `learn`. */
-  readonly models: () => readonly ListedModel[];
+  /** Read when a thread starts and at each `learn`. */
+  readonly learned: () => Learned;
   readonly clock: Clock;
   readonly random: Random;
   readonly listener: LinkListener;
@@ -243,10 +243,10 @@ export class ShardLink implements ShardCaller {
     this.#notify('sessions.introduce', { on }).catch(() => undefined);
   }
 
-  /** Sends what is now known of the models. */
+  /** Sends the facts from outside again. */
   learn(): void {
     // A dead thread, or a closed runtime, needs it no more; a new thread receives it at its start.
-    this.#notify('runtime.learn', { models: this.#parts.models() }).catch(() => undefined);
+    this.#notify('runtime.learn', this.#parts.learned()).catch(() => undefined);
   }
 
   /** Starts or stops the publication of a session's new messages. */
@@ -345,8 +345,8 @@ export class ShardLink implements ShardCaller {
       if (incarnation.isServing) this.#died();
     });
     try {
-      const models = this.#parts.models();
-      const start: ShardStart = { gated: this.listeners.sessions, isolated: this.#deaths.isolated, models };
+      const learned = this.#parts.learned();
+      const start: ShardStart = { gated: this.listeners.sessions, isolated: this.#deaths.isolated, learned };
       await endpoint.call('shard.start', start);
     } catch (error) {
       await thread.exit();
@@ -358,7 +358,7 @@ export class ShardLink implements ShardCaller {
   #startShard(): ShardThread {
     const { plan, startInPlace, startShard = startWorker, values, clock, random, shardPorts } = this.#parts;
     if (startInPlace === undefined) return startShard(plan);
-    return startInPlace(plan, { provider: values.provider, clock, random, ports: shardPorts });
+    return startInPlace(plan, { providers: values.providers, clock, random, ports: shardPorts });
   }
 
   #values(): HostValues {

@@ -2,38 +2,56 @@
  * The models that a runtime's agents and enrichers use, checked where both the agents and the settings are known: at
  * `open`, and again when the vendor's list of models was read. Host thread.
  */
-import { ConfigError } from '../../base/errors.ts';
+import { PROVIDER_NAME_EDITS_MAX } from '../../base/bounds.ts';
+import { ConfigError, describeValue } from '../../base/errors.ts';
 import type { Settings } from '../../base/settings.ts';
 import { findListed, type ListedModel, modelTraits } from '../../context/model-traits.ts';
 import { fittedOptions } from '../../models/fitted-options.ts';
+import { readModelName } from '../../models/model-name.ts';
 import { type CheckedModelOptions, refusedOption, refusedServerTool } from '../../models/model-option-checks.ts';
-import { modelOf } from '../../models/model-options.ts';
+import { modelOf, modelsOf, requestFields } from '../../models/model-options.ts';
+import type { RequestShape, ServerToolSchema } from '../../models/provider.ts';
+import { isModelProvider } from '../../models/provider-check.ts';
+import { editDistance } from '../../session/rules/tool-texts.ts';
 import { isServerTool } from '../../tools/server-tool.ts';
 import type { Agent } from './agent.ts';
 import type { CheckedOptions } from './options.ts';
+
+/** The options that say which models are used, and by whom. */
+type ModelUse = Pick<CheckedOptions, 'agents' | 'settings' | 'providers'>;
 
 /**
  * Throws `ConfigError` for an option that a model of its agent refuses. The error names the option, its value, the
  * model and the remedy. `listed`: rows of the vendor's list. An option that the list accepts passes, whatever the dated
  * table says; what only the list refuses is made to fit (`fittedOptions`), since a start must not depend on it.
  */
-export function checkAgentModels(
-  agents: readonly Agent<unknown>[],
-  settings: Settings,
-  listed: readonly ListedModel[],
-): void {
-  for (const definition of agents) {
-    for (const isChild of [false, true]) checkAgentModel(definition, settings, isChild, listed);
+export function checkAgentModels(use: ModelUse, listed: readonly ListedModel[]): void {
+  for (const definition of use.agents) {
+    for (const isChild of [false, true]) checkAgentModel(definition, use, isChild, listed);
   }
+}
+
+/** The model of an agent, as its provider knows it. */
+function modelOfAgent(definition: Agent<unknown>, { settings, providers }: ModelUse, isChild: boolean): string {
+  return bareName(modelOf(definition, settings, isChild), providers);
+}
+
+/** The name of a model without the provider's. */
+function bareName(name: string, providers: CheckedOptions['providers']): string {
+  return readModelName(
+    name,
+    providers.map(({ key }) => key),
+  ).model;
 }
 
 function checkAgentModel(
   definition: Agent<unknown>,
-  settings: Settings,
+  use: ModelUse,
   isChild: boolean,
   listed: readonly ListedModel[],
 ): void {
-  const model = modelOf(definition, settings, isChild);
+  const { settings } = use;
+  const model = modelOfAgent(definition, use, isChild);
   const options = optionsOf(definition, settings);
   if (refusedOption(options, modelTraits(model)) === undefined) return;
   const refused = refusedOption(options, modelTraits(model, findListed(model, listed)));
@@ -49,15 +67,78 @@ function checkAgentModel(
   );
 }
 
+/**
+ * Throws `ConfigError` for an option of an agent, or a model of an enricher, that its provider has no place for. A
+ * provider in a module is loaded on the model threads, and refuses the call itself.
+ */
+export function checkProviderOptions(checked: CheckedOptions): void {
+  const { agents, settings, enrichers } = checked;
+  for (const definition of agents) {
+    for (const isChild of [false, true]) {
+      const [first, ...others] = modelsOf(definition, settings, isChild);
+      const owner = `agent ${definition.name}`;
+      throwRefusal(checked, first, owner, (model) => shapeOf(definition, model, settings));
+      // The options hold for the first model; for the others those that they have no place for are left out.
+      for (const name of others) throwRefusal(checked, name, owner, bareShape);
+    }
+  }
+  for (const [name, enricher] of Object.entries(enrichers ?? {})) {
+    const model: string | undefined = enricher?.model;
+    if (model !== undefined) throwRefusal(checked, model, `enrichers.${name}`, bareShape);
+  }
+}
+
+function bareShape(model: string): RequestShape {
+  return { model, max_tokens: 1 };
+}
+
+/** The parts of the agent's requests that its options decide. */
+function shapeOf(definition: Agent<unknown>, model: string, settings: Settings): RequestShape {
+  const { maxTokens, serverTools = [] } = optionsOf(definition, settings);
+  const { toolChoice } = definition;
+  // Which tools there are is known later; options about tools are judged as for an agent that has some.
+  const names = [typeof toolChoice === 'object' ? toolChoice.tool : 'any'];
+  const fields = requestFields(definition, modelTraits(model), names, { threads: settings.llm.threads });
+  const tools = serverTools.map((entry) => entry as ServerToolSchema);
+  return { model, max_tokens: maxTokens, ...fields, ...(tools.length === 0 ? {} : { tools }) };
+}
+
+/** Throws what the provider of this model, by its name with a prefix, refuses of the shape of a request. */
+function throwRefusal(
+  { providers }: CheckedOptions,
+  name: string,
+  owner: string,
+  shape: (model: string) => RequestShape,
+): void {
+  const { provider: key, model } = readModelName(
+    name,
+    providers.map((each) => each.key),
+  );
+  const { provider } = providers.find((each) => each.key === key) ?? providers[0] ?? {};
+  const refusal = isModelProvider(provider) ? provider.refuses?.(shape(model)) : undefined;
+  if (refusal === undefined) return;
+  const { value, remedy } = refusal;
+  const option = refusal.key.startsWith('settings.') ? refusal.key : `${owner}.${refusal.key}`;
+  const shown = JSON.stringify(value) ?? describeValue(value);
+  throw new ConfigError(`option ${JSON.stringify(option)}: the provider refuses ${shown}; ${remedy}`, {
+    data: { key: option, value, model, remedy },
+  });
+}
+
 function optionsOf(definition: Agent<unknown>, settings: Settings): CheckedModelOptions {
   const serverTools = (definition.tools ?? []).filter(isServerTool).map(({ entry }) => entry);
   return { ...definition, maxTokens: definition.maxTokens ?? settings.llm.maxTokens, serverTools };
 }
 
-/** The models of the agents, of their sub-agents and of the enrichers. */
-function modelsInUse({ agents, settings, enrichers }: CheckedOptions): ReadonlySet<string> {
-  const own = agents.flatMap((each) => [modelOf(each, settings, false), modelOf(each, settings, true)]);
+/** The models of the agents, of their sub-agents and of the enrichers, as they were given. */
+function namesInUse({ agents, settings, enrichers }: CheckedOptions): ReadonlySet<string> {
+  const own = agents.flatMap((each) => [false, true].flatMap((isChild) => modelsOf(each, settings, isChild)));
   return new Set([...own, ...[enrichers?.melete, enrichers?.mneme].flatMap((each) => each?.model ?? [])]);
+}
+
+/** The same models, as their providers know them. */
+function modelsInUse(checked: CheckedOptions): ReadonlySet<string> {
+  return new Set([...namesInUse(checked)].map((name) => bareName(name, checked.providers)));
 }
 
 /** The rows of the models in use, for the session threads. */
@@ -77,6 +158,7 @@ export class ModelWarnings {
   /** `listed`: rows of the vendor's list, as far as they are known. */
   log(listed: readonly ListedModel[]): void {
     this.#logEndings(listed);
+    this.#logPrefixes();
     for (const definition of this.#checked.agents) {
       for (const isChild of [false, true]) this.#logFitted(definition, isChild, listed);
     }
@@ -97,10 +179,22 @@ export class ModelWarnings {
     }
   }
 
+  /** Each model whose prefix is almost the name of a provider: it is taken for a part of the model's name. */
+  #logPrefixes(): void {
+    const names = this.#checked.providers.flatMap(({ key }) => (key === '' ? [] : [key]));
+    for (const model of namesInUse(this.#checked)) {
+      const prefix = model.slice(0, Math.max(model.indexOf('/'), 0));
+      const near = prefix === '' || names.includes(prefix) ? undefined : nearestName(prefix, names);
+      if (near === undefined) continue;
+      const message = `the model ${model} goes to the first provider, since none has the name ${prefix}`;
+      this.#warn({ model }, `${message}: did you mean ${near}/${model.slice(prefix.length + 1)}?`);
+    }
+  }
+
   /** Each option of an agent that only the vendor's list refuses, with the value that is sent in its place. */
   #logFitted(definition: Agent<unknown>, isChild: boolean, listed: readonly ListedModel[]): void {
     const { settings } = this.#checked;
-    const model = modelOf(definition, settings, isChild);
+    const model = modelOfAgent(definition, this.#checked, isChild);
     const given = optionsOf(definition, settings);
     const traits = modelTraits(model, findListed(model, listed));
     const fitted = fittedOptions(given, traits);
@@ -124,4 +218,13 @@ export class ModelWarnings {
     this.#logged.add(message);
     this.#checked.logger?.warn(fields, message);
   }
+}
+
+/** The provider whose name differs from a prefix by its case, or by few edits; undefined: there is none. */
+function nearestName(prefix: string, names: readonly string[]): string | undefined {
+  const near = names
+    .map((name) => ({ name, edits: editDistance(prefix.toLowerCase(), name.toLowerCase()) }))
+    .filter(({ name, edits }) => edits <= Math.min(PROVIDER_NAME_EDITS_MAX, Math.floor(name.length / 2)))
+    .sort((a, b) => a.edits - b.edits);
+  return near[0]?.name;
 }

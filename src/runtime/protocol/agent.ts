@@ -1,7 +1,7 @@
 /** `agent()` and its checks: the definition from which sessions are made. */
 import { z } from 'zod';
 import type { SpawnGrant } from '../../../actors/runtime-tools.ts';
-import { GUARDRAILS_MAX } from '../../base/bounds.ts';
+import { AGENT_MODELS_MAX, GUARDRAILS_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { ConfigError, describeValue } from '../../base/errors.ts';
 import { isAgentName } from '../../base/ids.ts';
@@ -9,6 +9,7 @@ import { isRecord } from '../../base/json.ts';
 import { type CompressionSettings, parseOption } from '../../base/settings.ts';
 import type { ModelOptions } from '../../models/model-options.ts';
 import { isRuntimeTool } from '../../tools/built-in/runtime-tool-names.ts';
+import { grantData, isMcpTools, type McpTools } from '../../tools/mcp/grants.ts';
 import { isNamedTool } from '../../tools/named-tool.ts';
 import { isServerTool, type ServerTool } from '../../tools/server-tool.ts';
 import type { AnyTool } from '../../tools/tool.ts';
@@ -29,15 +30,30 @@ export interface SubagentOptions {
 /** An agent as its embedder describes it. */
 export interface AgentOptions extends ModelOptions {
   readonly name: string;
-  /** The name of the model; default `settings.llm.model`. */
-  readonly model?: string;
+  /**
+   * The name of the model, or of several in the order in which they are asked; default `settings.llm.model`. If a model
+   * refuses, is away or fails after all retries, the half-step continues with the next one (event `model.changed`). All
+   * options of the agent hold for the first model; for the others those that they refuse are left out or made to fit.
+   */
+  readonly model?: string | readonly string[];
+  /**
+   * With several models: the longest wait, in milliseconds, that a provider may ask for (`retry-after`, a pause after
+   * failures) before the next model is asked. Default 10,000.
+   */
+  readonly fallbackAfterMs?: number;
+  /**
+   * With several models: the time in milliseconds after which a new turn asks the first model again. A failure then
+   * leads to the next model at once. Default five minutes, the usual life of a provider's cache.
+   */
+  readonly returnAfterMs?: number;
   /** The system prompt, or a function that returns it. The function runs once per epoch, on the host thread. */
   readonly system?: string | SystemFunction;
   /**
    * The agent's tools. A URL names a module whose exported tools all run in tool threads. A tool given as a value runs
-   * on the host thread. A tool made by `serverTool` is run by the provider.
+   * on the host thread. A tool made by `serverTool` is run by the provider. `mcpTools` grants the tools of an MCP
+   * server.
    */
-  readonly tools?: readonly (AnyTool | URL | ServerTool)[];
+  readonly tools?: readonly (AnyTool | URL | ServerTool | McpTools)[];
   /** Maximum tokens of one answer; default `settings.llm.maxTokens`. */
   readonly maxTokens?: number;
   /** Maximum model calls of one turn; default `limits.toolRounds`. */
@@ -101,7 +117,9 @@ const functions = z
 /** What `agent` takes: every option is a key of it. */
 export const agentSchema: z.ZodType<AgentOptions & { readonly output?: OutputSchema }> = z.strictObject({
   name: z.string().refine(isAgentName, 'must be letters, digits, dots, hyphens or underscores, at most 64'),
-  model: z.string().min(1).optional(),
+  model: z.union([z.string().min(1), z.array(z.string().min(1)).min(1).max(AGENT_MODELS_MAX)]).optional(),
+  fallbackAfterMs: z.number().int().min(0).optional(),
+  returnAfterMs: z.number().int().min(0).optional(),
   system: z
     .union([
       z.string(),
@@ -110,9 +128,9 @@ export const agentSchema: z.ZodType<AgentOptions & { readonly output?: OutputSch
     .optional(),
   tools: z
     .array(
-      z.custom<AnyTool | URL | ServerTool>(
+      z.custom<AnyTool | URL | ServerTool | McpTools>(
         (value) => typeof value === 'object' && value !== null,
-        'must be a tool or a URL',
+        'must be a tool, a URL or mcpTools()',
       ),
     )
     .optional(),
@@ -166,8 +184,24 @@ export function agent(options: AgentOptions): Agent<unknown> {
   const key = name === '' ? 'agent' : `agent ${name}`;
   const checked = parseOption(agentSchema, key, options);
   checkParallelCalls(key, checked);
+  checkModels(key, checked);
   if (checked.output !== undefined) checkOutput(key, checked);
   return { ...checked, [CHECKED]: true };
+}
+
+/** Refuses a model that is listed twice, and options for several models where there is one. */
+function checkModels(agentKey: string, { model, fallbackAfterMs, returnAfterMs }: AgentOptions): void {
+  if (typeof model === 'object' && new Set(model).size < model.length) {
+    const key = `${agentKey}.model`;
+    throw new ConfigError(`option ${JSON.stringify(key)}: a model is listed twice; list each once`, { data: { key } });
+  }
+  if (typeof model === 'object' && model.length > 1) return;
+  const given = Object.entries(defined({ fallbackAfterMs, returnAfterMs }));
+  for (const [option, value] of given) {
+    const key = `${agentKey}.${option}`;
+    const remedy = 'it is for several models; list them in "model", or leave it out';
+    throw new ConfigError(`option ${JSON.stringify(key)}: ${remedy}`, { data: { key, value } });
+  }
 }
 
 /** Refuses what would keep every turn of the agent from ending with its structured answer. */
@@ -196,6 +230,7 @@ export function isAgent(value: unknown): value is Agent<unknown> {
  * schema (R29 to R33).
  */
 export function agentSource(definition: Agent<unknown>): AgentSource {
+  const { fallbackAfterMs, returnAfterMs } = definition;
   const { name, model, system, maxTokens, toolRounds, tokenBudget, thinking, subagents, supervision, description } =
     definition;
   const { compression, maxSteps, approve, guardrails, effort, toolChoice, parallelToolCalls } = definition;
@@ -208,7 +243,7 @@ export function agentSource(definition: Agent<unknown>): AgentSource {
         spawn: spawnGrant(definition),
         ...defined({ maxActive: subagents?.maxActive }),
       },
-      ...defined({ model, supervision }),
+      ...defined({ model, fallbackAfterMs, returnAfterMs, supervision }),
       ...(typeof system === 'string' ? { system } : {}),
       ...defined({ maxTokens, toolRounds, tokenBudget, thinking, description, compression }),
       ...defined({ effort, toolChoice, parallelToolCalls, stopSequences, serviceTier, speed }),
@@ -236,8 +271,9 @@ function spawnGrant(definition: Agent<unknown>): SpawnGrant {
   return { subagent: both || named.has('spawn_subagent'), specialist: both || named.has('spawn_specialist') };
 }
 
-function toolSource(agentName: string, tool: AnyTool | URL | ServerTool): ToolSource {
+function toolSource(agentName: string, tool: AnyTool | URL | ServerTool | McpTools): ToolSource {
   if (tool instanceof URL) return { kind: 'module', url: tool.href };
+  if (isMcpTools(tool)) return { kind: 'mcp', grant: grantData(tool) };
   if (isServerTool(tool)) return { kind: 'server', entry: tool.entry };
   if (isNamedTool(tool)) return { kind: 'named', name: tool.name };
   try {
@@ -252,7 +288,8 @@ function toolSource(agentName: string, tool: AnyTool | URL | ServerTool): ToolSo
 export function toolValues(definition: Agent<unknown>): ReadonlyMap<string, AnyTool> {
   const values = new Map<string, AnyTool>();
   for (const tool of definition.tools ?? []) {
-    if (tool instanceof URL || isServerTool(tool) || isRuntimeTool(tool) || isNamedTool(tool)) continue;
+    if (tool instanceof URL || isServerTool(tool) || isMcpTools(tool)) continue;
+    if (isRuntimeTool(tool) || isNamedTool(tool)) continue;
     values.set(tool.name, tool);
   }
   return values;
@@ -275,6 +312,20 @@ export function checkAgents(agents: readonly unknown[]): readonly Agent<unknown>
     names.add(each.name);
     return each;
   });
+}
+
+/** Throws `ConfigError` for an agent that is granted tools of another MCP server than these. */
+export function checkMcpServers(agents: readonly Agent<unknown>[], servers: readonly string[]): void {
+  for (const { name, tools = [] } of agents) {
+    const unknown = tools.filter(isMcpTools).find(({ server }) => !servers.includes(server));
+    if (unknown === undefined) continue;
+    const { server } = unknown;
+    const known = servers.length === 0 ? 'none' : servers.join(', ');
+    throw new ConfigError(
+      `agent ${JSON.stringify(name)}: mcpTools(${JSON.stringify(server)}) names no server of the option "mcp", which has: ${known}`,
+      { data: { key: 'tools', agent: name, server } },
+    );
+  }
 }
 
 /** A system prompt as a function. */

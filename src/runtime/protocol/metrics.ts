@@ -8,7 +8,8 @@
  *    bytes of the answered requests whose provider reports them, requests that continued a message thread or were
  *    replayed because they could not;
  *  - `shard/residency.ts`: sessions in memory; `shard/shard.ts`: flushes;
- *  - `door/build-shard.ts`: model calls that the governor holds back, and calls that warm the provider's cache; `door/shard.worker.ts`: stalls.
+ *  - `door/build-shard.ts`: tool calls that wait for a thread; `door/shard-models.ts`: model calls that the governor
+ *    holds back, calls that warm the provider's cache, and the counters of each provider; `door/shard.worker.ts`: stalls.
  */
 
 /** Names of the counters, in the order of the shared array. */
@@ -32,6 +33,7 @@ export const COUNTERS = [
   'requestBytes',
   'threadsContinued',
   'threadsReplayed',
+  'toolCallsWaiting',
 ] as const;
 
 /** A counter's name. */
@@ -39,12 +41,42 @@ export type Counter = (typeof COUNTERS)[number];
 /** Values of all counters. */
 export type CounterValues = Readonly<Record<Counter, number>>;
 
+/** Names of the counters of each provider, in the order of the shared array, behind the others. */
+const PROVIDER_COUNTERS = [
+  'modelCalls',
+  'modelCallsRunning',
+  'modelCallsWaiting',
+  'circuitsOpen',
+  'credentialsRefused',
+] as const;
+
+type ProviderCounter = (typeof PROVIDER_COUNTERS)[number];
+
+/** Figures of one provider, summed over session threads. */
+export interface ProviderMetrics extends Readonly<Record<ProviderCounter, number>> {
+  /** Model calls started, attempts included. */
+  readonly modelCalls: number;
+  /** Model calls that turns wait for. */
+  readonly modelCallsRunning: number;
+  /** Model calls held back by rates, a common pause, the circuit or refused credentials. */
+  readonly modelCallsWaiting: number;
+  /** Session threads whose circuit is open, because the provider does not answer. */
+  readonly circuitsOpen: number;
+  /** Session threads whose calls wait for `resume()`, because the provider refused the credentials. */
+  readonly credentialsRefused: number;
+}
+
 /** The index of each counter in the shared array. */
 const PLACES = Object.fromEntries(COUNTERS.map((name, place) => [name, place])) as Record<Counter, number>;
 
-/** Memory for one shard's counters. */
-export function createCounterMemory(): SharedArrayBuffer {
-  return new SharedArrayBuffer(COUNTERS.length * Float64Array.BYTES_PER_ELEMENT);
+/** Memory for one shard's counters. `providers`: the number of its providers. */
+export function createCounterMemory(providers: number = 1): SharedArrayBuffer {
+  return new SharedArrayBuffer(placeOf(providers, 'modelCalls') * Float64Array.BYTES_PER_ELEMENT);
+}
+
+/** The index of a provider's counter in the shared array. */
+function placeOf(provider: number, counter: ProviderCounter): number {
+  return COUNTERS.length + provider * PROVIDER_COUNTERS.length + PROVIDER_COUNTERS.indexOf(counter);
 }
 
 /** The shard's side. */
@@ -63,6 +95,27 @@ export class Counters {
   set(counter: Counter, value: number): void {
     this.#values[PLACES[counter]] = value;
   }
+
+  /** `add` for a provider, by its index. */
+  addOf(provider: number, counter: ProviderCounter): void {
+    const place = placeOf(provider, counter);
+    this.#values[place] = (this.#values[place] ?? 0) + 1;
+  }
+
+  /** `set` for a provider, by its index. */
+  setOf(provider: number, counter: ProviderCounter, value: number): void {
+    this.#values[placeOf(provider, counter)] = value;
+  }
+
+  /** Sets the waiting calls of a provider, and with them those of all providers. */
+  setWaiting(provider: number, count: number): void {
+    this.setOf(provider, 'modelCallsWaiting', count);
+    let sum = 0;
+    for (let each = 0; placeOf(each, 'modelCalls') < this.#values.length; each += 1) {
+      sum += this.#values[placeOf(each, 'modelCallsWaiting')] ?? 0;
+    }
+    this.set('modelCallsWaiting', sum);
+  }
 }
 
 /** The host's side: the sum over shards. */
@@ -73,6 +126,28 @@ export function readCounters(memories: readonly SharedArrayBuffer[]): CounterVal
     for (const [index, name] of COUNTERS.entries()) sums[name] += values[index] ?? 0;
   }
   return sums;
+}
+
+/**
+ * The host's side: the sum over shards for each provider. `keys`: the providers in the order of their plans. A lone
+ * provider's calls are counted only once, for the runtime: no pool stands before its own.
+ */
+export function readProviders(
+  memories: readonly SharedArrayBuffer[],
+  keys: readonly string[],
+): Readonly<Record<string, ProviderMetrics>> {
+  const totals = keys.length > 1 ? undefined : readCounters(memories);
+  const entries = keys.map((key, provider) => {
+    const sums = Object.fromEntries(PROVIDER_COUNTERS.map((name) => [name, 0])) as Record<ProviderCounter, number>;
+    for (const memory of memories) {
+      const values = new Float64Array(memory);
+      for (const name of PROVIDER_COUNTERS) sums[name] += values[placeOf(provider, name)] ?? 0;
+    }
+    if (totals === undefined) return [key, sums] as const;
+    const { modelCalls, modelCallsRunning, modelCallsWaiting } = totals;
+    return [key, { ...sums, modelCalls, modelCallsRunning, modelCallsWaiting }] as const;
+  });
+  return Object.fromEntries(entries);
 }
 
 /** The sum of one counter over shards, for frequent reads. */

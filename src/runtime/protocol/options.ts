@@ -1,15 +1,28 @@
 /** The options of `open` and their checks: errors name unknown keys and bad values (A9). */
 import { availableParallelism } from 'node:os';
+import { resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
-import { DEFINITION_DIRECTORIES_MAX, LIMIT_DEFAULTS, type Limits, SHARDS_MAX } from '../../base/bounds.ts';
+import {
+  DEFINITION_DIRECTORIES_MAX,
+  LIMIT_DEFAULTS,
+  type Limits,
+  PROVIDER_NAME_CHARACTERS_MAX,
+  PROVIDERS_MAX,
+  SHARDS_MAX,
+} from '../../base/bounds.ts';
 import { type Clock, type Random, randomNumber, systemClock } from '../../base/clock.ts';
 import { defined } from '../../base/defined.ts';
+import { ConfigError } from '../../base/errors.ts';
+import { isRecord } from '../../base/json.ts';
 import { parseOption, parseSettings, type Settings, type SettingsInput } from '../../base/settings.ts';
 import type { Durability } from '../../journal/journal.ts';
 import { anthropic } from '../../models/anthropic/anthropic.ts';
 import type { GovernorLimits } from '../../models/governor/limits.ts';
 import type { ModelProvider, ProviderData } from '../../models/provider.ts';
 import { isModelProvider, isProviderData } from '../../models/provider-check.ts';
+import type { McpServerMap } from '../../tools/mcp/protocol.ts';
+import { parseServers } from '../../tools/mcp/server-options.ts';
 import { type Agent, agent, checkAgents } from './agent.ts';
 import type { SearchOptions, SearchScope } from './search-scope.ts';
 
@@ -24,11 +37,12 @@ export interface ThreadOptions {
 }
 
 /**
- * The limits of the provider key, for all sessions of this runtime together; default: no limit. Session threads share
- * them in equal parts. The common pause after a 429 or 529, and the circuit, work without limits. Calls beyond a limit
- * wait; session trees take turns.
+ * The limits of the provider key, for all sessions of this runtime together; default: no limit. With several providers
+ * each has these limits, or those under its name: `{ claude: { requestsPerMinute: 50 } }`. Session threads share them
+ * in equal parts. The common pause after a 429 or 529, and the circuit, work without limits. Calls beyond a limit wait;
+ * session trees take turns.
  */
-export type GovernorOptions = GovernorLimits;
+export type GovernorOptions = GovernorLimits | Readonly<Record<string, GovernorLimits>>;
 
 /**
  * The enrichers: actors beside a session, each with its own model. Melete prepares the turn of a user's message
@@ -48,6 +62,12 @@ export interface EnricherOptions {
 export interface OpenOptions {
   /** A provider value, provider data (`anthropic()`, `scripted()`), or the URL of a module whose default export is one. */
   readonly provider?: ModelProvider | ProviderData | URL;
+  /**
+   * Providers by name: with `{ gpt: … }` the model `gpt/gpt-5.5` is the model `gpt-5.5` of that provider. A model
+   * without such a prefix belongs to `provider`, or to the first of these if `provider` is not given. A name has 1 to 64
+   * letters, digits, `_` and `-`; there are at most 32.
+   */
+  readonly providers?: Readonly<Record<string, ModelProvider | ProviderData | URL>>;
   readonly agents?: readonly Agent<unknown>[];
   readonly threads?: ThreadOptions;
   readonly durability?: Durability;
@@ -66,6 +86,11 @@ export interface OpenOptions {
   readonly enrichers?: EnricherOptions;
   /** The reach of `search_messages`, `view_messages` and Mneme's recall. */
   readonly search?: SearchOptions;
+  /**
+   * MCP servers by name, or the path or `file:` URL of an `mcp.json`, which is read again when it changes. `mcpTools`
+   * grants their tools to an agent. Needs the package `@modelcontextprotocol/client`.
+   */
+  readonly mcp?: McpServerMap | string | URL;
   /**
    * A pino logger, or an object with its methods. Default: warnings and errors to stderr, as pino writes them; the
    * environment variable `LOG_LEVEL` sets another level, `silent` turns it off. `false`: no log.
@@ -86,6 +111,11 @@ export interface Logger
   readonly child?: (fields: object) => Logger;
 }
 
+/** The source of the definitions of MCP servers. `path`: absolute. */
+export type McpSource =
+  | { readonly kind: 'servers'; readonly servers: McpServerMap }
+  | { readonly kind: 'file'; readonly path: string };
+
 /** Directories of definition files, in order. */
 export interface DefinitionDirectories {
   readonly skills: readonly string[];
@@ -93,20 +123,33 @@ export interface DefinitionDirectories {
   readonly specialists: readonly string[];
 }
 
+/** A provider of a runtime. */
+export interface CheckedProvider {
+  /** Its name in the option `providers`; empty: it is the option `provider`. */
+  readonly key: string;
+  readonly provider: ModelProvider | ProviderData;
+  /** The limits of its key; undefined: there are none. */
+  readonly governor: GovernorLimits | undefined;
+  /** The option that holds these limits. */
+  readonly governorOption: string;
+}
+
 /** Options with every default filled in. */
 export interface CheckedOptions {
-  readonly provider: ModelProvider | ProviderData;
+  /** At least one; the first makes the calls of models without the name of a provider. */
+  readonly providers: readonly CheckedProvider[];
   readonly agents: readonly Agent<unknown>[];
   readonly threads: Required<ThreadOptions>;
   readonly durability: Durability;
   readonly settings: Settings;
   readonly limits: Limits;
-  readonly governor: GovernorLimits | undefined;
   /** Directories of definitions; undefined when none is given. */
   readonly definitions: DefinitionDirectories | undefined;
   /** The enrichers that are on; undefined when none is. */
   readonly enrichers: EnricherOptions | undefined;
   readonly searchScope: SearchScope;
+  /** The source of the MCP servers; undefined when there are none. */
+  readonly mcp: McpSource | undefined;
   /** The logger; undefined when nothing is logged. */
   readonly logger: GuardedLogger | undefined;
   readonly clock: Clock;
@@ -133,23 +176,50 @@ const paths = z.union([path.transform((only) => [only]), z.array(path).max(DEFIN
 
 type Given<T> = { readonly [Key in keyof T]?: T[Key] | undefined };
 type PathOption = 'skills' | 'workflows' | 'specialists';
-type NestedOption = 'threads' | 'limits' | 'governor' | 'enrichers' | 'search';
+type NestedOption = 'threads' | 'limits' | 'enrichers' | 'search';
+type GivenLimits = Given<GovernorLimits>;
 
 /** Options whose form was checked. A key may have the value `undefined`, and directories are lists. */
-type GivenOptions = Given<Omit<OpenOptions, PathOption | NestedOption | 'agents' | 'settings'>> & {
+type GivenOptions = Given<Omit<OpenOptions, PathOption | NestedOption | 'governor' | 'agents' | 'settings'>> & {
   readonly [Key in NestedOption]?: Given<NonNullable<OpenOptions[Key]>> | undefined;
 } & { readonly [Key in PathOption]?: readonly string[] | undefined } & {
   readonly agents?: readonly unknown[] | undefined;
   readonly settings?: unknown;
+  readonly governor?: GivenLimits | Readonly<Record<string, GivenLimits>> | undefined;
 };
+
+const provider = z.custom<ModelProvider | ProviderData | URL>(
+  (value) => value instanceof URL || isModelProvider(value) || isProviderData(value),
+  'must be a provider (name, generate), anthropic(), scripted(), or the URL of a module',
+);
+const providerName = z
+  .string()
+  .regex(
+    new RegExp(`^[A-Za-z0-9_-]{1,${PROVIDER_NAME_CHARACTERS_MAX}}$`, 'u'),
+    `the name of a provider has 1 to ${PROVIDER_NAME_CHARACTERS_MAX} letters, digits, "_" and "-"`,
+  );
+const governorLimits = z.strictObject({
+  concurrency: bound.optional(),
+  requestsPerMinute: bound.optional(),
+  inputTokensPerMinute: bound.optional(),
+  outputTokensPerMinute: bound.optional(),
+});
 
 /** What `open` takes: every option is a key of it. */
 export const openSchema: z.ZodType<GivenOptions> = z.strictObject({
-  provider: z
-    .custom<OpenOptions['provider']>(
-      (value) => value instanceof URL || isModelProvider(value) || isProviderData(value),
-      'must be a provider (name, generate), anthropic(), scripted(), or the URL of a module',
-    )
+  provider: provider.optional(),
+  providers: z
+    .record(z.string(), provider)
+    .superRefine((given, context) => {
+      const names = Object.keys(given);
+      if (names.length === 0 || names.length > PROVIDERS_MAX) {
+        context.addIssue({ code: 'custom', message: `must have 1 to ${PROVIDERS_MAX} providers by name` });
+      }
+      for (const name of names) {
+        const problem = providerName.safeParse(name).error?.issues[0]?.message;
+        if (problem !== undefined) context.addIssue({ code: 'custom', path: [name], message: problem });
+      }
+    })
     .optional(),
   agents: z.array(z.unknown()).min(1).optional(),
   threads: z
@@ -172,14 +242,7 @@ export const openSchema: z.ZodType<GivenOptions> = z.strictObject({
       answerCorrections: z.number().int().min(0).optional(),
     })
     .optional(),
-  governor: z
-    .strictObject({
-      concurrency: bound.optional(),
-      requestsPerMinute: bound.optional(),
-      inputTokensPerMinute: bound.optional(),
-      outputTokensPerMinute: bound.optional(),
-    })
-    .optional(),
+  governor: z.union([governorLimits, z.record(z.string(), governorLimits)]).optional(),
   skills: paths,
   workflows: paths,
   specialists: paths,
@@ -193,6 +256,12 @@ export const openSchema: z.ZodType<GivenOptions> = z.strictObject({
         )
         .optional(),
     })
+    .optional(),
+  mcp: z
+    .custom<OpenOptions['mcp']>(
+      (value) => (typeof value === 'string' && value !== '') || isFileUrl(value) || isRecord(value),
+      'must be MCP servers by name, or the path or file: URL of an mcp.json',
+    )
     .optional(),
   logger: z
     .custom<Logger | false>(
@@ -218,7 +287,7 @@ export function checkOptions(options: unknown, defaultLogger?: Logger): CheckedO
   const isTest = given.clock !== undefined || given.random !== undefined;
   const threads = given.threads ?? {};
   return {
-    provider: providerOf(given.provider),
+    providers: providersOf(given),
     agents: checkAgents(given.agents ?? [agent({ name: 'default' })]),
     threads: {
       sessions: threads.sessions ?? (isTest ? 0 : 1),
@@ -228,10 +297,10 @@ export function checkOptions(options: unknown, defaultLogger?: Logger): CheckedO
     durability: given.durability ?? 'flush',
     settings: parseSettings(given.settings),
     limits: { ...LIMIT_DEFAULTS, ...defined(given.limits ?? {}) },
-    governor: given.governor === undefined ? undefined : defined(given.governor),
     definitions: directoriesOf(given),
     enrichers: enrichersOf(given.enrichers),
     searchScope: given.search?.scope ?? 'tree',
+    mcp: mcpSourceOf(given.mcp),
     logger: loggerOf(given.logger ?? defaultLogger ?? false),
     clock: given.clock ?? systemClock,
     random: given.random ?? randomNumber,
@@ -248,6 +317,17 @@ function enrichersOf(
   return enrichers.melete === undefined && enrichers.mneme === undefined ? undefined : enrichers;
 }
 
+function isFileUrl(value: unknown): value is URL {
+  return value instanceof URL && value.protocol === 'file:';
+}
+
+function mcpSourceOf(given: OpenOptions['mcp']): McpSource | undefined {
+  if (given === undefined) return undefined;
+  if (typeof given === 'string') return { kind: 'file', path: resolve(given) };
+  if (isFileUrl(given)) return { kind: 'file', path: fileURLToPath(given) };
+  return { kind: 'servers', servers: parseServers(given as McpServerMap) };
+}
+
 function directoriesOf({
   skills = [],
   workflows = [],
@@ -259,9 +339,45 @@ function directoriesOf({
   return { skills, workflows, specialists };
 }
 
-function providerOf(given: OpenOptions['provider']): ModelProvider | ProviderData {
-  if (given === undefined) return anthropic();
-  return given instanceof URL ? { kind: 'module', url: given.href } : given;
+function providersOf({ provider: unnamed, providers = {}, governor }: GivenOptions): readonly CheckedProvider[] {
+  const named = Object.entries(providers);
+  const all = unnamed === undefined && named.length > 0 ? named : [['', unnamed ?? anthropic()] as const, ...named];
+  const limitsOf = governorOf(
+    governor,
+    named.map(([name]) => name),
+  );
+  return all.map(([key, given]) => ({
+    key,
+    provider: given instanceof URL ? { kind: 'module', url: given.href } : given,
+    ...limitsOf(key),
+  }));
+}
+
+/** The limits of a provider by its name: those under its name, or the same for each. */
+function governorOf(
+  given: GivenOptions['governor'],
+  names: readonly string[],
+): (key: string) => Pick<CheckedProvider, 'governor' | 'governorOption'> {
+  if (given === undefined || !isByName(given)) {
+    const governor = given === undefined ? undefined : defined(given);
+    return () => ({ governor, governorOption: 'governor' });
+  }
+  const unknown = Object.keys(given).find((name) => !names.includes(name));
+  if (unknown !== undefined) {
+    const key = `governor.${unknown}`;
+    const known =
+      names.length === 0 ? 'there is no option providers; give the limits without a name' : names.join(', ');
+    throw new ConfigError(`option ${JSON.stringify(key)}: must be the name of a provider: ${known}`, { data: { key } });
+  }
+  return (key) => {
+    const own = Object.hasOwn(given, key) ? given[key] : undefined;
+    return { governor: own === undefined ? undefined : defined(own), governorOption: `governor.${key}` };
+  };
+}
+
+function isByName(governor: NonNullable<GivenOptions['governor']>): governor is Readonly<Record<string, GivenLimits>> {
+  const values: readonly unknown[] = Object.values(governor);
+  return values.length > 0 && values.every((value) => typeof value === 'object');
 }
 
 function loggerOf(given: Logger | false): GuardedLogger | undefined {

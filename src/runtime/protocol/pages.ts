@@ -1,6 +1,6 @@
 /** Pages of a session's contents, as a shard answers them. */
 import type { Message, Pending } from '../../base/messages.ts';
-import type { Violation } from '../../context/legality.ts';
+import type { Violation } from '../../context/legality/legality.ts';
 import type { ModelRequest, RequestMessage } from '../../models/provider.ts';
 
 /** The contents that are read in pages. */

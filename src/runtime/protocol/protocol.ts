@@ -2,7 +2,7 @@
  * The messages between the host thread and a shard. Plain data both ways; each method has one request and one answer.
  */
 
-import type { AgentPlan } from '../../../actors/agent-catalog.ts';
+import type { AgentPlan } from '../../../actors/agent-plan.ts';
 import type { EnricherQuestion, EnricherReply } from '../../../actors/enrichers/enricher-sources.ts';
 import type { Limits } from '../../base/bounds.ts';
 import type { ErrorShape } from '../../base/errors.ts';
@@ -27,6 +27,8 @@ import type { EditRequest } from '../../session/state/edit-request.ts';
 import type { EnricherFacts, SpawnRequest } from '../../session/state/inputs.ts';
 import type { SessionRecord } from '../../session/state/records.ts';
 import type { ReceiptState } from '../../session/state/state.ts';
+import type { McpGrantData } from '../../tools/mcp/grants.ts';
+import type { McpToolList } from '../../tools/mcp/protocol.ts';
 import type { ServerToolEntry } from '../../tools/server-tool.ts';
 import type { ToolDescription } from '../../tools/tool.ts';
 import type { HostVerdict } from './host-decisions.ts';
@@ -40,7 +42,9 @@ export type ToolSource =
   | { readonly kind: 'named'; readonly name: string }
   /** A tool that the provider runs. No tool thread sees it. */
   | { readonly kind: 'server'; readonly entry: ServerToolEntry }
-  | { readonly kind: 'value'; readonly description: ToolDescription };
+  | { readonly kind: 'value'; readonly description: ToolDescription }
+  /** Tools of an MCP server. Which these are is known later, and changes. */
+  | { readonly kind: 'mcp'; readonly grant: McpGrantData };
 
 /** An agent whose tools are not loaded yet. */
 export interface AgentSource {
@@ -52,6 +56,17 @@ export interface AgentSource {
 export type ProviderPlan =
   | { readonly kind: 'data'; readonly data: ProviderData }
   | { readonly kind: 'host'; readonly name: string };
+
+/** A provider as a shard uses it. */
+export interface ShardProvider {
+  /** Its name in the option `providers`; empty: it is the option `provider`. */
+  readonly key: string;
+  readonly plan: ProviderPlan;
+  /** This shard's share of the limits of the provider's key. */
+  readonly governor?: GovernorLimits;
+  /** The rates that the provider reports, shared by all shards; see `rate-table.ts`. */
+  readonly rates: SharedArrayBuffer;
+}
 
 /** The data that a shard is started with. */
 export interface ShardPlan {
@@ -65,16 +80,13 @@ export interface ShardPlan {
   readonly agents: readonly AgentSource[];
   /** Enrichers of main sessions; missing: there are none. */
   readonly enrichers?: EnricherFacts;
-  readonly provider: ProviderPlan;
+  /** At least one; the first makes the calls of models without the name of a provider. */
+  readonly providers: readonly ShardProvider[];
   readonly settings: Settings;
   readonly limits: Limits;
-  /** This shard's share of the provider key's limits. */
-  readonly governor?: GovernorLimits;
   readonly threads: { readonly models: number; readonly tools: number };
   /** Counters shared with the host; see `metrics.ts`. */
   readonly counters: SharedArrayBuffer;
-  /** The rates that the provider reports, shared by all shards; see `rate-table.ts`. */
-  readonly rates: SharedArrayBuffer;
 }
 
 /** The data that a shard thread receives at its start, beside its plan. */
@@ -83,8 +95,15 @@ export interface ShardStart {
   readonly gated: readonly string[];
   /** Sessions on which an earlier thread ran out of memory; see `isolated-sessions.ts`. */
   readonly isolated: readonly SessionKey[];
+  readonly learned: Learned;
+}
+
+/** Facts from outside that a shard is sent when it starts and when they change. The next epoch of each session follows them. */
+export interface Learned {
   /** Rows of the vendor's list of models, for the models in use. */
   readonly models: readonly ListedModel[];
+  /** The tools of the MCP servers. */
+  readonly mcp: readonly McpToolList[];
 }
 
 /** A session as `state()` returns it. */
@@ -321,8 +340,7 @@ export interface ShardMethods {
   'sessions.delete': { request: OfSession; answer: readonly string[] };
   'runtime.drain': { request: { readonly id: number }; answer: undefined };
   'runtime.resume': { request: Record<never, never>; answer: undefined };
-  /** Rows of the vendor's list of models, for the models in use; the next epoch of each session follows them. */
-  'runtime.learn': { request: { readonly models: readonly ListedModel[] }; answer: undefined };
+  'runtime.learn': { request: Learned; answer: undefined };
   'runtime.close': { request: { readonly deadlineMs: number }; answer: undefined };
 }
 
@@ -374,6 +392,8 @@ export interface LogLine {
   /** Agent of the session, if it is known. */
   readonly agent?: string;
   readonly error?: ErrorShape;
+  /** The name of the provider that the line is about, if it has one. */
+  readonly provider?: string;
   /** The stack of what a tool threw. */
   readonly stack?: string;
   /** Duration in milliseconds of the event that the line describes. */
@@ -400,6 +420,8 @@ export interface HostCaller {
 /** One model call for the host. The note `host.abortModel` aborts it by its id; unknown ids are ignored. */
 export interface HostModelCall {
   readonly id: number;
+  /** The key of the provider. */
+  readonly provider: string;
   readonly session: string;
   readonly request: ModelRequest;
 }

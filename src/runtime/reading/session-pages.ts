@@ -5,7 +5,7 @@
 
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import type { Message, Pending } from '../../base/messages.ts';
-import { checkRequest } from '../../context/legality.ts';
+import { checkRequest } from '../../context/legality/legality.ts';
 import { charactersOfContent } from '../../events/reading/event-buffer.ts';
 import type { Journal } from '../../journal/journal.ts';
 import type { ModelRequest } from '../../models/provider.ts';

@@ -12,7 +12,7 @@ import { defined } from '../../base/defined.ts';
 import { CancelledError, TroupeError } from '../../base/errors.ts';
 import { isRecord } from '../../base/json.ts';
 import { parseQuery } from '../../search/query.ts';
-import { settledInTime, startThread, type Thread } from '../../threads/thread.ts';
+import { keepAliveFor, settledInTime, startThread, type Thread } from '../../threads/thread.ts';
 import { workerUrl } from '../../threads/worker-url.ts';
 import type { ShardCaller } from '../protocol/protocol.ts';
 import type { SearchMethod } from './reader.ts';
@@ -37,8 +37,6 @@ export interface ThreadStatistics extends SearchStatistics {
   readonly threadBytes: number;
 }
 
-/** Period of a timer that only keeps the process alive. */
-const HOLD_MS = 60_000;
 const METHODS: ReadonlySet<unknown> = new Set<SearchMethod>([
   'search.log',
   'search.rows',
@@ -93,13 +91,8 @@ export class MessageSearch {
   }
 
   /** Sends a request to the thread. A thread with a request keeps the process alive; an idle one does not. */
-  async #asked(thread: Thread, method: string, request: unknown): Promise<unknown> {
-    const hold = setInterval(() => undefined, HOLD_MS);
-    try {
-      return await thread.endpoint.call(method, request);
-    } finally {
-      clearInterval(hold);
-    }
+  #asked(thread: Thread, method: string, request: unknown): Promise<unknown> {
+    return keepAliveFor(thread.endpoint.call(method, request));
   }
 
   /** Forgets deleted sessions. */

@@ -107,6 +107,7 @@ export class SessionWork {
       pool: this.#modelPool,
       settings: parts.settings,
       limits: parts.limits,
+      providers: parts.providers,
       clock: parts.clock,
       random: parts.random,
       resultStore: parts.resultStore,
@@ -210,6 +211,9 @@ export class SessionWork {
       case 'retryLater':
         if (effect.firstError !== undefined) this.#logRetry(actor, effect.firstError, effect.delayMs);
         this.#place.timers.retryLater(actor, effect.halfStep, effect.attempt, effect.delayMs);
+        return true;
+      case 'reportFallback':
+        this.#warn(actor.id, `the calls move to the model ${effect.model} (${effect.reason})`, {});
         return true;
       case 'reportBlocked':
         this.#warn(actor.id, 'the session is blocked until someone acts: see explain()', { error: effect.error });

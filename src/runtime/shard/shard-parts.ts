@@ -62,6 +62,8 @@ export interface ShardParts {
   readonly catalog: AgentCatalog;
   readonly settings: Settings;
   readonly limits: Limits;
+  /** The names of the providers. */
+  readonly providers: readonly string[];
   readonly durability: Durability;
   readonly clock: Clock;
   readonly random: Random;

@@ -7,33 +7,38 @@ import type { LogLine } from '../protocol/protocol.ts';
 
 /**
  * The log line of a trouble. A pause and a smaller window are normal for a provider; any other trouble needs a person.
+ * `provider`: the name of the provider; empty: it has none.
  */
-export function troubleLogLine({ kind, waitMs, error }: Trouble): LogLine {
-  const wait = waitMs === undefined ? {} : { ms: waitMs };
+export function troubleLogLine({ kind, waitMs, error }: Trouble, provider: string): LogLine {
+  const fields = {
+    error,
+    ...(waitMs === undefined ? {} : { ms: waitMs }),
+    ...(provider === '' ? {} : { provider }),
+  };
+  const subject = provider === '' ? 'the provider' : `provider ${provider}`;
+  const possessor = provider === '' ? '' : ` of provider ${provider}`;
   switch (kind) {
     case 'pause':
-      return {
-        level: 'info',
-        message: 'the provider asks for less: model calls of all sessions pause',
-        error,
-        ...wait,
-      };
+      return { level: 'info', message: `${subject} asks for less: model calls of all sessions pause`, ...fields };
     case 'window':
       return {
         level: 'info',
-        message: 'the provider refuses model calls: fewer are in flight for all sessions',
-        error,
+        message: `${subject} refuses model calls: fewer are in flight for all sessions`,
+        ...fields,
       };
     case 'circuit':
-      return {
-        level: 'warn',
-        message: 'the provider does not answer: model calls of all sessions pause',
-        error,
-        ...wait,
-      };
+      return { level: 'warn', message: `${subject} does not answer: model calls of all sessions pause`, ...fields };
     case 'credentials':
-      return { level: 'error', message: 'the credentials were refused: no session calls until resume()', error };
+      return {
+        level: 'error',
+        message: `the credentials${possessor} were refused: no session calls${provider === '' ? '' : ' it'} until resume()`,
+        ...fields,
+      };
     case 'model':
-      return { level: 'error', message: 'a model was not found: no session calls it until resume()', error };
+      return {
+        level: 'error',
+        message: `a model${possessor} was not found: no session calls it until resume()`,
+        ...fields,
+      };
   }
 }

@@ -3,7 +3,7 @@
  * state in place, as `apply` does; otherwise pure. Keeps S4 and S6 of `state.ts`.
  */
 import type { Draft } from '../../base/draft.ts';
-import { addUsage, isThought, type ToolUseBlock } from '../../base/messages.ts';
+import { isThought, type ToolUseBlock } from '../../base/messages.ts';
 import { answerText } from '../rules/answer.ts';
 import type { MessageDraft } from '../rules/promotion.ts';
 import { awaitedUses } from '../rules/server-uses.ts';
@@ -13,19 +13,19 @@ import type { SessionState } from '../state/state.ts';
 import { callLabel, estimateCall, estimateContent, estimateTokens } from '../state/tokens.ts';
 import type { Fold } from './fold.ts';
 import { holdAnswer } from './run-loop.ts';
-import { continuePaused, finishTurn } from './turn.ts';
+import { continuePaused, countUsage, finishTurn } from './turn.ts';
 
 /** The current half-step was answered: its calls are open, or the turn continues or ends. */
 export function applyResponded(fold: Fold, record: RecordOf<'responded'>): void {
   const { state } = fold;
   if (state.current?.halfStep !== record.halfStep) throw new Error('S3: an answer to no current half-step');
   state.sealedSeq = state.nextMessageSeq - 1;
-  state.usage = addUsage(state.usage, record.usage);
+  state.isReturning = false;
+  countUsage(state, record.usage);
   if (record.container !== undefined) state.container = record.container;
   const text = answerText(record.content);
   const turn = state.turn;
   if (turn !== undefined) {
-    turn.usage = addUsage(turn.usage, record.usage);
     const hasText = text.trim() !== '';
     if (hasText) turn.text = turn.joins ? turn.text + text : text;
     turn.joins = record.then === 'pause' && (turn.joins || hasText);

@@ -37,6 +37,7 @@ import {
 } from './lifecycle.ts';
 import { applyAccepted, applyDropped, applyPoisoned, applyRecalled } from './mailbox.ts';
 import { applyMemory } from './memory.ts';
+import { applyModel } from './models.ts';
 import {
   applyContinued,
   applyCorrected,
@@ -89,7 +90,10 @@ export function applyRecord(fold: Fold, record: SessionRecord): void {
     case 'epoch':
       state.fingerprint = record.fingerprint;
       state.traits = record.traits;
-      return fold.openEpoch();
+      applyModel(fold, record.model);
+      fold.openEpoch();
+      if (record.resends === true && state.current !== undefined) delete state.current.outdated;
+      return;
     case 'system':
       return applySystem(fold, record);
     case 'evicted':

@@ -6,7 +6,7 @@
 import { defined } from '../../base/defined.ts';
 import type { ErrorShape } from '../../base/errors.ts';
 import type { Json } from '../../base/json.ts';
-import { addUsage, NO_USAGE, textOf } from '../../base/messages.ts';
+import { addUsage, NO_USAGE, textOf, type Usage } from '../../base/messages.ts';
 import { areStartsMany, beginTurnTask, trimStarts } from '../history/tasks.ts';
 import { unpin } from '../rules/goals.ts';
 import { isRefusedRequest, outcomeOfReason } from '../rules/run-loop.ts';
@@ -59,6 +59,12 @@ export function continuePaused(state: SessionState, halfStep: number): void {
   turn.halfSteps += 1;
 }
 
+/** Counts the tokens of an answer for the session and for its turn, also of an answer that is not stored. */
+export function countUsage(state: SessionState, usage: Usage): void {
+  state.usage = addUsage(state.usage, usage);
+  if (state.turn !== undefined) state.turn.usage = addUsage(state.turn.usage, usage);
+}
+
 /** A call failed and is repeated after a wait. */
 export function applyRetried(fold: Fold, record: RecordOf<'retried'>): void {
   const { current } = fold.state;
@@ -68,6 +74,8 @@ export function applyRetried(fold: Fold, record: RecordOf<'retried'>): void {
   current.retryWaitMs = record.waitMs;
   // The next attempt is sent with the content of the current epoch.
   delete current.outdated;
+  if (record.fallsBack === true) current.attemptsBefore = record.attempt;
+  if (record.usage !== undefined) countUsage(fold.state, record.usage);
   if (fold.counts()) {
     fold.publish({
       type: 'llm.retry',
@@ -90,6 +98,7 @@ export function applyFailed(fold: Fold, record: RecordOf<'failed'>): void {
   const bounced = (current?.bouncing ?? []).filter(({ entry }) => named.includes(entry));
   for (const { messageSeq } of bounced) if (messageSeq !== undefined) removeMessage(fold, messageSeq, 'bounced');
   if (record.blocks === true) state.blocked = record.error;
+  if (state.fallback !== undefined) state.fallback = { ...state.fallback, hasFailed: true };
   // The container may be the reason: the API refuses one that is gone.
   if (isRefusedRequest(record.error)) state.container = undefined;
   // Bounced messages have already left the history. Other messages of the half-step are still there.
@@ -123,10 +132,7 @@ function removeMessage(fold: Fold, seq: number, reason: string): void {
 export function applyBlocked(fold: Fold, record: RecordOf<'blocked'>): void {
   const { state } = fold;
   if (state.current?.halfStep !== record.halfStep) throw new Error('S3: a block of no current half-step');
-  if (record.usage !== undefined) {
-    state.usage = addUsage(state.usage, record.usage);
-    if (state.turn !== undefined) state.turn.usage = addUsage(state.turn.usage, record.usage);
-  }
+  if (record.usage !== undefined) countUsage(state, record.usage);
   fold.enter('idle');
   failTurn(fold, record.error);
 }

@@ -3,10 +3,9 @@ import { PAUSE_CONTINUATIONS_MAX, RETRY_AFTER_MS_MAX, RETRY_JITTER, TOOL_TIMEOUT
 import type { Draft } from '../../base/draft.ts';
 import type { ErrorShape } from '../../base/errors.ts';
 import { isRecord } from '../../base/json.ts';
-import { type ContentBlock, isThought } from '../../base/messages.ts';
+import { type ContentBlock, isThought, type Usage, usageOf } from '../../base/messages.ts';
 import type { RetrySettings } from '../../base/settings.ts';
 import { answerText, storableAnswer } from '../rules/answer.ts';
-import { callOrEvaluate } from '../rules/call-effect.ts';
 import { newEpoch } from '../rules/epoch.ts';
 import { guardAnswer } from '../rules/guard-answer.ts';
 import { mentionedNames } from '../rules/mentions.ts';
@@ -18,12 +17,13 @@ import type { Continuation, DispatchedCall } from '../state/messages.ts';
 import type { RecordOf } from '../state/records.ts';
 import { bouncedEntries, type SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
+import { callInNewEpoch } from './call-in-new-epoch.ts';
 import { compactionFailure, decideOverflow, decideSummary } from './compression.ts';
+import { isModelGone, mayMoveOn, moveAtOnce, moveOn, REFUSAL } from './fallback.ts';
 import { AT_BOUNDARY, exitOnIdle, isHeldAnswer } from './run-loop.ts';
 import { failureToParent } from './supervision.ts';
 
 const SECOND_MS = 1_000;
-const NOT_FOUND = 404;
 const BAD_REQUEST = 400;
 
 /** An answer: one record, then tools, a continuation, or idle, and its messages to parent and children (§7.6). */
@@ -36,6 +36,10 @@ export function decideAnswer(
   if (current?.halfStep !== input.halfStep) return { records: [], effects: [{ type: 'stale', what: 'answer' }] };
   const { compaction } = current;
   if (compaction !== undefined) return decideSummary(state, { ...current, compaction }, input, environment);
+  if (input.stop === 'refusal') {
+    const moved = moveOn(state, REFUSAL, environment, { usage: usageIn(input.usage, environment) });
+    if (moved !== undefined) return moved;
+  }
   const guarded = guardAnswer(state, input, environment);
   if (guarded !== undefined) return guarded;
   const { content, calls, isAltered } = storableAnswer(input.content, {
@@ -46,7 +50,8 @@ export function decideAnswer(
     timeoutMsOf: (toolName, callInput) => requestedTimeoutMs(environment, toolName, callInput),
   });
   const then = continuationOf(state, input.stop, content, environment);
-  const { halfStep, stop, usage } = input;
+  const { halfStep, stop } = input;
+  const usage = usageIn(input.usage, environment);
   const responded: Draft<RecordOf<'responded'>> = { type: 'responded', halfStep, content, calls, stop, usage, then };
   if (input.unbound === true || isAltered) responded.unbound = true;
   if (input.stopDetails !== undefined) responded.stopDetails = input.stopDetails;
@@ -74,6 +79,11 @@ export function decideAnswer(
     records: exit === NOTHING ? [responded] : [responded, ...exit.records],
     effects: exit === NOTHING ? followedBy(replies, WAKE) : [...replies, ...exit.effects, WAKE],
   };
+}
+
+/** The usage of an answer; of an agent with several models, with the one that gave it. */
+function usageIn(usage: Usage, { agent: { models } }: Environment): Usage {
+  return models === undefined ? usage : usageOf(models.name, usage);
 }
 
 function followedBy(effects: readonly Effect[], last: Effect): readonly Effect[] {
@@ -137,9 +147,13 @@ export function decideModelFailure(
     return { records: [], effects: [{ type: 'stale', what: 'model failure' }] };
   }
   const { retry } = environment.settings.llm;
-  if (input.error.retryable === true && current.attempt < retry.attempts) {
-    const waitMs = retryWaitMs(retry, current.attempt, input.error, environment.random);
-    const status = input.error.data?.['status'];
+  const { error } = input;
+  const tries = current.attempt - (current.attemptsBefore ?? 0);
+  const moved = moveAtOnce(state, error, environment);
+  if (moved !== undefined) return moved;
+  if (error.retryable === true && tries < retry.attempts) {
+    const waitMs = retryWaitMs(retry, tries, error, environment.random);
+    const status = error.data?.['status'];
     return {
       records: [
         {
@@ -156,15 +170,16 @@ export function decideModelFailure(
           halfStep: input.halfStep,
           attempt: current.attempt + 1,
           delayMs: waitMs,
-          ...(current.attempt === 1 ? { firstError: input.error } : {}),
+          ...(tries === 1 ? { firstError: error } : {}),
         },
       ],
     };
   }
   return (
-    decideOverflow(state, input.error, environment) ??
-    decideRepair(state, input.error, environment) ??
-    failureDecision(state, input.error, environment)
+    decideOverflow(state, error, environment) ??
+    decideRepair(state, error, environment) ??
+    (mayMoveOn(error) ? moveOn(state, error.code, environment) : undefined) ??
+    failureDecision(state, error, environment)
   );
 }
 
@@ -180,19 +195,8 @@ function decideRepair(state: SessionState, error: ErrorShape, environment: Envir
   const rule = error.data?.['rule'];
   if (current === undefined || current.compaction !== undefined) return undefined;
   if (!isRefusedRequest(error) || !THOUGHT_RULES.has(rule) || !showsThoughts(state)) return undefined;
-  const { halfStep, attempt } = current;
-  const retried: SessionRecord = {
-    type: 'retried',
-    halfStep,
-    attempt,
-    waitMs: 0,
-    status: BAD_REQUEST,
-    repaired: String(rule),
-  };
-  return {
-    records: [newEpoch(environment.agent), retried],
-    effects: [callOrEvaluate(state, environment, halfStep, state.epoch + 1, attempt + 1)],
-  };
+  const why = { status: BAD_REQUEST, repaired: String(rule) };
+  return callInNewEpoch(state, current, environment, newEpoch(environment.agent), why);
 }
 
 function showsThoughts({ messages, thoughtFloor }: SessionState): boolean {
@@ -260,11 +264,6 @@ export function failureDecision(state: SessionState, error: ErrorShape, environm
 function staysRefused(state: SessionState, error: ErrorShape, bounces: boolean, { settings }: Environment): boolean {
   if (bounces || state.parent !== undefined || settings.recovery.rollbackFailed) return false;
   return isRefusedRequest(error);
-}
-
-/** True if the API knows no such model, so that asking again would get the same answer. */
-function isModelGone(error: ErrorShape): boolean {
-  return error.code === 'model_invalid_request' && error.data?.['status'] === NOT_FOUND;
 }
 
 function failureNote(error: ErrorShape, attempts: number, bounces: boolean): string | undefined {

@@ -6,11 +6,12 @@
  * edit may remove their calls. The removed calls are cancelled, and a round without remaining calls ends its turn (S4,
  * A7). The same applies to calls that are held or wait for a person; see `edited-calls.ts`.
  */
-import { errorShape, KeyReusedError, SessionBusyError, TroupeError } from '../../base/errors.ts';
+import { errorShape, KeyReusedError, LimitError, SessionBusyError, TroupeError } from '../../base/errors.ts';
 import type { EditPlan, EditRecord } from '../history/edit-draft.ts';
 import { planEdit } from '../history/edit-plan.ts';
 import { changedCalls, revokedCalls } from '../history/edited-calls.ts';
 import { loggedForm, wireId } from '../history/logged-form.ts';
+import { type ImagesProblem, imagesProblem } from '../rules/images.ts';
 import { type Decision, NO_RECORDS, WAKE } from '../state/decision.ts';
 import type { Effect, Environment, Input } from '../state/inputs.ts';
 import type { SessionRecord } from '../state/records.ts';
@@ -42,6 +43,10 @@ export function decideEdit(
     if (error instanceof TroupeError) return refused(error);
     throw error;
   }
+  const images = imagesAfter(state, plan, environment.agent.imagesMax);
+  if (images !== undefined) {
+    return refused(new LimitError(images.text, { data: { limit: images.limit, value: images.value } }));
+  }
   const effects: Effect[] = [];
   if (plan.transients !== undefined) effects.push({ type: 'transients', list: plan.transients });
   const { record, value } = plan;
@@ -53,6 +58,19 @@ export function decideEdit(
     records: [keyed, ...after.records],
     effects: [...effects, ...after.effects, { type: 'result', value }, ...(mayGoOn(state) ? [WAKE] : [])],
   };
+}
+
+/** Why the images that an edit brings cannot join those that stay in the window; undefined if they can (R61). */
+function imagesAfter(
+  state: SessionState,
+  { record, transients = [] }: EditPlan,
+  imagesMax: number | undefined,
+): ImagesProblem | undefined {
+  const { added = [], updated = [], removed = [] } = record ?? {};
+  const contents = [...added, ...updated, ...transients]
+    .flatMap(({ message }) => (typeof message.content === 'string' ? [] : loggedForm(message)))
+    .flatMap(({ content }) => (typeof content === 'string' ? [] : content));
+  return imagesProblem(state, contents, imagesMax, new Set([...removed, ...updated.map(({ seq }) => seq)]));
 }
 
 /**

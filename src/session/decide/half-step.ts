@@ -2,7 +2,7 @@
 import { isBlank } from '../../base/messages.ts';
 import { chunkCard } from '../history/chunk-card.ts';
 import { callOrEvaluate } from '../rules/call-effect.ts';
-import { changedEpoch } from '../rules/epoch.ts';
+import { changedEpoch, newEpoch } from '../rules/epoch.ts';
 import { evictionRecord, planEviction } from '../rules/eviction.ts';
 import { incomingTokens, promotionOrder, type Selection, selectEntries } from '../rules/mailbox.ts';
 import { asksProvider } from '../rules/server-uses.ts';
@@ -13,6 +13,7 @@ import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { failureDecision } from './answer.ts';
 import { SELECTION_GATES, SESSION_GATES } from './claim-gates.ts';
+import { returning } from './fallback.ts';
 
 /**
  * Effect C and every wake-up: claims the next half-step if every gate is open and an active entry waits. An unnecessary
@@ -92,7 +93,11 @@ function openingRecords(state: SessionState, selection: Selection, environment: 
   const facts = factsOf(state, selection, environment);
   const below = mayEvict(state, compression) ? planEviction(state, environment, incomingTokens(selection)) : undefined;
   const card = compression === undefined ? undefined : chunkCard(state, selection, compression, environment.now);
-  const changed = changedEpoch(state, facts, below !== undefined || card?.removed !== undefined);
+  const first = returning(state, facts, environment);
+  const changed =
+    first === undefined
+      ? changedEpoch(state, facts, below !== undefined || card?.removed !== undefined)
+      : newEpoch(first, 'return');
   if (changed === undefined && below === undefined && card === undefined) return NO_RECORDS;
   const records: SessionRecord[] = [];
   if (changed !== undefined) records.push(changed);

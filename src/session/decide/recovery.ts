@@ -57,7 +57,7 @@ function recoverAwaiting(state: SessionState, environment: Environment): Decisio
   const { agent } = environment;
   // If the agent was changed meanwhile, the call cannot be repeated with the same bytes, so a new epoch opens.
   const changed = agent.fingerprint === '' ? undefined : changedEpoch(state, agent, false);
-  if (changed !== undefined) records.push(changed);
+  if (changed !== undefined) records.push({ ...changed, resends: true });
   const epoch = state.epoch + records.length - 1;
   if (retryAt !== undefined && retryAt > environment.now) {
     const delayMs = leftOf(retryAt, retryWaitMs, environment);

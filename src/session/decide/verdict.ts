@@ -70,9 +70,10 @@ function judgeAnswer(
   if (verdict.type === 'pass') return { records: [], effects: [{ type: 'again', input: passed }] };
   const { blocks: _blocks, ...message } = verdict.value;
   const [first] = loggedForm(message as HistoryMessage);
-  // The model's own thoughts stay with the rest of its answer: the model may require them (R20).
+  // The model's own thoughts stay with the rest of its answer: the model may require them (R20). Other vendors refuse a
+  // thought before another text or call than the one that followed it.
   const answered: readonly unknown[] = Array.isArray(answer.content) ? answer.content : [];
-  const thoughts = answered.filter((block) => isRecord(block) && isThought(block));
+  const thoughts = answered.filter((block) => isRecord(block) && isThought(block) && block['origin'] === undefined);
   const content = [...thoughts, ...(first.blocks ?? [])];
   return { records: [], effects: [{ type: 'again', input: { ...passed, content } }] };
 }

@@ -110,7 +110,7 @@ function answerOf(logged: readonly [LoggedMessage, ...LoggedMessage[]], base: Ba
     else if (block.type === 'thinking') {
       reasoning.push({
         type: 'text',
-        format: REASONING_FORMAT,
+        format: block.origin?.provider ?? REASONING_FORMAT,
         text: block.thinking,
         signature: block.signature,
       });
@@ -150,6 +150,7 @@ function isCanonical(blocks: readonly ContentBlock[]): boolean {
 const TEXT_RANK = 2;
 
 function canonicalRank(block: ContentBlock): number {
+  if ('origin' in block) return 0;
   switch (block.type) {
     case 'thinking':
     case 'redacted_thinking':

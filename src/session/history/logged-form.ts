@@ -3,6 +3,7 @@
  * one for each call. The content of requests is made here, only from the fields that may be sent. Pure.
  */
 
+import { withoutOrigin } from '../../base/block-origin.ts';
 import type { Draft } from '../../base/draft.ts';
 import type { AssistantMessage, HistoryMessage, ToolMessage } from '../../base/history-message.ts';
 import { isRecord } from '../../base/json.ts';
@@ -104,10 +105,10 @@ function assistantParts(message: AssistantMessage): readonly [MessageDraft, ...M
 /**
  * The blocks of an assistant message in the API's order: text, calls; or the blocks it brings. Reasoning given by an
  * embedder is kept in the message and not sent, because the model may not accept its signature. An unaccepted signature
- * would make the API refuse every later request (R21).
+ * would make the API refuse every later request (R21). The same is true of the origin of blocks.
  */
 function assistantBlocks(message: AssistantMessage): readonly ContentBlock[] {
-  if (message.blocks !== undefined) return message.blocks.filter((block) => !isThought(block));
+  if (message.blocks !== undefined) return message.blocks.filter((block) => !isThought(block)).flatMap(withoutOrigin);
   const blocks: ContentBlock[] = [];
   if (message.content.trim() !== '') blocks.push({ type: 'text', text: message.content });
   for (const call of message.toolCalls ?? []) {

@@ -3,6 +3,7 @@
  * and unique, marks truncated calls. Pure. It accepts any shape, since model output enters here.
  */
 import { CALLS_PER_ANSWER_MAX } from '../../base/bounds.ts';
+import { defined } from '../../base/defined.ts';
 import { describeValue } from '../../base/errors.ts';
 import { isCallId } from '../../base/ids.ts';
 import { isRecord, type Json, NotPlainError, toPlainJson, wellFormed } from '../../base/json.ts';
@@ -145,13 +146,15 @@ function storableBlock(
     const text = typeof block['text'] === 'string' ? wellFormed(block['text']) : '';
     // The API itself can answer with an empty text block, but refuses it when it is sent back (R08, R09).
     if (text.trim() === '') return undefined;
-    const citations = replayed(block['citations']);
-    return citations === undefined ? { type: 'text', text } : ({ type: 'text', text, citations } as TextBlock);
+    const [citations, origin] = [replayed(block['citations']), replayed(block['origin'])];
+    if (citations === undefined && origin === undefined) return { type: 'text', text };
+    return { type: 'text', text, ...defined({ citations, origin }) } as unknown as TextBlock;
   }
   if (USER_BLOCKS.has(String(block['type']))) return undefined;
-  // A thinking block that was cut off before its signature cannot be sent back (R21).
-  if (block['type'] === 'thinking' && (typeof block['signature'] !== 'string' || block['signature'] === ''))
-    return undefined;
+  // A thinking block that was cut off before its signature cannot be sent back (R21). Thoughts of other vendors' models
+  // have no signature.
+  const isSigned = typeof block['signature'] === 'string' && block['signature'] !== '';
+  if (block['type'] === 'thinking' && !isSigned && block['origin'] === undefined) return undefined;
   try {
     return toPlainJson(block) as unknown as ContentBlock;
   } catch (error) {

@@ -5,6 +5,7 @@
  * later, that alone opens no epoch, because a new epoch costs the vendor's cache. It is used from the first half-step of
  * the next epoch on.
  */
+import type { Draft } from '../../base/draft.ts';
 import type { EpochFacts } from '../state/inputs.ts';
 import type { RecordOf } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
@@ -25,8 +26,15 @@ export function changedEpoch(state: SessionState, agent: EpochFacts, opens: bool
   return isSame && !(opens && agent.next !== undefined) ? undefined : newEpoch(agent);
 }
 
-/** The record of an epoch with the agent's newest traits. */
-export function newEpoch(agent: EpochFacts): RecordOf<'epoch'> {
+/**
+ * The record of an epoch with the agent's newest traits. `because`: why the session moves to this model; missing: it
+ * stays with its model.
+ */
+export function newEpoch(agent: EpochFacts, because?: string): RecordOf<'epoch'> {
   const { fingerprint, traits } = agent.next ?? agent;
-  return traits === undefined ? { type: 'epoch', fingerprint } : { type: 'epoch', fingerprint, traits };
+  const epoch: Draft<RecordOf<'epoch'>> = { type: 'epoch', fingerprint };
+  if (traits !== undefined) epoch.traits = traits;
+  const { place = 0, name = '' } = agent.models ?? {};
+  if (place > 0 || because !== undefined) epoch.model = { place, name, ...(because === undefined ? {} : { because }) };
+  return epoch;
 }

@@ -30,11 +30,15 @@ export function imagesIn(content: string | readonly ContentBlock[]): ImageTally 
   return count === 0 ? undefined : { count, side };
 }
 
-/** Why this content cannot join the window of a session; undefined if it can. `imagesMax`: that of the model, if known. */
+/**
+ * Why this content cannot join the window of a session; undefined if it can. `imagesMax`: that of the model, if known.
+ * `removed`: seqs of messages that leave the window with it.
+ */
 export function imagesProblem(
   state: SessionState,
   content: string | readonly ContentBlock[],
   imagesMax: number | undefined,
+  removed?: ReadonlySet<number>,
 ): ImagesProblem | undefined {
   const added = imagesIn(content);
   if (added === undefined) return undefined;
@@ -43,7 +47,9 @@ export function imagesProblem(
     count += images?.count ?? 0;
     side = Math.max(side, images?.side ?? 0);
   };
-  for (const message of state.messages) add(imagesIn(message.content));
+  for (const message of state.messages) {
+    if (removed?.has(message.seq) !== true) add(imagesIn(message.content));
+  }
   for (const entry of state.mailbox) add(entry.images);
   if (imagesMax !== undefined && count > imagesMax) {
     const text = `the session would show ${count} images, and its model takes ${imagesMax} in a request`;

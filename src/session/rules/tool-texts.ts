@@ -53,7 +53,7 @@ export function unknownToolText(name: string, known: readonly string[]): string 
 }
 
 /** Levenshtein distance over at most 64 characters of each. */
-function editDistance(left: string, right: string): number {
+export function editDistance(left: string, right: string): number {
   const a = left.slice(0, 64);
   const b = right.slice(0, 64);
   let previous = Array.from({ length: b.length + 1 }, (_, index) => index);

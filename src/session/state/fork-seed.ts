@@ -15,6 +15,8 @@ export const SAME = [
   'epoch',
   'fingerprint',
   'traits',
+  'fallback',
+  'isReturning',
   'system',
   'thoughtFloor',
   'nextMessageSeq',

@@ -27,7 +27,26 @@ export interface ToolFacts {
 }
 
 /** The facts on which the opening of an epoch depends. */
-export type EpochFacts = Pick<AgentFacts, 'fingerprint' | 'next' | 'traits'>;
+export type EpochFacts = Pick<AgentFacts, 'fingerprint' | 'models' | 'next' | 'traits'>;
+
+/** The models of an agent that has several, as a session uses them now. */
+export interface ModelFacts {
+  /** The place in the list of the model that these facts are of, from 0. */
+  readonly place: number;
+  /** Its name, as the agent gives it. */
+  readonly name: string;
+  /** The name of its provider. */
+  readonly provider?: string | undefined;
+  readonly count: number;
+  /** The longest wait for a model before the next one is asked, in milliseconds. */
+  readonly fallbackAfterMs: number;
+  /** After this time the first model is asked again, in milliseconds. */
+  readonly returnAfterMs: number;
+  /** True if a later model of the list is of another provider. */
+  readonly hasOtherProvider: boolean;
+  /** The facts with another model of the list. */
+  readonly at: (place: number) => EpochFacts;
+}
 
 /** The facts `decide` needs about the session's agent. */
 export interface AgentFacts {
@@ -41,6 +60,8 @@ export interface AgentFacts {
   readonly traits?: string | undefined;
   /** The facts of the next epoch, if the model's traits are other ones by now. */
   readonly next?: Pick<AgentFacts, 'fingerprint' | 'traits'> | undefined;
+  /** The agent's models; missing: it has one. */
+  readonly models?: ModelFacts | undefined;
   /** True if the system prompt is a function. Its text is evaluated once per epoch and remembered. */
   readonly hasSystemFunction: boolean;
   readonly toolNames: readonly string[];
@@ -335,6 +356,8 @@ export type Effect =
       readonly firstError?: ErrorShape;
     }
   /** The session is blocked from now on: the logger is notified. */
+  /** Another model of the agent makes the half-step's next call. `reason`: that of `EpochModel`. */
+  | { readonly type: 'reportFallback'; readonly model: string; readonly reason: string }
   | { readonly type: 'reportBlocked'; readonly error: ErrorShape }
   | { readonly type: 'evaluateSystem'; readonly epoch: number }
   /** The session's transient messages from now on. */

@@ -97,12 +97,13 @@ export function publicMessage(message: LoggedMessage): Message {
   if (source !== undefined) shown.source = source;
   if (usage !== undefined) shown.usage = usage;
   const { blocks } = message;
-  if (blocks?.some(isServerBlock)) shown.blocks = blocks.filter((block) => !isThought(block));
+  if (blocks?.some(isShownBlock)) shown.blocks = blocks.filter((block) => !isThought(block));
   return shown;
 }
 
-function isServerBlock(block: ContentBlock): boolean {
-  return isServerUse(block) || isServerResult(block);
+/** True for a block that no other member of a message shows. */
+function isShownBlock(block: ContentBlock): boolean {
+  return isServerUse(block) || isServerResult(block) || block.type === 'provider_part';
 }
 
 /** The public form of a mailbox entry. */

@@ -40,6 +40,15 @@ export interface Entry {
   readonly output?: AnswerForm;
 }
 
+/** The model with which an epoch opens, of an agent with several. */
+export interface EpochModel {
+  /** Its place in the agent's list, from 0. */
+  readonly place: number;
+  readonly name: string;
+  /** Why it is another one than before: the code of the failure, `refusal`, or `return`. */
+  readonly because?: string;
+}
+
 /** One fact of a session's log. */
 export type SessionRecord =
   | {
@@ -64,8 +73,17 @@ export type SessionRecord =
     }
   | { readonly type: 'accepted'; readonly id: number; readonly entry: Entry }
   | { readonly type: 'claimed'; readonly halfStep: number; readonly entries: readonly number[]; readonly turn?: number }
-  /** `traits`: the model's traits with which the epoch is rendered, in the short form of `request-traits.ts`. */
-  | { readonly type: 'epoch'; readonly fingerprint: string; readonly traits?: string }
+  /**
+   * `traits`: the model's traits with which the epoch is rendered, in the short form of `request-traits.ts`. `model`: the
+   * model of an agent with several; missing: its first one. `resends`: the half-step's call is made again in this epoch.
+   */
+  | {
+      readonly type: 'epoch';
+      readonly fingerprint: string;
+      readonly traits?: string;
+      readonly model?: EpochModel;
+      readonly resends?: true;
+    }
   | { readonly type: 'system'; readonly epoch: number; readonly text: string }
   /** `pinTokens`: window tokens that pinned messages among the evicted ones may use; present where there are goals. */
   | { readonly type: 'evicted'; readonly below: number; readonly pinTokens?: number }
@@ -99,6 +117,10 @@ export type SessionRecord =
       readonly status?: number;
       /** The rule that refused the request. The request is now rendered differently. */
       readonly repaired?: string;
+      /** True if another model of the agent makes the next attempt, with all its retries. */
+      readonly fallsBack?: true;
+      /** The tokens of an answer that was refused. */
+      readonly usage?: Usage;
     }
   | {
       readonly type: 'failed';

@@ -107,6 +107,18 @@ export interface CurrentCall {
    * precede its answer.
    */
   outdated?: true;
+  /** Attempts of the models before the present one, which do not count against its retries; missing: none. */
+  attemptsBefore?: number;
+}
+
+/** The model that a session uses in place of its agent's first one. */
+export interface Fallback {
+  /** Its place in the agent's list, from 1. */
+  readonly place: number;
+  /** Epoch ms at which the session moved to it. */
+  readonly since: number;
+  /** True after a turn failed on it: the next turn begins with the first model. */
+  readonly hasFailed?: true;
 }
 
 /** A message that leaves the log again when its half-step fails. */
@@ -232,6 +244,10 @@ export interface SessionState {
    * the first epoch, and in logs of earlier versions, whose requests follow the dated table.
    */
   traits: string | undefined;
+  /** Present while the session does not use the first model of its agent. */
+  fallback: Fallback | undefined;
+  /** True from the return to the first model until its first answer: a failure does not wait for its retries. */
+  isReturning: boolean;
   /** The system text of this epoch, if the agent's is a function. */
   system: { readonly epoch: number; readonly text: string } | undefined;
   /** Highest message seq in an answered request. Below it the rendering is frozen. */
@@ -357,6 +373,8 @@ export function emptyState(id: string): SessionState {
     epoch: 1,
     fingerprint: undefined,
     traits: undefined,
+    fallback: undefined,
+    isReturning: false,
     system: undefined,
     sealedSeq: 0,
     container: undefined,

@@ -6,8 +6,20 @@
  */
 import type { SeededRandom } from './seeded-random.ts';
 
-/** Every kind of fault the simulator knows, grouped by its target. */
-export const FAULT_KINDS = [
+/**
+ * Faults of whole providers, for runs whose agents have several models. A provider is away for a while, asks for a long
+ * wait, refuses its credentials, or declines to answer; the process dies while a session moves to another model.
+ */
+export const PROVIDER_FAULT_KINDS = [
+  'provider.away',
+  'provider.paused',
+  'provider.refused',
+  'provider.declines',
+  'provider.crash',
+] as const;
+
+/** The faults of every run. */
+const COMMON_FAULT_KINDS = [
   // The process dies at an operation of the store: before it, in mid-write, or after it but before the write is
   // acknowledged.
   'crash.before',
@@ -90,10 +102,15 @@ export const FAULT_KINDS = [
   'model.thread_unsupported',
   // The provider answers without the result of a call that it was asked to run.
   'model.unserved',
+  // A tool holds the loop of its thread and never lets go.
+  'tool.spin',
 ] as const;
 
+/** Every kind of fault the simulator knows, grouped by its target. */
+export const FAULT_KINDS: readonly FaultKind[] = [...COMMON_FAULT_KINDS, ...PROVIDER_FAULT_KINDS];
+
 /** A kind of fault. */
-export type FaultKind = (typeof FAULT_KINDS)[number];
+export type FaultKind = (typeof COMMON_FAULT_KINDS)[number] | (typeof PROVIDER_FAULT_KINDS)[number];
 
 /** Draws faults and counts them. */
 export class Faults {
@@ -103,11 +120,11 @@ export class Faults {
   readonly #rates = new Map<FaultKind, number>();
   #isOn = true;
 
-  /** `only`: these kinds and no others. Missing: a subset drawn from the seed. */
-  constructor(random: SeededRandom, only?: ReadonlySet<FaultKind>) {
+  /** `only`: these of `kinds` and no others. Missing: a subset of them, drawn from the seed. */
+  constructor(random: SeededRandom, only?: ReadonlySet<FaultKind>, kinds: readonly FaultKind[] = COMMON_FAULT_KINDS) {
     this.#random = random;
     const share = random.pick([0, 0.15, 0.3, 0.5, 0.8]);
-    for (const kind of FAULT_KINDS) {
+    for (const kind of kinds) {
       const isEnabled = random.chance(share);
       const rate = random.pick([0.3, 1, 1, 3]);
       if (only === undefined ? isEnabled : only.has(kind)) this.#rates.set(kind, rate);

@@ -29,28 +29,23 @@
  *  I19 a message or a spawn that asks for a structured answer has one end: a value that fits, or a typed failure. The
  *      corrections of a turn are bounded, and no call that gives an answer starts;
  *  I20 a request continues a message thread only if the API holds exactly what it leaves out, and no answer is continued
- *      twice (checked by `simulated-threads.ts`).
+ *      twice (checked by `simulated-threads.ts`);
+ *  I21 a request is legal for the vendor that gets it, on either side of a move to another model, and has no thought and
+ *      no metadata of another one (checked by `simulated-model.ts` and `other-vendor.ts`);
+ *  I22 a session asks the model that its log says (a part of I3: the model is a part of the request);
+ *  I23 a half-step asks no model again after it has moved on; each model has separate attempts, and the last one has
+ *      all of them (checked by `model-trail.ts`).
  */
 
 import type { Limits } from '../../base/bounds.ts';
 import { historyMessages } from '../../session/history/history-form.ts';
-import { INTERRUPT_NOTICE, OUTCOME_UNKNOWN } from '../../session/rules/tool-texts.ts';
 import type { ReceiptState } from '../../session/state/state.ts';
 import { checkAnswers } from './answer-invariants.ts';
-import {
-  type CallStory,
-  digestOf,
-  isWithin,
-  type Ledger,
-  type MessageStory,
-  type Outcome,
-  sessionOfKey,
-} from './ledger.ts';
-import type { CallFact, SessionStory } from './session-story.ts';
+import { type CallStory, digestOf, isWithin, type Ledger, type MessageStory, type Outcome } from './ledger.ts';
+import type { SessionStory } from './session-story.ts';
 import { contentOf } from './simulated-media.ts';
-import { resultOf } from './simulated-tools.ts';
 import type { Reading, Stories } from './store-reading.ts';
-import { checkToolRuns } from './tool-invariants.ts';
+import { checkResults, checkToolRuns } from './tool-invariants.ts';
 
 /** The path in a shortened result under which its whole text is saved. */
 const SAVED_TO = /saved to: (\S+)/;
@@ -112,7 +107,7 @@ export class Invariants {
       if (story === undefined) continue;
       for (const { kind, what } of story.faults) this.#ledger.violate(kind, what);
       this.#checkEntries(story);
-      this.#checkCalls(story);
+      checkResults(this.#ledger, story);
       this.#checkKept(story);
       this.#checkFamily(story, stories);
       this.#checkUsage(story);
@@ -222,31 +217,6 @@ export class Invariants {
     }
     if (story.fates.get(pendingId)?.[0] === 'promoted' && times !== 1) {
       this.#ledger.violate('lost', `${uid} was promoted and stands ${times} times in the log of ${session}`);
-    }
-  }
-
-  // ---- I5 -----------------------------------------------------------------------------------------------------------
-
-  #checkCalls({ calls, state }: SessionStory): void {
-    const open = new Set([...state.openCalls.values()].map((call) => `${state.id}#${call.seq}`));
-    for (const [key, call] of calls) {
-      const places = call.results.length + (open.has(key) ? 1 : 0);
-      if (places > 1 || (places === 0 && !call.isLeft))
-        this.#ledger.violate(places === 0 ? 'lost' : 'duplicated', `call ${key} has ${call.results.length} results`);
-      this.#checkResult(key, call);
-    }
-  }
-
-  /** Checks that a result is the tool's own, or that its text marks it as a substitute. */
-  #checkResult(key: string, { tool, results }: CallFact): void {
-    const result = results[0];
-    const run = this.#ledger.tools.get(key);
-    if (result === undefined || !result.success || result.content === INTERRUPT_NOTICE) return;
-    if (result.content === OUTCOME_UNKNOWN) return;
-    if (!result.content.startsWith('result of ') || tool === 'mark_goal_completed') return;
-    if (this.#ledger.isDeleted(sessionOfKey(key))) return;
-    if (run === undefined || result.content !== resultOf(tool, key)) {
-      this.#ledger.violate('changed', `call ${key} of ${tool} was answered ${JSON.stringify(result.content)}`);
     }
   }
 

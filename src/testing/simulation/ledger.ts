@@ -3,8 +3,11 @@
  * check compares this with the store. It outlives every crash, and finds contradictions within itself.
  */
 import { createHash } from 'node:crypto';
+import { withoutOrigins } from '../../base/block-origin.ts';
+import type { RequestMessage } from '../../models/provider.ts';
 import type { Effect } from '../../tools/tool.ts';
 import type { FormName } from './simulated-forms.ts';
+import type { SimulatedProcess } from './world.ts';
 
 /** The invariant that is broken. Ids are those of the checks in `invariants.ts`. */
 export type ViolationKind =
@@ -74,6 +77,8 @@ export interface ToolStart {
   readonly incarnation: number;
   /** Number of the last row that the shard's store had at that moment. */
   readonly storedRow: number;
+  /** The process that runs the tool: a tool thread, or the host. */
+  readonly process: SimulatedProcess;
 }
 
 /** A tool call as its tool saw it. */
@@ -190,6 +195,17 @@ export class Ledger {
     seen.set(seq, digest);
   }
 
+  /**
+   * Notes a start of a tool call. Within one incarnation it may start again only when the process of its run before has
+   * died.
+   */
+  toolStarted(key: string, story: ToolStory, start: ToolStart): void {
+    const before = story.starts.at(-1);
+    if (before?.incarnation === start.incarnation && before.process.isAlive)
+      this.violate('repeated', `${story.tool} started twice for ${key} in one incarnation`);
+    story.starts.push(start);
+  }
+
   /** Whether the deletion of a session, or of one of its ancestors, was requested. */
   isDeleted(session: string): boolean {
     for (const id of this.deleted.keys()) if (isWithin(session, id)) return true;
@@ -220,6 +236,15 @@ export function isWithin(id: string, ancestor: string): boolean {
 /** The session of a tool call's idempotency key. */
 export function sessionOfKey(key: string): string {
   return key.slice(0, key.lastIndexOf('#'));
+}
+
+/**
+ * A digest of the messages of a request, as the provider gets them that sees no part of another one. `model`: the model
+ * that is asked, with its provider; missing: its agent has one.
+ */
+export function requestDigest(messages: readonly RequestMessage[], model?: string): string {
+  const sent = messages.flatMap((message) => withoutOrigins(message) ?? []);
+  return digestOf(`${model ?? ''}${JSON.stringify(sent)}`);
 }
 
 /** A short digest of a text. */

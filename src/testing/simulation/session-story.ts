@@ -3,12 +3,13 @@
  * messages, requests as they must have been sent, calls and their results, and messages between child and parent.
  * `invariants.ts` judges them.
  */
+import { withoutOrigins } from '../../base/block-origin.ts';
 import { defined } from '../../base/defined.ts';
 import type { Json } from '../../base/json.ts';
 import { addUsage, NO_USAGE, textOf, type Usage } from '../../base/messages.ts';
 import { compactionMessages } from '../../context/compaction-request.ts';
-import { checkRequest, fatalOf } from '../../context/legality.ts';
-import { type RenderOptions, renderSession } from '../../context/render.ts';
+import { checkRequest, fatalOf } from '../../context/legality/legality.ts';
+import { renderSession } from '../../context/render.ts';
 import type { EventBody } from '../../events/event.ts';
 import type { Position } from '../../journal/position.ts';
 import { apply } from '../../session/apply/apply.ts';
@@ -20,14 +21,19 @@ import type { Entry, SessionRecord, TransitionRecords } from '../../session/stat
 import { emptyState, type ReceiptState, type SessionState } from '../../session/state/state.ts';
 import { contentBytes, formBytes } from '../../session/state/tokens.ts';
 import { claimFaults, waitsForProvider } from './claim-order.ts';
-import { digestOf } from './ledger.ts';
+import { digestOf, requestDigest } from './ledger.ts';
+import type { ModelRendering } from './models/agent-models.ts';
+import { ModelTrail, type TrailFault } from './models/model-trail.ts';
 import { isAnswerTool } from './simulated-forms.ts';
 
 /** Agents have tools, and none has manual thinking, so deliveries are sent as phantom pairs. */
-const RENDERING: RenderOptions = { timestamps: false, deliveriesAsText: false };
+const RENDERING: ModelRendering = { options: { timestamps: false, deliveriesAsText: false } };
 
 /** Stop reasons of answers that give no structured answer. */
 const NO_ANSWER_STOPS: ReadonlySet<string> = new Set(['refusal', 'max_tokens', 'model_context_window_exceeded']);
+
+/** How requests are made of a log, for the model at each place of the agent's list. */
+export type RenderingAt = (place: number) => ModelRendering;
 
 /** A transition and its position in the journal. */
 export type StoredTransition = TransitionRecords & { readonly position: Position };
@@ -96,14 +102,14 @@ export interface SessionStory {
 }
 
 /**
- * Folds a session's transitions. `plant` gives the state of a fork its beginning, `rendering` says how its agent's
- * requests are made. Throws where the runtime would call the log corrupt.
+ * Folds a session's transitions. `plant` gives the state of a fork its beginning, `rendering` says how the requests of
+ * its agent's models are made. Throws where the runtime would call the log corrupt.
  */
 export function writeStory(
   id: string,
   turns: Iterable<StoredTransition>,
   plant: (state: SessionState, first: TransitionRecords) => void = () => undefined,
-  rendering: RenderOptions = RENDERING,
+  rendering: RenderingAt = () => RENDERING,
 ): SessionStory {
   const teller = new Teller(id, rendering);
   let isFirst = true;
@@ -126,7 +132,8 @@ class Teller {
   #position: Position = 0;
   /** Entries whose preparation has ended. */
   readonly #prepared = new Set<number>();
-  readonly #rendering: RenderOptions;
+  readonly #renderingAt: RenderingAt;
+  readonly #trail = new ModelTrail();
   /**
    * The half-step whose request was noted last, and its epoch. A request that is made again after a change counts as
    * another request.
@@ -135,8 +142,8 @@ class Teller {
   /** The stop reason of the last answer. */
   #stop = '';
 
-  constructor(id: string, rendering: RenderOptions) {
-    this.#rendering = rendering;
+  constructor(id: string, rendering: RenderingAt) {
+    this.#renderingAt = rendering;
     this.#story = {
       id,
       state: emptyState(id),
@@ -188,8 +195,10 @@ class Teller {
         const claim = { chosen: record.entries, accepted: this.#story.accepted, leavesUses };
         this.#story.faults.push(...claimFaults(this.#story.id, state, claim));
       }
+      this.#noteTrail(this.#trail.before(state, record));
       const pending = state.suspended === undefined ? [] : [...state.openCalls.keys()];
       apply(state, record, at, this.#observer);
+      this.#noteTrail(this.#trail.after(state, record));
       if (record.type === 'taskActivated' || record.type === 'taskStarted') this.#leave(pending);
       this.#record(record);
     }
@@ -207,18 +216,27 @@ class Teller {
     return { ...this.#story, usage: this.#usage };
   }
 
+  #noteTrail(fault: TrailFault | undefined): void {
+    if (fault !== undefined) this.#story.faults.push(fault);
+  }
+
+  /** How the requests of the model are made that the session uses now (I22). */
+  get #rendering(): ModelRendering {
+    return this.#renderingAt(this.#story.state.fallback?.place ?? 0);
+  }
+
   #messages(): ReturnType<typeof renderSession> {
-    return renderSession(this.#story.state, this.#rendering);
+    return renderSession(this.#story.state, this.#rendering.options);
   }
 
   #noteRequest(halfStep: number): void {
     const { state, requests, faults, id } = this.#story;
     const compaction = state.current?.compaction;
-    const text = JSON.stringify(
-      compaction === undefined ? this.#messages() : compactionMessages(state, compaction, this.#rendering),
-    );
-    requests.set(digestOf(text), halfStep);
+    const { name, options } = this.#rendering;
+    const messages = compaction === undefined ? this.#messages() : compactionMessages(state, compaction, options);
+    requests.set(requestDigest(messages, name), halfStep);
     if (compaction?.tail !== undefined) return;
+    const text = JSON.stringify(messages);
     if (this.#answered.epoch === state.epoch && !text.startsWith(this.#answered.text)) {
       faults.push({ kind: 'unstable', what: `half-step ${halfStep} of ${id} changes what was answered` });
     }
@@ -295,10 +313,11 @@ class Teller {
     if (isOpen && this.#story.state.openCalls.size > 0) return;
     const { state } = this.#story;
     const goOn = { seq: state.nextMessageSeq, at: 0, type: 'user_message', content: 'go on', tokens: 0 } as const;
+    const whole = isOpen ? renderSession(state, this.#rendering.options, [...state.messages, goOn]) : messages;
     const body = {
       model: 'simulated',
       max_tokens: 1,
-      messages: isOpen ? renderSession(state, this.#rendering, [...state.messages, goOn]) : messages,
+      messages: whole.flatMap((message) => withoutOrigins(message) ?? []),
       tools: [
         { name: 'any', description: '', input_schema: { type: 'object' } },
         { type: 'web_search_20250305', name: 'web_search' },
@@ -333,6 +352,10 @@ class Teller {
         story.corrections.set(turn, (story.corrections.get(turn) ?? 0) + 1);
         return;
       }
+      case 'retried':
+        // The tokens of an answer that the next model replaces.
+        if (record.usage !== undefined) this.#usage = addUsage(this.#usage, record.usage);
+        return;
       case 'dropped':
       case 'recalled':
       case 'poisoned':

@@ -3,18 +3,22 @@
  * seed: the failures, the messages, the model's answers, the order of events.
  */
 import { defined } from '../../base/defined.ts';
+import type { OpenOptions } from '../../runtime/protocol/options.ts';
 import { isGivenUp } from './attempts.ts';
 import { Embedder } from './embedder.ts';
 import { type FaultKind, Faults } from './faults.ts';
 import { Invariants } from './invariants.ts';
 import { Ledger, type ToolStart, type Violation } from './ledger.ts';
+import { modelsRandom, NORTH, SOUTH } from './models/agent-models.ts';
+import { OtherVendor } from './models/other-vendor.ts';
+import { ProviderTroubles } from './models/provider-troubles.ts';
 import { RunWatch } from './run-watch.ts';
 import { SeededRandom } from './seeded-random.ts';
 import { SimulatedMachine } from './simulated-machine.ts';
 import { SimulatedModel } from './simulated-model.ts';
 import { SimulatedTools } from './simulated-tools.ts';
 import { type Reading, StoreReader, type Stories } from './store-reading.ts';
-import { drawSwarm, type Swarm, swarmAgents, swarmRendering } from './swarm.ts';
+import { drawSwarm, type Swarm, swarmAgents, swarmRendering, withModels } from './swarm.ts';
 import { SimulatedProcess, World } from './world.ts';
 
 /** The options of `simulate`. */
@@ -53,6 +57,8 @@ export interface SimulationResult {
   readonly fingerprint: number;
 }
 
+/** The address of the other vendor's provider, where it is data. */
+const SOUTH_URL = 'simulated:south';
 /** Most trace lines kept. */
 const TRACE_LINES = 400;
 /** Virtual milliseconds the last life may take to finish. */
@@ -77,6 +83,9 @@ class Simulation {
   readonly #machine: SimulatedMachine;
   readonly #tools: SimulatedTools;
   readonly #model: SimulatedModel;
+  /** The provider of another vendor and the troubles of both, if the agents have several models. */
+  readonly #south: OtherVendor | undefined;
+  readonly #troubles: ProviderTroubles | undefined;
   readonly #invariants: Invariants;
   readonly #reader: StoreReader;
   readonly #harness = new SimulatedProcess('harness');
@@ -92,7 +101,8 @@ class Simulation {
     this.#random = new SeededRandom(options.seed);
     this.#faults = new Faults(this.#random.fork(), options.faults === undefined ? undefined : new Set(options.faults));
     this.#world = new World(this.#random.fork(), this.#watch);
-    this.#swarm = drawSwarm(this.#random.fork());
+    const modelsOwn = modelsRandom(options.seed);
+    this.#swarm = withModels(drawSwarm(this.#random.fork()), modelsOwn);
     const shared = {
       world: this.#world,
       faults: this.#faults,
@@ -102,16 +112,32 @@ class Simulation {
       crash: (why: string): void => {
         if (this.#life !== undefined) this.#crash(this.#life, why);
       },
-      toolStart: (session: string): ToolStart => this.#machine.toolStart(session),
+      toolStart: (session: string, process: SimulatedProcess): ToolStart => this.#machine.toolStart(session, process),
       trace: (text: string): void => this.#note(text),
     };
-    this.#model = new SimulatedModel(shared);
+    if (this.#swarm.fallback === undefined) this.#model = new SimulatedModel(shared);
+    else {
+      const only = options.faults === undefined ? undefined : new Set(options.faults);
+      const troubles = new ProviderTroubles(shared, modelsOwn.fork(), only);
+      const surroundings = { ...shared, troubles };
+      const model = new SimulatedModel(surroundings);
+      this.#model = model;
+      this.#troubles = troubles;
+      this.#south = new OtherVendor({
+        surroundings,
+        troubles,
+        random: modelsOwn.fork(),
+        answer: (process, request) => model.answer(process, request),
+        note: (request, session, provider) => model.note(request, session, provider),
+      });
+    }
     this.#tools = new SimulatedTools(shared);
     this.#machine = new SimulatedMachine({
       ...shared,
       bounds: this.#swarm.bounds,
       shards: this.#swarm.shards,
       model: this.#model,
+      ...(this.#south === undefined ? {} : { providers: new Map([[SOUTH_URL, this.#south]]) }),
       tools: this.#tools,
       fellSilent: () => this.#watch.deviceFellSilent(),
       crashed: (process, why) => this.#crash(process, why),
@@ -134,7 +160,8 @@ class Simulation {
 
   /** Runs the lives with faults, then one without. */
   async #drive(): Promise<void> {
-    this.#note(`faults: ${this.#faults.enabled.join(' ') || 'none'}; ${JSON.stringify(this.#swarm)}`);
+    const enabled = [...this.#faults.enabled, ...(this.#troubles?.enabled ?? [])];
+    this.#note(`faults: ${enabled.join(' ') || 'none'}; ${JSON.stringify(this.#swarm)}`);
     let isSettled = false;
     for (let life = 1; life <= this.#swarm.lives; life += 1) {
       isSettled = await this.#live(life === this.#swarm.lives && this.#swarm.endsInPlace);
@@ -262,9 +289,7 @@ class Simulation {
     const swarm = this.#swarm;
     const opening = this.#machine.open(process, {
       agents: swarmAgents(this.#tools.valuesFor(process), swarm, this.#lives),
-      // A provider value runs on the host. With model threads the provider is data, from which each thread builds its
-      // own provider.
-      provider: swarm.models > 0 ? { kind: 'module', url: 'simulated:model' } : this.#model.providerOf(process),
+      ...this.#providersOf(process),
       threads: { sessions: swarm.hasSessionThreads ? swarm.shards : 0, models: swarm.models, tools: swarm.toolThreads },
       durability: swarm.durability,
       limits: swarm.limits,
@@ -280,6 +305,19 @@ class Simulation {
       }),
     );
     return { process, opened };
+  }
+
+  /**
+   * A provider value runs on the host. With model threads a provider is data, from which each thread builds its own
+   * provider.
+   */
+  #providersOf(process: SimulatedProcess): Pick<OpenOptions, 'provider' | 'providers'> {
+    const isData = this.#swarm.models > 0;
+    const first = isData ? { kind: 'module' as const, url: 'simulated:model' } : this.#model.providerOf(process);
+    const south = this.#south;
+    if (south === undefined) return { provider: first };
+    const second = isData ? { kind: 'module' as const, url: SOUTH_URL } : south.providerOf(process);
+    return { providers: { [NORTH]: first, [SOUTH]: second } };
   }
 
   #openFailed(error: unknown): void {
@@ -329,7 +367,7 @@ class Simulation {
       modelCalls: [...calls.values()].reduce((sum, each) => sum + each.length, 0),
       closeMessages: this.#closeMessages,
       toolRuns: [...tools.values()].reduce((sum, { starts }) => sum + starts.length, 0),
-      faults: Object.fromEntries(this.#faults.counts),
+      faults: Object.fromEntries([...this.#faults.counts, ...(this.#troubles?.counts ?? [])]),
       fingerprint: this.#fingerprint,
     };
   }

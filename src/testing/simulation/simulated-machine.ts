@@ -11,6 +11,7 @@ import { shardDirectory } from '../../journal/store/manifest.ts';
 import { createInPlacePool } from '../../models/pools/in-place-pool.ts';
 import { serveModelCalls } from '../../models/pools/model-service.ts';
 import type { ModelThread } from '../../models/pools/threaded-pool.ts';
+import type { ProviderData } from '../../models/provider.ts';
 import type { ShardPorts } from '../../runtime/door/build-shard.ts';
 import { serveShardThread } from '../../runtime/door/shard-service.ts';
 import { assembleRuntime } from '../../runtime/handles/assemble.ts';
@@ -54,6 +55,8 @@ export interface MachineParts {
   readonly bounds: ShardBounds;
   readonly shards: number;
   readonly model: Pick<SimulatedModel, 'providerOf'>;
+  /** Providers beside `model`, by the address of their module. */
+  readonly providers?: ReadonlyMap<string, Pick<SimulatedModel, 'providerOf'>>;
   readonly tools: Pick<SimulatedTools, 'poolOf'>;
   /** Controls the disks; missing: disks whose faults are drawn. */
   readonly disk?: SimulatedDisk;
@@ -96,10 +99,10 @@ export class SimulatedMachine {
     return world.elapsedMs - (this.#incarnatedAtMs[shardOf(session, this.stores.length)] ?? 0);
   }
 
-  /** A tool call of the session starts now. */
-  toolStart(session: string): ToolStart {
+  /** A tool call of the session starts now, in a process. */
+  toolStart(session: string, process: SimulatedProcess): ToolStart {
     const storedRow = this.stores[shardOf(session, this.stores.length)]?.state.lastRow ?? 0;
-    return { incarnation: this.incarnationOf(session), storedRow };
+    return { incarnation: this.incarnationOf(session), storedRow, process };
   }
 
   #incarnated(shard: number): void {
@@ -155,7 +158,7 @@ export class SimulatedMachine {
         return disk === undefined ? open() : disk.open(process, surroundings, open);
       },
       makeToolPool: tools.poolOf(process),
-      startModelThread: () => this.#startModelThread(process),
+      startModelThread: (provider) => this.#startModelThread(process, provider),
       resultStore: new ResultStore(RESULTS_DIRECTORY, { disk: this.results.diskOf(process, world, faults) }),
     };
   }
@@ -211,8 +214,9 @@ export class SimulatedMachine {
     };
   }
 
-  #startModelThread(process: SimulatedProcess): ModelThread {
-    const { world, faults, model, trace } = this.#parts;
+  #startModelThread(process: SimulatedProcess, provider: ProviderData): ModelThread {
+    const { world, faults, model: first, providers, trace } = this.#parts;
+    const model = (provider.kind === 'module' ? providers?.get(provider.url) : undefined) ?? first;
     const thread = new SimulatedProcess('model thread', process);
     const line = createSimulatedLine(world, process, thread);
     serveModelCalls(line.far, async (listener) => ({

@@ -7,7 +7,7 @@ import { CancelledError } from '../../base/errors.ts';
 import { isRecord } from '../../base/json.ts';
 import type { ContentBlock } from '../../base/messages.ts';
 import { COMPACTION_INSTRUCTION } from '../../context/compaction-request.ts';
-import { checkRequest, fatalOf } from '../../context/legality.ts';
+import { checkRequest, fatalOf } from '../../context/legality/legality.ts';
 import { modelTraits } from '../../context/model-traits.ts';
 import { MessageThreads } from '../../models/message-threads/message-threads.ts';
 import { modelErrorOf } from '../../models/model-error.ts';
@@ -17,12 +17,14 @@ import { PauseTurnAnswers } from '../../models/script/pause-turn-answers.ts';
 import { ANSWER_TOOL } from '../../session/rules/structured-answer.ts';
 import { ThinkingLedger } from '../thinking-ledger.ts';
 import type { FaultKind } from './faults.ts';
-import { digestOf } from './ledger.ts';
+import { digestOf, requestDigest } from './ledger.ts';
+import { NORTH } from './models/agent-models.ts';
+import type { ProviderTroubles } from './models/provider-troubles.ts';
 import type { SeededRandom } from './seeded-random.ts';
 import { SKILL_NAMES, WORKFLOW_NAMES } from './simulated-definitions.ts';
 import { type FormName, formOfSchema, isAnswerTool, valueFor } from './simulated-forms.ts';
 import { LINE_MS_MAX } from './simulated-line.ts';
-import { SimulatedThreads, type ThreadSurroundings } from './simulated-threads.ts';
+import { SimulatedThreads, type ThreadSurroundings, withoutForeign } from './simulated-threads.ts';
 import type { SimulatedProcess } from './world.ts';
 
 /** The parts of the simulation the model needs. */
@@ -33,11 +35,14 @@ export interface ModelSurroundings extends ThreadSurroundings {
   readonly incarnationAgeMs: (session: string) => number;
   /** Ends the process of the current life. */
   readonly crash: (why: string) => void;
+  /** The troubles of whole providers, if the agents have several models. */
+  readonly troubles?: ProviderTroubles;
 }
 
-type Block = Readonly<Record<string, unknown>> & { readonly type: string };
+/** A block of an answer, valid or not. */
+export type Block = Readonly<Record<string, unknown>> & { readonly type: string };
 /** A response before it is checked, valid or not, as a provider may hand it over. */
-interface RawResponse {
+export interface RawResponse {
   readonly content: readonly Block[];
   readonly stop_reason: string | null;
   readonly usage?: unknown;
@@ -104,7 +109,7 @@ export class SimulatedModel {
 
   async #call(process: SimulatedProcess, sending: ModelRequest, context: GenerateContext): Promise<ModelResponse> {
     const thread = this.#threads.begin(sending, context.session);
-    const request = thread === undefined ? bodyOf(sending) : (thread.whole as unknown as ModelRequest);
+    const request = thread === undefined ? withoutForeign(bodyOf(sending)) : (thread.whole as unknown as ModelRequest);
     if (!isWarmUp(request)) this.#hear(request, context.session);
     try {
       return await this.#generate(process, request, context, (response) => thread?.answered(response));
@@ -136,6 +141,12 @@ export class SimulatedModel {
     if (faults.isOn && world.elapsedMs < this.#outUntil) {
       throw modelErrorOf({ message: 'overloaded for a while', status: 529 });
     }
+    const trouble = this.#surroundings.troubles?.of(NORTH, process);
+    if (trouble !== undefined) {
+      trace(`${NORTH} fails with ${trouble.status} for ${context.session}`);
+      if (trouble.status === 401) this.#surroundings.ledger.keyRefused(context.session);
+      throw modelErrorOf(trouble);
+    }
     for (const [kind, failure] of FAILURES) {
       if (!faults.strikes(kind, 0.02)) continue;
       trace(`${kind} for ${context.session}`);
@@ -145,7 +156,9 @@ export class SimulatedModel {
     if (faults.strikes('model.silent', 0.02)) return aborted;
     if (isWarmUp(request))
       return { content: [], stop_reason: 'max_tokens', usage: { input_tokens: 1, output_tokens: 0 } };
-    const answer = this.#served(request, this.#answer(process, request));
+    const isDeclined = this.#surroundings.troubles?.declines(process) === true;
+    const answered = this.#served(request, this.answer(process, request));
+    const answer = isDeclined ? { ...answered, stop_reason: 'refusal' } : answered;
     for (const block of answer.content) {
       if (block.type === 'text') context.onDelta({ type: 'text', text: String(block['text']) });
       await pause(latencyMs * 0.2);
@@ -167,14 +180,20 @@ export class SimulatedModel {
 
   /** Checks a request and notes it. */
   #hear(request: ModelRequest, session: string): void {
-    const { ledger, incarnationOf, incarnationAgeMs, trace } = this.#surroundings;
+    const { ledger, troubles } = this.#surroundings;
     const checked = checkRequest(request, { isPausedTurn: (blocks) => this.#paused.has(blocks) });
     for (const { rule, path, message } of [...fatalOf(checked), ...this.#thoughts.check(request)]) {
       ledger.violate('illegal', `request of ${session}: ${rule} ${path}: ${message}`);
     }
+    this.note(request, session, troubles === undefined ? undefined : NORTH);
+  }
+
+  /** Notes a request in the ledger. `provider`: its name, for an agent with several models. */
+  note(request: ModelRequest, session: string, provider?: string): void {
+    const { ledger, incarnationOf, incarnationAgeMs, trace } = this.#surroundings;
     const calls = ledger.calls.get(session) ?? [];
     ledger.calls.set(session, calls);
-    const digest = digestOf(JSON.stringify(request.messages));
+    const digest = requestDigest(request.messages, provider === undefined ? undefined : `${provider}/${request.model}`);
     calls.push({
       incarnation: incarnationOf(session),
       digest,
@@ -185,7 +204,8 @@ export class SimulatedModel {
     trace(`${what} of ${session}: ${request.messages.length} messages, ${digest}`);
   }
 
-  #answer(process: SimulatedProcess, request: ModelRequest): RawResponse {
+  /** Draws an answer to a request: its blocks, without calls of the provider's own tools. */
+  answer(process: SimulatedProcess, request: ModelRequest): RawResponse {
     const { faults } = this.#surroundings;
     const random = this.#random;
     const usage = { input_tokens: random.between(1, 500), output_tokens: random.between(1, 100) };

@@ -7,7 +7,8 @@
  * It finds two mistakes of a caller. The conversation that the model receives must be the request that was meant, in all
  * its fields. And the API may refuse to continue a thread only if it was given a fault.
  */
-import { checkRequest, fatalOf } from '../../context/legality.ts';
+import { withoutOrigins } from '../../base/block-origin.ts';
+import { checkRequest, fatalOf } from '../../context/legality/legality.ts';
 import { modelErrorOf } from '../../models/model-error.ts';
 import type { ModelRequest } from '../../models/provider.ts';
 import { bodyOf, wireBody } from '../../models/request-body.ts';
@@ -46,7 +47,7 @@ export class SimulatedThreads {
     const step = request.transport?.thread;
     if (step === undefined) return undefined;
     const { faults, ledger, trace } = this.#surroundings;
-    const wire = wireBody(request) as unknown as WireRequest;
+    const wire = withoutForeign(wireBody(request)) as unknown as WireRequest;
     for (const { rule, path, message } of fatalOf(checkRequest(wire)).filter((each) => each.rule === 'R62')) {
       ledger.violate('illegal', `request of ${session}: ${rule} ${path}: ${message}`);
     }
@@ -62,7 +63,7 @@ export class SimulatedThreads {
       if (!isOwnFault) ledger.violate('illegal', `${session} continued a thread: ${begun.errorCode}`);
       throw this.#refused(session, begun);
     }
-    if (JSON.stringify(begun.whole) !== JSON.stringify(bodyOf(request))) {
+    if (JSON.stringify(begun.whole) !== JSON.stringify(withoutForeign(bodyOf(request)))) {
       ledger.violate('illegal', `${session} sent part of a request to a thread that holds another conversation`);
     }
     trace(`${step.kind} of ${session}`);
@@ -73,6 +74,12 @@ export class SimulatedThreads {
     this.#surroundings.trace(`${errorCode} for ${session}`);
     return modelErrorOf({ status, errorCode, message });
   }
+}
+
+/** A body as the Messages API gets it: without the parts of other vendors. */
+export function withoutForeign<Body extends Pick<ModelRequest, 'messages'>>(body: Body): Body {
+  const messages = body.messages.flatMap((message) => withoutOrigins(message) ?? []);
+  return { ...body, messages };
 }
 
 const UNSUPPORTED: ThreadRefusal = refusal('thread_unsupported_request');

@@ -8,10 +8,10 @@ import type { LazyAbort } from '../../base/lazy-abort.ts';
 import type { TaskPool, TaskPoolOptions, ThreadLine } from '../../threads/task-pool.ts';
 import { findTools, toolOf } from '../../tools/module-tools.ts';
 import type { ToolPool, ToolRun } from '../../tools/pool.ts';
-import { type CallInThread, runThreadBatch } from '../../tools/threads/call.ts';
-import type { ThreadAbort, ThreadFinished, ThreadTask } from '../../tools/threads/protocol.ts';
+import { type CallInThread, ShiftInThread } from '../../tools/threads/call.ts';
+import type { ThreadFinished, ThreadOrder, ThreadTask } from '../../tools/threads/protocol.ts';
 import { createToolPool, type ToolPoolOptions } from '../../tools/threads/threaded-pool.ts';
-import type { AnyTool, Effect } from '../../tools/tool.ts';
+import type { AnyTool, Effect, ToolOutcome } from '../../tools/tool.ts';
 import { content } from '../../tools/tool-content.ts';
 import type { Faults } from './faults.ts';
 import { type Ledger, sessionOfKey, type ToolStart, type ToolStory } from './ledger.ts';
@@ -26,7 +26,7 @@ export interface ToolSurroundings {
   readonly faults: Faults;
   readonly ledger: Ledger;
   /** The facts of a start that happens now. A call may start once in each incarnation, if its effect allows. */
-  readonly toolStart: (session: string) => ToolStart;
+  readonly toolStart: (session: string, process: SimulatedProcess) => ToolStart;
   readonly trace: (text: string) => void;
 }
 
@@ -46,19 +46,30 @@ const LOST_CALL_MS = 6 * (TOOL_TIMEOUT_MS + CALL_CHECK_GRACE_MS);
 const EFFECTS: readonly Effect[] = ['pure', 'keyed', 'once', 'probe'];
 const SCHEMA = { type: 'object', properties: { n: { type: 'number' } }, required: ['n'] };
 
+/** A tool in its process. `isOnThread`: the process is a tool thread, so that the tool may hold its loop. */
+interface SimulatedTool {
+  readonly name: string;
+  readonly effect: Effect;
+  readonly process: SimulatedProcess;
+  readonly isOnThread: boolean;
+}
+
 /** The tools of one process, by name: those named after their effect run on the thread that calls them. */
 export class SimulatedTools {
   readonly #surroundings: ToolSurroundings;
   readonly #random: SeededRandom;
+  /** True if the calls of the tool `once` share threads, because it states a concurrency. */
+  readonly #onceShares: boolean;
 
   constructor(surroundings: ToolSurroundings) {
     this.#surroundings = surroundings;
     this.#random = surroundings.world.random.fork();
+    this.#onceShares = this.#random.chance(0.5);
   }
 
   /** Tools given as values; they run in `process`. */
   valuesFor(process: SimulatedProcess): readonly AnyTool[] {
-    return EFFECTS.map((effect) => this.#tool(`host_${effect}`, effect, process));
+    return EFFECTS.map((effect) => this.#tool({ name: `host_${effect}`, effect, process, isOnThread: false }));
   }
 
   /**
@@ -71,17 +82,21 @@ export class SimulatedTools {
   }
 
   #module(process: SimulatedProcess): Readonly<Record<string, AnyTool>> {
-    return Object.fromEntries(EFFECTS.map((effect) => [effect, this.#tool(effect, effect, process)]));
+    return Object.fromEntries(
+      EFFECTS.map((effect) => [effect, this.#tool({ name: effect, effect, process, isOnThread: true })]),
+    );
   }
 
-  #tool(name: string, effect: Effect, process: SimulatedProcess): AnyTool {
+  #tool(made: SimulatedTool): AnyTool {
+    const { name, effect, isOnThread } = made;
     return {
       name,
       description: `Acts, ${effect}.`,
       input: SCHEMA,
       effect,
       timeoutMs: TOOL_TIMEOUT_MS,
-      run: (_input, { key, progress }) => this.#run({ name, effect, process, key, progress }),
+      ...(effect === 'once' && isOnThread && this.#onceShares ? { concurrency: 3 } : {}),
+      run: (_input, { key, progress }) => this.#run({ ...made, key, progress }),
       ...(effect === 'probe' ? { probe: ({ key }: { readonly key: string }) => this.#probe(key) } : {}),
     };
   }
@@ -91,15 +106,17 @@ export class SimulatedTools {
     return story?.effect !== 'probe' || story.effects === 0 ? undefined : resultOf(story.tool, key);
   }
 
-  async #run(call: {
-    readonly name: string;
-    readonly effect: Effect;
-    readonly process: SimulatedProcess;
-    readonly key: string;
-    readonly progress: (data: unknown) => void;
-  }): Promise<unknown> {
-    const { name, effect, process, key, progress } = call;
+  async #run(
+    call: SimulatedTool & { readonly key: string; readonly progress: (data: unknown) => void },
+  ): Promise<unknown> {
+    const { name, effect, process, isOnThread, key, progress } = call;
     const { ledger, faults, world, toolStart, trace } = this.#surroundings;
+    const spins = (): boolean => isOnThread && faults.strikes('tool.spin', 0.1);
+    const spin = (): Promise<never> => {
+      trace(`tool ${name} spins for ${key}`);
+      process.hold();
+      return new Promise(() => undefined);
+    };
     if (!process.isAlive) return new Promise(() => undefined);
     const known = ledger.tools.get(key);
     // A `pure` call that started before its record was durable may have been lost with the record. Another call may
@@ -107,13 +124,15 @@ export class SimulatedTools {
     const isLost = known !== undefined && known.tool !== name && known.effect === 'pure';
     const story: ToolStory = known === undefined || isLost ? { tool: name, effect, starts: [], effects: 0 } : known;
     ledger.tools.set(key, story);
-    story.starts.push(toolStart(sessionOfKey(key)));
+    ledger.toolStarted(key, story, toolStart(sessionOfKey(key), process));
     trace(`tool ${name} starts for ${key}`);
     const random = this.#random;
+    if (spins()) return spin();
     if (random.chance(0.2)) progress({ done: 0.5 });
     await world.sleep(process, random.between(0, 3_000));
     if (faults.strikes('tool.hang', 0.04)) return new Promise(() => undefined);
     if (faults.strikes('tool.throw', 0.05)) throw random.pick<unknown>([new Error('it broke'), 'a string', null]);
+    if (spins()) return spin();
     story.effects += 1;
     await world.sleep(process, random.between(0, 3_000));
     if (faults.strikes('tool.late', 0.03)) await world.sleep(process, TOOL_TIMEOUT_MS * 2);
@@ -142,6 +161,8 @@ class LossyToolPool implements ToolPool {
   readonly #surroundings: ToolSurroundings;
   /** Runs that the session has not given up and whose outcome it has not received. */
   readonly #runs = new Map<number, ToolRun>();
+  /** Runs that ended their thread, or were alone on it. */
+  readonly #guilty = new Set<number>();
 
   constructor(
     process: SimulatedProcess,
@@ -155,16 +176,25 @@ class LossyToolPool implements ToolPool {
     const loses: Loses = (id, probability) => this.#loses(id, probability);
     this.#pool = createToolPool({
       ...options,
-      makeTaskPool: (tasks) => new SimulatedTaskPool(process, tasks, surroundings, moduleOf, loses),
+      makeTaskPool: (tasks) =>
+        new SimulatedTaskPool(process, tasks, { ...surroundings, moduleOf, loses, guilty: this.#guilty }),
       listener: {
         progress: (id, data) => listener.progress(id, data),
         finished: (id, outcome) => {
+          this.#checkDeath(id, outcome);
           if (this.#loses(id, 0.06)) return;
           this.#runs.delete(id);
           listener.finished(id, outcome);
         },
       },
     });
+  }
+
+  /** The death of a thread is no outcome of a call that did not end the thread. */
+  #checkDeath(id: number, { content }: ToolOutcome): void {
+    const { ledger } = this.#surroundings;
+    if (!content.startsWith('tool worker died') || this.#guilty.has(id)) return;
+    ledger.violate('failed', `${this.#runs.get(id)?.key ?? id} failed with a thread that it did not end (R6)`);
   }
 
   /** True if the outcome of a run is lost here, although both sides live. */
@@ -208,29 +238,27 @@ class LossyToolPool implements ToolPool {
   }
 }
 
+/** The parts that the threads of one pool need. */
+interface ThreadSurroundings extends ToolSurroundings {
+  readonly moduleOf: (thread: SimulatedProcess) => Readonly<Record<string, AnyTool>>;
+  readonly loses: Loses;
+  /** Receives the runs whose failure the death of a thread may be. */
+  readonly guilty: Set<number>;
+}
+
 /** Simulated tool threads: each task runs in its own process, which can die. */
 class SimulatedTaskPool implements TaskPool {
   readonly #process: SimulatedProcess;
   readonly #options: TaskPoolOptions;
-  readonly #surroundings: ToolSurroundings;
-  readonly #moduleOf: (thread: SimulatedProcess) => Readonly<Record<string, AnyTool>>;
-  readonly #loses: Loses;
+  readonly #surroundings: ThreadSurroundings;
   readonly #waiting: (() => void)[] = [];
   readonly #threads = new Set<SimulatedProcess>();
   #isClosed = false;
 
-  constructor(
-    process: SimulatedProcess,
-    options: TaskPoolOptions,
-    surroundings: ToolSurroundings,
-    moduleOf: (thread: SimulatedProcess) => Readonly<Record<string, AnyTool>>,
-    loses: Loses,
-  ) {
+  constructor(process: SimulatedProcess, options: TaskPoolOptions, surroundings: ThreadSurroundings) {
     this.#process = process;
     this.#options = options;
     this.#surroundings = surroundings;
-    this.#moduleOf = moduleOf;
-    this.#loses = loses;
   }
 
   run(message: unknown, { abort }: { readonly abort?: LazyAbort } = {}): Promise<unknown> {
@@ -273,7 +301,7 @@ class SimulatedTaskPool implements TaskPool {
         settle(() => reject(new CancelledError('the task was aborted')));
         thread.kill();
       });
-      if (faults.strikes('thread.tools', 0.03)) {
+      if (faults.strikes('thread.tools', 0.15)) {
         world.schedule(this.#process, world.random.between(0, 4_000), () => {
           trace('a tool thread dies');
           thread.kill();
@@ -281,7 +309,12 @@ class SimulatedTaskPool implements TaskPool {
       }
       this.#work(task, thread).then(
         (value) => {
-          if (task.kind === 'run' && value !== undefined && this.#loses((value as ThreadFinished).id, 0.03)) return;
+          if (
+            task.kind === 'run' &&
+            value !== undefined &&
+            this.#surroundings.loses((value as ThreadFinished).id, 0.03)
+          )
+            return;
           settle(() => resolve(structuredClone(value)));
         },
         (error: unknown) => settle(() => reject(error)),
@@ -291,30 +324,48 @@ class SimulatedTaskPool implements TaskPool {
 
   /** Does the work of `tool-threads.worker.ts`, over a virtual clock. */
   async #work(task: ThreadTask, thread: SimulatedProcess): Promise<unknown> {
-    const { world } = this.#surroundings;
-    const module = this.#moduleOf(thread);
+    const { world, moduleOf, loses, guilty } = this.#surroundings;
+    const module = moduleOf(thread);
     if (task.kind === 'describe') return findTools(module, task.url);
-    let current: CallInThread | undefined;
+    const begun = new Set<CallInThread>();
+    thread.onDeath(() => {
+      const running = [...begun].filter((call) => call.running);
+      const [first] = task.calls;
+      const [only] = running;
+      if (begun.size === 0 && first !== undefined) guilty.add(first.run.id);
+      if (running.length === 1 && only !== undefined) guilty.add(only.call.run.id);
+      for (const { cursor, at, call } of running) if (cursor.holder === at) guilty.add(call.run.id);
+    });
     const line: ThreadLine = {
       post: (message) => {
-        const { id, reason } = message as ThreadAbort;
-        if (id === current?.call.run.id) current.abort.abort(new CancelledError(reason));
+        const order = structuredClone(message) as ThreadOrder;
+        // The message is on its way: the thread may die, or end its shift, before it arrives.
+        world.schedule(thread, world.random.number(), () => {
+          if (order.kind === 'abort') shift.abort(order.id, order.reason);
+          else shift.join(order);
+        });
       },
     };
-    return runThreadBatch(task, {
+    const shift = new ShiftInThread({
       find: ({ exportName }) => toolOf(module, exportName),
-      within: (call, work) => {
-        current = call;
-        return work();
+      within: (call, begin) => {
+        if (thread.isHeld) return new Promise(() => undefined);
+        begun.add(call);
+        const begins = begin();
+        if (!thread.isHeld) return begins;
+        // The tool has taken the loop before its first wait, and never returns.
+        call.cursor.hold(call.at);
+        return new Promise(() => undefined);
       },
       clock: world.clockOf(thread),
       soon: world.soonOf(thread),
       post: (note) => {
         // The rate is high because few batches have more than one call.
-        if (note.kind === 'finished' && this.#loses(note.id, 0.3)) return;
+        if (note.kind === 'finished' && loses(note.id, 0.3)) return;
         world.schedule(this.#process, 0, () => this.#options.onNote?.(note, line));
       },
     });
+    return shift.run(task);
   }
 }
 

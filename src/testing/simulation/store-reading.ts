@@ -3,7 +3,6 @@
  *
  * Owns: earlier readings, so that a session whose log has not grown is not read again. Does not own: the stores.
  */
-import type { RenderOptions } from '../../context/render.ts';
 import type { Journal } from '../../journal/journal.ts';
 import { type MemoryStore, openMemoryJournal } from '../../journal/memory-journal.ts';
 import type { Position, SessionKey } from '../../journal/position.ts';
@@ -14,7 +13,7 @@ import { withContent } from '../../session/rules/waiting-content.ts';
 import { decodeTransition, type TransitionRecords } from '../../session/state/records.ts';
 import { snapshotState } from '../../session/state/snapshot.ts';
 import type { SessionState } from '../../session/state/state.ts';
-import { type SessionStory, type StoredTransition, writeStory } from './session-story.ts';
+import { type RenderingAt, type SessionStory, type StoredTransition, writeStory } from './session-story.ts';
 
 /** The contents of a runtime's stores, by session. */
 export type Stories = ReadonlyMap<string, SessionStory>;
@@ -34,11 +33,11 @@ export interface Reading {
 export class StoreReader {
   readonly #stores: readonly MemoryStore[];
   readonly #positions: Position[];
-  readonly #rendering: RenderOptions | undefined;
+  readonly #rendering: RenderingAt | undefined;
   #stories = new Map<string, SessionStory>();
 
   /** `rendering`: how requests are made of the logs. Missing: for agents with tools that do not think. */
-  constructor(stores: readonly MemoryStore[], rendering?: RenderOptions) {
+  constructor(stores: readonly MemoryStore[], rendering?: RenderingAt) {
     this.#stores = stores;
     this.#rendering = rendering;
     this.#positions = stores.map(() => 0);

@@ -1,15 +1,15 @@
 /** The runtime that a seed determines: shape, limits and agents, drawn so that rare states are common in some runs. */
 import { LIMIT_DEFAULTS, type Limits, type ShardBounds, STORED_CONTENT_BYTES_MIN } from '../../base/bounds.ts';
 import type { SettingsInput } from '../../base/settings.ts';
-import { modelTraits } from '../../context/model-traits.ts';
-import type { RenderOptions } from '../../context/render.ts';
 import type { Durability } from '../../journal/journal.ts';
 import type { Thinking } from '../../models/provider.ts';
 import { type Agent, agent } from '../../runtime/protocol/agent.ts';
 import type { EnricherOptions } from '../../runtime/protocol/options.ts';
 import { serverTool } from '../../tools/server-tool.ts';
 import type { AnyTool } from '../../tools/tool.ts';
+import { type AgentModels, drawModels, renderingOf } from './models/agent-models.ts';
 import type { SeededRandom } from './seeded-random.ts';
+import type { RenderingAt } from './session-story.ts';
 import { TOOL_MODULE } from './simulated-tools.ts';
 
 /** The runtime of one run. */
@@ -52,6 +52,8 @@ export interface Swarm {
   readonly formShare: number;
   /** True if the agents have a tool that the provider runs. */
   readonly hasServerTool: boolean;
+  /** The models of the agents, if they have several. */
+  readonly fallback?: AgentModels;
 }
 
 /** The default model of a thinker: it thinks on request only, and binds no thoughts. */
@@ -145,7 +147,7 @@ export function drawSwarm(random: SeededRandom): Swarm {
     expiresMs: random.pick([null, 3_000, 60_000]),
     onInput: random.pick(['wait', 'deny'] as const),
   };
-  const toolThreads = random.pick([1, 2]);
+  const toolThreads = random.pick([1, 1, 2]);
   return {
     ...swarm,
     toolThreads,
@@ -159,21 +161,21 @@ export function drawSwarm(random: SeededRandom): Swarm {
 }
 
 /** The parts of a swarm that decide its agents. */
-type SwarmAgents = Pick<Swarm, 'enrichers' | 'thinker' | 'changesAgents' | 'hasServerTool'>;
+type SwarmAgents = Pick<Swarm, 'enrichers' | 'thinker' | 'changesAgents' | 'hasServerTool' | 'fallback'>;
 
 /** The agents of a runtime. `values`: tools that run on the host. With Mneme, no agent is compressed automatically. */
 export function swarmAgents(
   values: readonly AnyTool[],
-  { enrichers, thinker, changesAgents, hasServerTool }: SwarmAgents,
+  { enrichers, thinker, changesAgents, hasServerTool, fallback }: SwarmAgents,
   life: number,
 ): readonly Agent[] {
+  const model = { model: PLAIN_MODEL, ...thinker, ...fallback };
   const remembers = enrichers?.mneme !== undefined;
   const tools = hasServerTool ? [TOOL_MODULE, serverTool({ type: 'web_search_20250305' })] : [TOOL_MODULE];
   const prompt = (text: string): string => (changesAgents ? `${text} This is life ${life}.` : text);
   return [
     agent({
-      model: PLAIN_MODEL,
-      ...thinker,
+      ...model,
       name: 'wide',
       system: prompt('Answer.'),
       tools: [...values, ...tools],
@@ -182,16 +184,14 @@ export function swarmAgents(
     }),
     // The window is so small that messages leave it, and epochs open, all the time.
     agent({
-      model: PLAIN_MODEL,
-      ...thinker,
+      ...model,
       name: 'narrow',
       system: prompt('Answer shortly.'),
       tokenBudget: 600,
       tools,
     }),
     agent({
-      model: PLAIN_MODEL,
-      ...thinker,
+      ...model,
       name: 'guard',
       system: prompt('Delegate.'),
       tools,
@@ -200,8 +200,7 @@ export function swarmAgents(
     }),
     // Calls need approval all the time, and runs stop in the middle.
     agent({
-      model: PLAIN_MODEL,
-      ...thinker,
+      ...model,
       name: 'careful',
       system: prompt('Ask first.'),
       tools,
@@ -209,8 +208,7 @@ export function swarmAgents(
       approve: [...ASKED_TOOLS],
     }),
     agent({
-      model: PLAIN_MODEL,
-      ...thinker,
+      ...model,
       name: 'brief',
       system: prompt('Sum up.'),
       tools,
@@ -219,15 +217,26 @@ export function swarmAgents(
   ];
 }
 
-/** How the requests of these agents are rendered: all agents have tools, none shows timestamps. */
-export function swarmRendering({ thinker }: Pick<Swarm, 'thinker'>): RenderOptions {
-  const isManual = thinker.thinking?.type === 'enabled';
-  return {
-    timestamps: false,
-    deliveriesAsText: isManual,
-    callsNeedThought: isManual,
-    bindsThinking: modelTraits(thinker.model ?? PLAIN_MODEL).bindsThinking,
-  };
+/** Draws several models for the agents, from a stream that no other draw uses. */
+export function withModels(swarm: Swarm, random: SeededRandom): Swarm {
+  const { thinker, hasServerTool } = swarm;
+  const isPlain = thinker.thinking === undefined && !hasServerTool;
+  const fallback = drawModels(random, thinker.model ?? PLAIN_MODEL, isPlain);
+  return fallback === undefined ? swarm : { ...swarm, fallback };
+}
+
+/** How the requests of these agents are rendered, for the model at each place of their list. */
+export function swarmRendering({ thinker, fallback }: Pick<Swarm, 'thinker' | 'fallback'>): RenderingAt {
+  const first = thinker.model ?? PLAIN_MODEL;
+  if (fallback === undefined) {
+    const options = renderingOf(first, thinker.thinking, 0);
+    return () => ({ options });
+  }
+  const renderings = fallback.model.map((name, place) => ({
+    name,
+    options: renderingOf(name, thinker.thinking, place),
+  }));
+  return (place) => renderings[place] ?? { options: renderingOf(first, thinker.thinking, 0) };
 }
 
 /** The agent of a session. The agent follows from the session's id, because it must be the same in every life. */

@@ -1,9 +1,18 @@
-/** The invariants of tool calls (I4, I14 and I18 of `invariants.ts`): how often, why and when a call started. */
+/**
+ * The invariants of tool calls (I4, I5, I14 and I18 of `invariants.ts`): how often, why and when a call started, and its
+ * result.
+ */
+import { TOOL_REPEATS_MAX } from '../../base/bounds.ts';
 import { rowOf } from '../../journal/rows/row-codec.ts';
+import { INTERRUPT_NOTICE, OUTCOME_UNKNOWN } from '../../session/rules/tool-texts.ts';
 import { type Ledger, sessionOfKey, type ToolStory } from './ledger.ts';
-import type { SessionStory } from './session-story.ts';
+import type { CallFact, SessionStory } from './session-story.ts';
+import { resultOf } from './simulated-tools.ts';
 import type { Stories } from './store-reading.ts';
 import { ASKED_TOOLS } from './swarm.ts';
+
+/** Times a call may start in one incarnation: other calls may end its threads. */
+const STARTS_MAX: number = TOOL_REPEATS_MAX + 2;
 
 /**
  * Checks every call that a tool saw against the log of its session. `resultIn`: the incarnation after which the result
@@ -21,8 +30,11 @@ export function checkToolRuns(ledger: Ledger, stories: Stories, resultIn: Readon
     if (effect === 'probe' && effects > 1)
       ledger.violate('repeated', `${tool} took effect ${effects} times for ${key} (I4)`);
     const incarnations = starts.map(({ incarnation }) => incarnation);
-    if (new Set(incarnations).size < starts.length)
-      ledger.violate('repeated', `${tool} started twice for ${key} in one incarnation`);
+    for (const incarnation of new Set(incarnations)) {
+      const times = incarnations.filter((each) => each === incarnation).length;
+      if (times > STARTS_MAX)
+        ledger.violate('repeated', `${tool} started ${times} times for ${key} in one incarnation (R7)`);
+    }
     const answeredIn = resultIn.get(key);
     const last = incarnations.at(-1);
     if (answeredIn !== undefined && last !== undefined && last > answeredIn)
@@ -41,4 +53,28 @@ function checkIntent(ledger: Ledger, key: string, { tool, starts }: ToolStory, s
   const row = rowOf(fact.startsAfter);
   if (starts.some(({ storedRow }) => storedRow < row))
     ledger.violate('failed', `${tool} started for ${key} before the store had what lets it start (I18)`);
+}
+
+/** Checks that each call has one result, or is open, or was left. Violations go to the ledger. */
+export function checkResults(ledger: Ledger, { calls, state }: SessionStory): void {
+  const open = new Set([...state.openCalls.values()].map((call) => `${state.id}#${call.seq}`));
+  for (const [key, call] of calls) {
+    const places = call.results.length + (open.has(key) ? 1 : 0);
+    if (places > 1 || (places === 0 && !call.isLeft))
+      ledger.violate(places === 0 ? 'lost' : 'duplicated', `call ${key} has ${call.results.length} results`);
+    checkResult(ledger, key, call);
+  }
+}
+
+/** Checks that a result is the tool's own, or that its text marks it as a substitute. */
+function checkResult(ledger: Ledger, key: string, { tool, results }: CallFact): void {
+  const result = results[0];
+  const run = ledger.tools.get(key);
+  if (result === undefined || !result.success || result.content === INTERRUPT_NOTICE) return;
+  if (result.content === OUTCOME_UNKNOWN) return;
+  if (!result.content.startsWith('result of ') || tool === 'mark_goal_completed') return;
+  if (ledger.isDeleted(sessionOfKey(key))) return;
+  if (run === undefined || result.content !== resultOf(tool, key)) {
+    ledger.violate('changed', `call ${key} of ${tool} was answered ${JSON.stringify(result.content)}`);
+  }
 }

@@ -7,7 +7,8 @@
  *  V2 a task belongs to a process and never runs once that process is dead: a killed process does nothing any more;
  *  V3 a process dies with its parent: threads with their process;
  *  V4 wall time may jump, monotonic time never does;
- *  V5 an error that a task throws is uncaught, and a real process would end of it: it goes to the listener.
+ *  V5 an error that a task throws is uncaught, and a real process would end of it: it goes to the listener;
+ *  V6 a process whose loop is held runs no task any more, but lives until it is killed.
  */
 import type { Clock, Soon } from '../../base/clock.ts';
 import type { SeededRandom } from './seeded-random.ts';
@@ -32,6 +33,7 @@ export class SimulatedProcess {
   readonly name: string;
   readonly parent: SimulatedProcess | undefined;
   #isAlive = true;
+  #isHeld = false;
   readonly #onDeath: (() => void)[] = [];
   readonly #children: SimulatedProcess[] = [];
 
@@ -43,6 +45,16 @@ export class SimulatedProcess {
 
   get isAlive(): boolean {
     return this.#isAlive;
+  }
+
+  /** True once something holds its loop for ever (V6). */
+  get isHeld(): boolean {
+    return this.#isHeld;
+  }
+
+  /** Holds its loop for ever (V6). */
+  hold(): void {
+    this.#isHeld = true;
   }
 
   /** Runs `listener` once when the process dies; at once if it is already dead. */
@@ -174,7 +186,7 @@ export class World {
     while (!isOver()) {
       const task = this.#tasks.pop();
       if (task === undefined) return true;
-      if (task.cancelled || !task.process.isAlive) continue;
+      if (task.cancelled || !task.process.isAlive || task.process.isHeld) continue;
       this.#ran += 1;
       if (this.#ran > TASKS_MAX) return false;
       this.#nowMs = Math.max(this.#nowMs, task.at);

@@ -1,11 +1,13 @@
 /**
- * The process groups of a shell. A shell leads its own POSIX session. Commands such as `timeout` move their child
- * processes to another group of that session, which a signal to the shell's group does not reach.
+ * The process groups of a program that leads its own POSIX session: a shell, an MCP server. Commands such as `timeout`
+ * move their child processes to another group of that session, which a signal to the leader's group does not reach.
  */
 import { execFile } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
+import { PROCESS_GONE_POLL_MS } from '../../base/bounds.ts';
 
 /** Bytes of a process table as `ps` prints it: 100,000 processes. */
 const TABLE_BYTES_MAX: number = 4 * 1024 * 1024;
@@ -13,12 +15,12 @@ const TABLE_BYTES_MAX: number = 4 * 1024 * 1024;
 /**
  * The groups with a living process in the session that `leader` (a process id) leads, including the leader's own group.
  * With `carried` (`NAME=value`), also the groups of processes that have it in their environment and have left that
- * session. Without `/proc`: the leader's group and those of its descendants. Empty when no process is left. Never
- * rejects.
+ * session. Without `/proc`: the leader's group and those of its descendants. A group in which only `watcher` is left is
+ * left out. Empty when no process is left. Never rejects.
  */
-export async function groupsOf(leader: number, carried?: string): Promise<readonly number[]> {
+export async function groupsOf(leader: number, carried?: string, watcher?: number): Promise<readonly number[]> {
   try {
-    return (await groupsInProc(leader, carried)) ?? (await groupsOfTree(leader));
+    return (await groupsInProc(leader, carried, watcher)) ?? (await groupsOfTree(leader, watcher));
   } catch {
     return isGroupAlive(leader) ? [leader] : [];
   }
@@ -41,6 +43,25 @@ export function killCarriers(entries: ReadonlySet<string>): void {
   }
 }
 
+/**
+ * Ends the groups that `groupsOf` finds: TERM, and KILL for those that are left after `killMs`. A `watcher` in the leader's
+ * group, which survives TERM, is killed with the last of them. Resolves when none is left or KILL was sent. Never
+ * rejects.
+ */
+export async function endGroups(leader: number, carried: string, killMs: number, watcher?: number): Promise<void> {
+  let groups = await groupsOf(leader, carried, watcher);
+  for (const group of groups) signalGroup(group, 'SIGTERM');
+  // The search of a machine with many processes takes longer than the wait between two of them.
+  const until = performance.now() + killMs;
+  while (groups.length > 0 && performance.now() < until) {
+    await delay(PROCESS_GONE_POLL_MS);
+    groups = await groupsOf(leader, carried, watcher);
+  }
+  for (const group of groups) signalGroup(group, 'SIGKILL');
+  // While the watcher lives, no other group can have the leader's number.
+  if (watcher !== undefined) signalGroup(leader, 'SIGKILL');
+}
+
 /** Signals a group. Returns false when the group does not exist or may not be signalled. */
 export function signalGroup(group: number, signal: NodeJS.Signals | 0): boolean {
   try {
@@ -55,11 +76,15 @@ function isGroupAlive(group: number): boolean {
 }
 
 /** The groups as `/proc` lists them; `undefined` on a system without `/proc`. Format: proc(5), `/proc/pid/stat`. */
-async function groupsInProc(leader: number, carried: string | undefined): Promise<readonly number[] | undefined> {
+async function groupsInProc(
+  leader: number,
+  carried: string | undefined,
+  watcher: number | undefined,
+): Promise<readonly number[] | undefined> {
   if (process.platform !== 'linux') return undefined;
   const groups = new Set<number>();
   for (const pid of await readdir('/proc')) {
-    if (!/^\d+$/.test(pid)) continue;
+    if (!/^\d+$/.test(pid) || Number(pid) === watcher) continue;
     // A process that ended since the directory was read is not an error.
     const stat = await readFile(`/proc/${pid}/stat`, 'latin1').catch(() => '');
     // The name is in parentheses and may hold any character, so the fields are counted from its end.
@@ -80,7 +105,7 @@ async function carries(pid: string, entry: string | undefined): Promise<boolean>
   return environment.split('\0').includes(entry);
 }
 
-async function groupsOfTree(leader: number): Promise<readonly number[]> {
+async function groupsOfTree(leader: number, watcher: number | undefined): Promise<readonly number[]> {
   const options = { maxBuffer: TABLE_BYTES_MAX };
   const { stdout } = await promisify(execFile)('ps', ['-A', '-o', 'pid=,ppid=,pgid=,stat='], options);
   const rows = stdout.split('\n').map((line) => line.trim().split(/\s+/));
@@ -90,7 +115,7 @@ async function groupsOfTree(leader: number): Promise<readonly number[]> {
   // misses.
   for (let pass = 0; pass < 2; pass += 1) {
     for (const [pid, parent, group, state = 'Z'] of rows) {
-      if (state.startsWith('Z')) continue;
+      if (state.startsWith('Z') || Number(pid) === watcher) continue;
       const isOurs = family.has(Number(parent)) || Number(group) === leader || Number(pid) === leader;
       if (!isOurs) continue;
       family.add(Number(pid));

@@ -27,8 +27,8 @@ import { Socket } from 'node:net';
 import { basename } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
-import { SHELL_DRAIN_MS, SHELL_GONE_POLL_MS, SHELL_KILL_MS, SHELL_PATH_BYTES_MAX } from '../../base/bounds.ts';
-import { groupsOf, killCarriers, signalGroup } from './process-groups.ts';
+import { SHELL_DRAIN_MS, SHELL_KILL_MS, SHELL_PATH_BYTES_MAX } from '../../base/bounds.ts';
+import { endGroups, groupsOf, killCarriers, signalGroup } from './process-groups.ts';
 import { ShellOutput } from './shell-output.ts';
 
 /** The options for starting a shell. */
@@ -281,13 +281,7 @@ export class Shell {
     this.#input.end();
     // A shell that waits for commands ignores TERM, as at a terminal; HUP is the signal for the end of the terminal.
     if (child.exitCode === null && child.signalCode === null) child.kill('SIGHUP');
-    let groups = await groupsOf(this.#pid, this.#carried);
-    for (const group of groups) signalGroup(group, 'SIGTERM');
-    for (let waitedMs = 0; groups.length > 0 && waitedMs < SHELL_KILL_MS; waitedMs += SHELL_GONE_POLL_MS) {
-      await delay(SHELL_GONE_POLL_MS);
-      groups = await groupsOf(this.#pid, this.#carried);
-    }
-    for (const group of groups) signalGroup(group, 'SIGKILL');
+    await endGroups(this.#pid, this.#carried, SHELL_KILL_MS);
     for (const pipe of child.stdio) pipe?.destroy();
     if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
     this.#isGone = true;

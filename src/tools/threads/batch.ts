@@ -1,4 +1,6 @@
-/** The pool's view of calls handed to one thread in one message. */
+/** The pool's view of its threads: the shift of each thread at work, and the batches of calls that it was handed. */
+import { strict as assert } from 'node:assert';
+import { TOOL_ABANDONED_MAX, TOOL_THREAD_CALLS_MAX } from '../../base/bounds.ts';
 import type { Deadline } from '../../base/deadline-queue.ts';
 import { LazyAbort } from '../../base/lazy-abort.ts';
 import type { ThreadLine } from '../../threads/task-pool.ts';
@@ -6,48 +8,58 @@ import { BatchCursor } from '../batch-cursor.ts';
 import type { OpenRun } from '../open-run.ts';
 import type { ThreadBatchTask, ThreadCall } from './protocol.ts';
 
-/** The work that is due at a deadline: checking the run of a thread, or sharing the calls that were handed over. */
+/** The work that is due at a deadline: checking the runs of a batch, or sharing the calls that were handed over. */
 export type Due = ThreadBatch | 'share';
 
-/** See the head of the file. */
+/** One run of a batch. */
+export interface BatchPlace {
+  readonly batch: ThreadBatch;
+  readonly at: number;
+}
+
+/** Calls handed to one thread in one message. */
 export class ThreadBatch {
+  readonly shift: ThreadShift;
   readonly runs: readonly OpenRun[];
   readonly cursor: BatchCursor;
   /** Monotonic ms at which the batch was handed over. */
   readonly handedAt: number;
-  /** Aborted to end the thread. */
-  readonly kill: LazyAbort = new LazyAbort();
-  /** The index of the thread's current run, as far as the thread has reported; all earlier runs have ended. */
-  head = 0;
+  /** True if the thread has the batch by its line, because it was at work already. */
+  readonly hasJoined: boolean;
   /** The number of runs that were not taken back. */
   end: number;
-  /**
-   * The run that the thread has left without a report, after the report was awaited once more (R5 of
-   * `threads/runs.ts`).
-   */
-  awaited: OpenRun | undefined;
-  /** True if the thread has finished the batch. Reports of its runs may still be in flight. */
-  isLeft = false;
-  /** The time of the next check of the current run. */
+  /** The number of runs that have ended here, or will begin again elsewhere. */
+  left = 0;
+  /** Outcomes that the thread has reported, or that are known to be lost (R5). */
+  reported = 0;
+  /** The time of the next check of its runs. */
   deadline: Deadline<Due> | undefined;
-  /** The line to its thread, once the thread has sent a message. */
-  line: ThreadLine | undefined;
 
-  constructor(runs: readonly OpenRun[], handedAt: number) {
+  constructor(shift: ThreadShift, runs: readonly OpenRun[], handedAt: number) {
+    this.shift = shift;
     this.runs = runs;
     this.cursor = BatchCursor.before(runs.length);
     this.handedAt = handedAt;
+    this.hasJoined = shift.batches.size > 0;
     this.end = runs.length;
+    shift.cursor ??= this.cursor;
+    shift.batches.add(this);
+    for (const open of runs) shift.enter(open);
   }
 
-  /** The thread's current run. */
-  get current(): OpenRun | undefined {
-    return this.head < this.end ? this.runs[this.head] : undefined;
+  /** True if none of its runs is with the thread any more. */
+  get isOver(): boolean {
+    return this.left >= this.end;
   }
 
-  /** The number of runs that the thread has not begun. */
+  /** The number of runs at work. Of a batch whose runs begin one after another, that is one. */
+  get running(): number {
+    return this.shift.isAlone ? Math.min(1, this.end - this.left) : this.end - this.left;
+  }
+
+  /** The number of runs that have not begun, except for the first one of a thread that has begun nothing. */
   get waiting(): number {
-    return this.end - Math.max(this.head + 1, this.cursor.claimed);
+    return this.end - Math.min(this.end, Math.max(this.cursor.claimed, this.hasJoined ? 0 : 1));
   }
 
   /** Takes back the runs from an index on that the thread has not begun. Returns them, in order. */
@@ -55,18 +67,154 @@ export class ThreadBatch {
     const first = this.cursor.takeBack(from);
     const taken = this.runs.slice(first, this.end);
     this.end = first;
+    for (const open of taken) this.shift.leave(open);
     return taken;
   }
 
   /** The message to the thread. */
   task(resultBytesMax: number): ThreadBatchTask {
     const calls: ThreadCall[] = [];
-    for (const { run } of this.runs) {
-      const { id, session, callId, key, toolName, place, input, mode } = run;
+    for (const { run, mode } of this.runs) {
+      const { id, session, callId, key, toolName, place, input } = run;
       if (place.kind !== 'thread') continue;
       const { url, exportName } = place;
       calls.push({ run: { id, session, callId, key, toolName, input, mode }, url, exportName });
     }
-    return { kind: 'run', calls, cursor: this.cursor.memory, resultBytesMax };
+    const { shift, handedAt, cursor } = this;
+    const { number, isAlone } = shift;
+    return {
+      kind: 'run',
+      shift: number,
+      calls,
+      isSequential: isAlone,
+      handedAt,
+      cursor: cursor.memory,
+      resultBytesMax,
+    };
   }
+}
+
+/** A thread at work, from the first batch it was handed until it has ended every call of every batch. */
+export class ThreadShift {
+  readonly number: number;
+  /** Aborted to end the thread. */
+  readonly kill: LazyAbort = new LazyAbort();
+  /** The batches with runs that are not over; the last batch stays until the shift has ended. */
+  readonly batches: Set<ThreadBatch> = new Set();
+  /** Runs that were answered although their tools still work, by id. */
+  readonly abandoned: Map<number, BatchPlace> = new Map();
+  /** The cursor of the first batch, which shows when the thread takes up no other. */
+  cursor: BatchCursor | undefined;
+  /** True if its runs begin one after another, because they need the thread alone. */
+  isAlone: boolean;
+  /** True if it receives nothing more, so that a run that needs a thread alone gets one. */
+  isDraining = false;
+  /** True if its thread is to be replaced once its runs are over. */
+  isRetired = false;
+  /** True if its thread did not take up a batch in time. It receives nothing more until it sends a note. */
+  isDeaf = false;
+  /** True if the thread has finished the shift. Reports of its runs may still be in flight. */
+  isLeft = false;
+  /** Monotonic ms at which a check found it without any run. */
+  idleSince: number | undefined;
+  /** The line to its thread, once the thread has taken up the shift. */
+  line: ThreadLine | undefined;
+  /** The number of runs that are not over. */
+  calls = 0;
+  /** The number of runs of each tool that are not over. */
+  readonly #lanes = new Map<string, number>();
+
+  constructor(number: number, isAlone: boolean) {
+    this.number = number;
+    this.isAlone = isAlone;
+  }
+
+  /** True if the thread can take more calls now: it has begun all its calls, and no call holds its loop. */
+  get isReady(): boolean {
+    if (!this.mayGrow || this.line === undefined || this.isDeaf || this.cursor?.isOver === true) return false;
+    for (const { cursor } of this.batches) if (!cursor.isLoopFree) return false;
+    return true;
+  }
+
+  /** True if the thread may take more calls once its loop is free. */
+  get mayGrow(): boolean {
+    if (this.isAlone || this.isDraining || this.isRetired || this.isLeft || this.kill.isAborted) return false;
+    return this.calls < TOOL_THREAD_CALLS_MAX;
+  }
+
+  /**
+   * True if the thread may run one more call of this tool. `chosen`: how many calls of each tool are about to be handed
+   * over; the run is counted there.
+   */
+  fits({ lane, perThread }: OpenRun, chosen: Map<string, number>): boolean {
+    const more = chosen.get(lane) ?? 0;
+    const isAllowed = (this.#lanes.get(lane) ?? 0) + more < perThread;
+    if (isAllowed) chosen.set(lane, more + 1);
+    return isAllowed;
+  }
+
+  /** The run that is known to hold the loop, open or abandoned. */
+  get holder(): OpenRun | undefined {
+    for (const { cursor, runs } of this.batches) {
+      if (cursor.holder !== undefined) return runs[cursor.holder];
+    }
+    for (const { batch } of this.abandoned.values()) {
+      if (batch.cursor.holder !== undefined) return batch.runs[batch.cursor.holder];
+    }
+    return undefined;
+  }
+
+  /** Counts a run that was handed over. */
+  enter({ lane }: OpenRun): void {
+    this.calls += 1;
+    this.idleSince = undefined;
+    if (!this.isAlone) this.#lanes.set(lane, (this.#lanes.get(lane) ?? 0) + 1);
+  }
+
+  /** Counts a run that is over here. */
+  leave({ lane }: OpenRun): void {
+    this.calls -= 1;
+    const others = (this.#lanes.get(lane) ?? 0) - 1;
+    if (others > 0) this.#lanes.set(lane, others);
+    else this.#lanes.delete(lane);
+  }
+
+  /** Leaves a run without an owner. */
+  abandon(open: OpenRun, place: BatchPlace): void {
+    this.abandoned.set(open.run.id, place);
+    if (this.abandoned.size >= TOOL_ABANDONED_MAX) this.isRetired = true;
+  }
+}
+
+/** Shifts by the number of their calls, the fewest first. */
+export function byCalls(shifts: readonly ThreadShift[]): readonly ThreadShift[] {
+  return shifts.toSorted((a, b) => a.calls - b.calls);
+}
+
+/** The batch with the most runs that have not begun. */
+export function longestOf(shifts: Iterable<ThreadShift>): ThreadBatch | undefined {
+  let longest: ThreadBatch | undefined;
+  for (const { batches } of shifts) {
+    for (const batch of batches) if (batch.waiting > (longest?.waiting ?? 0)) longest = batch;
+  }
+  return longest;
+}
+
+/** The number of runs at work. */
+export function runningIn(shifts: Iterable<ThreadShift>): number {
+  let running = 0;
+  for (const { batches } of shifts) for (const batch of batches) running += batch.running;
+  return running;
+}
+
+/** The run at a place. */
+export function runAt({ batch, at }: BatchPlace): OpenRun {
+  const open = batch.runs[at];
+  assert(open !== undefined, 'a place is in its batch');
+  return open;
+}
+
+/** True if the outcome of a run stands: it was cancelled or threw, or its tool had noticed the abort. */
+export function isDecided(open: OpenRun, { batch, at }: BatchPlace): boolean {
+  return open.decided !== undefined && (open.isFinal || batch.cursor.isAborted(at));
 }

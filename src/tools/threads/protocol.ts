@@ -4,22 +4,29 @@ import type { ToolOutcome } from '../tool.ts';
 
 /** One call, as it crosses. */
 export interface ThreadCall {
-  readonly run: Omit<ToolRun, 'place' | 'timeoutMs' | 'concurrency'>;
+  readonly run: Omit<ToolRun, 'place' | 'timeoutMs' | 'concurrency' | 'effect'>;
   readonly url: string;
   readonly exportName: string;
 }
 
-/** Calls for one thread, which runs them in order, one at a time. */
+/** Calls for one thread, which begins them in order. The first batch of a shift is its task, others come by its line. */
 export interface ThreadBatchTask {
   readonly kind: 'run';
+  /** The number of the shift. */
+  readonly shift: number;
   readonly calls: readonly ThreadCall[];
+  /** True if a call of the batch begins only when the one before it has ended. */
+  readonly isSequential: boolean;
+  /** Monotonic ms from which the marks of the cursor count. */
+  readonly handedAt: number;
   /** The memory of the calls' `BatchCursor`. */
   readonly cursor: SharedArrayBuffer;
   readonly resultBytesMax: number;
 }
 
 /**
- * A task for a thread. A batch is answered with its last outcome, unless the call after it was taken back meanwhile.
+ * A task for a thread. A batch begins a shift, which lasts until every call of it has ended. The answer of a shift is
+ * its last outcome, unless that outcome has left as a note.
  */
 export type ThreadTask = ThreadBatchTask | { readonly kind: 'describe'; readonly url: string };
 
@@ -30,25 +37,26 @@ export interface ThreadFinished {
   readonly outcome: ToolOutcome;
 }
 
-/**
- * The messages of a thread besides its answers. A thread reports the beginning of the first call of a batch, and of
- * calls whose module is not loaded yet. Any other call begins when the call before it ends.
- */
+/** The messages of a thread besides its answers. */
 export type ThreadNote =
+  /** The thread takes up its first batch of a shift. The note carries the thread's line. */
+  | { readonly kind: 'opened'; readonly shift: number }
+  /** Everything that was handed over has begun, and the pool wished to know (C3). */
+  | { readonly kind: 'ready'; readonly shift: number }
   /** A call has ended. The note is sent before the next call begins, since that call may never yield the thread. */
   | ThreadFinished
-  /** The thread loads the module that the next call needs. */
-  | { readonly kind: 'loading'; readonly id: number }
-  /** The module is loaded and the tool begins: the call's time counts from here. */
-  | { readonly kind: 'started'; readonly id: number }
   | { readonly kind: 'progress'; readonly id: number; readonly data: unknown }
-  /** The running call threw an uncaught error: this note is the call's outcome, even if the call continues. */
+  /** A running call threw an uncaught error: this note is the call's outcome, even if the call continues. */
   | { readonly kind: 'fault'; readonly id: number; readonly content: string; readonly stack: string }
   /** An error of a call that has ended, or of no call. */
   | { readonly kind: 'noise'; readonly toolName: string; readonly message: string };
 
-/** The pool's message to a thread: abort the running call's signal. */
+/** The pool's messages to a thread: further calls for its shift, or the abort of a call's signal. */
+export type ThreadOrder = ThreadBatchTask | ThreadAbort;
+
+/** See `ThreadOrder`. */
 export interface ThreadAbort {
+  readonly kind: 'abort';
   readonly id: number;
   readonly reason: string;
 }

@@ -1,34 +1,53 @@
 /**
- * The runs of a pool that run on tool threads. A thread receives several runs at once and runs them one by one. A
+ * The runs of a pool that run on tool threads. A thread receives several runs at once and begins them in order. A
  * message for each run, with its promises, signals and timers, would cost many times the work of a small tool.
  *
- * Owns: which runs wait, which thread has which run, their deadlines. Does not own: the threads
- * (`threads/task-pool.ts`), the order of waiting runs (`run-queue.ts`), delivering outcomes to the listener.
+ * Owns: which runs wait, which thread has which run. Does not own: the threads (`threads/task-pool.ts`), the order of
+ * waiting runs (`run-queue.ts`), their deadlines (`deadlines.ts`), delivering outcomes to the listener.
  *
- * R1 A run completes exactly once, by its thread's report or by its thread's end. A run that had not begun does not end
- *    with the thread, and waits again.
- * R2 A run ends at its timeout plus `TOOL_GRACE_MS`, counted from when the tool begins: its signal is aborted at the
- *    timeout, its thread killed `TOOL_KILL_MS` later. It begins when the thread reports it, or otherwise with the end
- *    of the previous run.
+ * R1 A run completes exactly once: by its thread's report, at its deadline, or by the end of its thread.
+ * R2 A run ends at its timeout plus `TOOL_GRACE_MS`, counted from when its tool begins: its signal is aborted at the
+ *    timeout, and it is answered `TOOL_KILL_MS` later. If its tool still works then, it is left running without an
+ *    owner. Time in which another run is known to hold the loop does not count.
  * R3 No run waits behind a slow one while a thread is free: runs that were handed over for `BATCH_MS` and have not
- *    begun are shared again.
- * R4 A thread is killed for its current run: it begins no other run after the decision.
- * R5 A run that its thread has left ends even if its outcome was lost on the way. It ends at the next report about a
- *    later run, or `TOOL_KILL_MS` after the end of its batch. If neither comes, it ends at the second check after its
- *    deadline.
+ *    begun are shared again. A thread whose loop is held receives nothing more.
+ * R4 A thread is ended only when its loop does not notice an abort within `TOOL_KILL_MS`, or, once its runs are over,
+ *    to be rid of abandoned ones. It begins no other run after the decision.
+ * R5 A run that has ended on its thread completes even if its outcome was lost on the way: at the next report about a
+ *    later end, or when a check after its deadline has found it ended for `TOOL_KILL_MS`.
+ * R6 When a thread dies, the run that held its loop fails. The others begin again elsewhere, if their effect allows: a
+ *    `probe` asks its tool first, and a `once` run is answered as unknown. If it is not known which run held the loop,
+ *    each begins again on a thread that it has to itself.
+ * R7 A run begins at most `TOOL_REPEATS_MAX` times again in company, and then once more alone.
+ * R8 A run that is `once`, unless its tool states a concurrency above 1, shares its thread with no other run that has
+ *    an owner.
+ * R9 A run of a `probe` tool does not begin while an earlier run of its call is at work. If that one was abandoned, its
+ *    thread receives nothing more, and is ended once its other runs are over.
  */
-import { TOOL_KILL_MS, TOOL_LOAD_MS } from '../../base/bounds.ts';
+import { TOOL_REPEATS_MAX } from '../../base/bounds.ts';
 import type { Clock } from '../../base/clock.ts';
 import { type Deadline, DeadlineQueue } from '../../base/deadline-queue.ts';
+import { OUTCOME_UNKNOWN } from '../../session/rules/tool-texts.ts';
 import { type TaskPool, type ThreadLine, threadDeathOf } from '../../threads/task-pool.ts';
 import { BATCH_CALLS_MAX } from '../batch-cursor.ts';
 import { failure, type OpenRun } from '../open-run.ts';
 import { nameAndMessage } from '../result-text.ts';
 import { RunQueue } from '../run-queue.ts';
 import type { ToolOutcome } from '../tool.ts';
-import { timeoutText } from '../tool-execution.ts';
-import { type Due, ThreadBatch } from './batch.ts';
-import type { ThreadAbort, ThreadFinished, ThreadNote } from './protocol.ts';
+import {
+  type BatchPlace,
+  byCalls,
+  type Due,
+  isDecided,
+  longestOf,
+  runAt,
+  runningIn,
+  ThreadBatch,
+  ThreadShift,
+} from './batch.ts';
+import { RunDeadlines } from './deadlines.ts';
+import { EarlierRuns } from './earlier-runs.ts';
+import type { ThreadFinished, ThreadNote } from './protocol.ts';
 
 /** Milliseconds after which calls that a thread was handed and has not begun may move to a free thread. */
 const BATCH_MS = 5;
@@ -45,43 +64,59 @@ export interface ThreadRunsOptions {
   /** Takes a run's outcome. */
   readonly over: (open: OpenRun, outcome: ToolOutcome) => void;
   readonly progress: (id: number, data: unknown) => void;
+  /** Called after runs were handed to threads. */
+  readonly handed: () => void;
 }
 
-/** A thread's report about a run. */
+/** A thread's report about a shift or a run. */
 export type RunNote = Exclude<ThreadNote, { kind: 'noise' }>;
 
 /** See the head of the file. */
 export class ThreadRuns {
   readonly #options: ThreadRunsOptions;
   readonly #queue = new RunQueue<OpenRun>();
-  /** Runs with a thread, begun or not, by their id, with their index in the batch. */
-  readonly #handed = new Map<number, { readonly batch: ThreadBatch; readonly at: number }>();
-  readonly #batches = new Set<ThreadBatch>();
+  /** Runs with a thread, begun or not, by their id. */
+  readonly #handed = new Map<number, BatchPlace>();
+  /** The threads at work, by the number of the shift. */
+  readonly #shifts = new Map<number, ThreadShift>();
+  /** Abandoned runs whose thread lives, by their id. */
+  readonly #abandoned = new Map<number, BatchPlace>();
+  readonly #earlier = new EarlierRuns();
   /** Runs of a batch whose message could not be sent. Each is sent alone. */
-  readonly #alone = new Set<OpenRun>();
-  readonly #deadlines: DeadlineQueue<Due>;
+  readonly #single = new Set<OpenRun>();
+  readonly #due: DeadlineQueue<Due>;
+  readonly #deadlines: RunDeadlines;
+  #lastShift = 0;
   #share: Deadline<Due> | undefined;
   #isPumping = false;
   #isClosed = false;
 
   constructor(options: ThreadRunsOptions) {
     this.#options = options;
-    this.#deadlines = new DeadlineQueue(options.clock, (due) => {
+    const { clock } = options;
+    this.#due = new DeadlineQueue(clock, (due) => {
       if (due === 'share') this.#shareNow();
-      else this.#due(due);
+      else this.#deadlines.check(due);
+    });
+    this.#deadlines = new RunDeadlines(this.#due, clock, {
+      owns: (open, batch) => this.#handed.get(open.run.id)?.batch === batch,
+      takeBack: (batch) => this.#takeBack(batch, 0),
+      abandon: (open, place) => this.#abandon(open, place),
+      lost: (open) => this.#over(open, failure(LOST, this.#elapsed(open))),
+      pump: () => this.#pumpSoon(),
     });
   }
 
-  /** The number of runs that are known to have begun: one for each thread at work. */
+  /** The number of runs that have begun and not ended, or are about to begin on their thread. */
   get running(): number {
-    let running = 0;
-    for (const { current } of this.#batches) if (current !== undefined) running += 1;
-    return running;
+    return runningIn(this.#shifts.values());
   }
 
   /** Queues a run for a thread. */
   add(open: OpenRun): void {
-    this.#queue.add(open);
+    const earlier = this.#earlier.hold(open);
+    if (earlier === undefined) this.#queue.add(open);
+    else this.#retireFor(runAt(earlier), earlier);
     this.#pumpSoon();
   }
 
@@ -89,33 +124,49 @@ export class ThreadRuns {
   cancel(open: OpenRun, reason: string): void {
     const place = this.#handed.get(open.run.id);
     if (place !== undefined) this.#takeBack(place.batch, place.at);
-    if (this.#queue.remove(open)) this.#end(open, failure(reason, 0));
-    else if (place !== undefined) this.#decide(open, place.batch, reason);
+    if (this.#earlier.remove(open) || this.#queue.remove(open)) this.#end(open, failure(reason, 0));
+    else if (place !== undefined) this.#deadlines.decide(open, place, reason);
     this.#pumpSoon();
   }
 
   /** Stops beginning runs. The owner answers the open runs, and closes the threads. */
   close(): void {
     this.#isClosed = true;
-    for (const batch of this.#batches) this.#notDue(batch);
-    for (const { batch } of this.#handed.values()) this.#notDue(batch);
+    this.#deadlines.close();
+    for (const { batches } of this.#shifts.values()) for (const batch of batches) this.#deadlines.drop(batch);
+    for (const { batch } of this.#handed.values()) this.#deadlines.drop(batch);
     this.#unshare();
   }
 
-  /** Handles a thread's report. */
+  /** Handles a thread's report. Reports of a thread that no longer has the run are ignored. */
   hear(note: RunNote, line: ThreadLine): void {
-    const place = this.#handed.get(note.id);
-    const open = place?.batch.runs[place.at];
-    if (place === undefined || open === undefined) return;
-    const { batch } = place;
-    batch.line = line;
-    if (note.kind === 'finished') this.#finished(note);
-    else if (note.kind === 'fault') this.#decide(open, batch, note.content, note.stack);
-    else if (note.kind === 'progress') {
-      if (open.phase === 'running') this.#options.progress(note.id, note.data);
-    } else if (open.phase === 'ending') this.#abort(open, batch);
-    else if (note.kind === 'loading') this.#load(open, batch);
-    else this.#begin(open, batch);
+    if (note.kind === 'opened' || note.kind === 'ready') {
+      const shift = this.#shifts.get(note.shift);
+      if (shift !== undefined) this.#heardOf(shift, line);
+      return;
+    }
+    const place = this.#handed.get(note.id) ?? this.#abandoned.get(note.id);
+    if (place === undefined || place.batch.shift.line !== line) return;
+    const open = runAt(place);
+    place.batch.shift.isDeaf = false;
+    if (note.kind === 'finished') this.#finished(note, open, place);
+    else if (this.#abandoned.has(note.id)) return;
+    else if (note.kind === 'fault') this.#deadlines.decide(open, place, note.content, note.stack);
+    else if (open.phase === 'handed') this.#options.progress(note.id, note.data);
+  }
+
+  #heardOf(shift: ThreadShift, line: ThreadLine): void {
+    shift.isDeaf = false;
+    if (shift.line === undefined) {
+      shift.line = line;
+      // Calls that were cancelled before the thread could be reached.
+      for (const batch of shift.batches) this.#deadlines.abortDecided(batch);
+    }
+    if (this.#isWaiting()) this.#pumpSoon();
+  }
+
+  #isWaiting(): boolean {
+    return this.#queue.ready(false) + this.#queue.ready(true) > 0;
   }
 
   /** Hands runs over in a microtask: runs that are added together are handed over together. */
@@ -129,24 +180,35 @@ export class ThreadRuns {
   }
 
   #pump(): void {
-    const { threads } = this.#options;
-    if (this.#isClosed || this.#batches.size >= threads) return;
-    // A thread takes only its share, even while others are busy: they become free before one thread could run
-    // everything.
-    const share = Math.min(BATCH_CALLS_MAX, Math.ceil(this.#queue.ready / threads));
-    while (this.#batches.size < threads) {
-      const runs = this.#take(share);
-      if (runs.length > 0) this.#hand(runs);
-      else if (!this.#shareAgain()) return;
-    }
+    if (this.#isClosed) return;
+    this.#handOver();
+    this.#options.handed();
   }
 
-  #take(count: number): readonly OpenRun[] {
+  #handOver(): void {
+    const { threads } = this.#options;
+    // A thread takes only its share, even while others are busy: they become free before one thread could run
+    // everything.
+    const share = (isAlone: boolean): number =>
+      Math.min(BATCH_CALLS_MAX, Math.ceil(this.#queue.ready(isAlone) / threads));
+    const alone = share(true);
+    const shared = share(false);
+    while (this.#shifts.size < threads) {
+      const { isAloneFirst } = this.#queue;
+      const runs = this.#take(isAloneFirst, isAloneFirst ? alone : shared);
+      if (runs.length > 0) this.#hand(runs, isAloneFirst);
+      else if (!this.#shareAgain()) return;
+    }
+    this.#drain();
+    if (this.#queue.ready(false) > 0) this.#joinReady();
+  }
+
+  #take(isAlone: boolean, count: number, fits?: (open: OpenRun) => boolean): readonly OpenRun[] {
     const runs: OpenRun[] = [];
     while (runs.length < count) {
-      const open = this.#queue.take();
+      const open = this.#queue.take(isAlone, fits);
       if (open === undefined) break;
-      if (!this.#alone.has(open)) runs.push(open);
+      if (!this.#single.has(open)) runs.push(open);
       else {
         if (runs.length > 0) this.#queue.putBack(open);
         else runs.push(open);
@@ -156,24 +218,68 @@ export class ThreadRuns {
     return runs;
   }
 
+  /** Gives runs to threads that are at work with a free loop, and asks the others to report when theirs is free. */
+  #joinReady(): void {
+    const ready = byCalls([...this.#shifts.values()].filter((shift) => shift.isReady));
+    const share = Math.min(BATCH_CALLS_MAX, Math.ceil(this.#queue.ready(false) / Math.max(1, ready.length)));
+    for (const shift of ready) this.#join(shift, share);
+    if (this.#queue.ready(false) === 0) return;
+    for (const shift of this.#shifts.values()) {
+      if (!shift.mayGrow) continue;
+      for (const { cursor } of shift.batches) cursor.wish();
+      // The loop may have become free between the look at it and the wish.
+      if (shift.isReady && !ready.includes(shift)) this.#join(shift, share);
+    }
+  }
+
+  #join(shift: ThreadShift, count: number): void {
+    const chosen = new Map<string, number>();
+    const runs = this.#take(false, count, (open) => shift.fits(open, chosen));
+    if (runs.length === 0) return;
+    for (const batch of shift.batches) if (batch.isOver) this.#forget(batch);
+    const batch = this.#batchOf(shift, runs);
+    try {
+      shift.line?.post(batch.task(this.#options.resultBytesMax));
+    } catch (error) {
+      this.#unsendable(batch, error);
+    }
+  }
+
+  /**
+   * Frees a thread for a run that needs one alone: the thread with the fewest calls receives nothing more. Only one
+   * thread at a time, so that other runs can use the others.
+   */
+  #drain(): void {
+    const shifts = [...this.#shifts.values()];
+    const isWanted = this.#queue.ready(true) > 0;
+    const draining = shifts.find((shift) => shift.isDraining);
+    if (!isWanted || this.#shifts.size < this.#options.threads) {
+      if (draining !== undefined) draining.isDraining = false;
+      return;
+    }
+    if (draining !== undefined) return;
+    const [fewest] = byCalls(shifts.filter(({ isAlone }) => !isAlone));
+    if (fewest === undefined) return;
+    fewest.isDraining = true;
+    this.#settle(fewest);
+  }
+
   /**
    * Gives a free thread half of the runs that another thread was handed and has not begun (R3). Returns false when
    * there are none yet.
    */
   #shareAgain(): boolean {
-    let longest: ThreadBatch | undefined;
-    for (const batch of this.#batches) {
-      if (batch.waiting > (longest?.waiting ?? 0)) longest = batch;
-    }
+    const longest = longestOf(this.#shifts.values());
     if (longest === undefined) return false;
     const now = this.#options.clock.monotonic();
     if (now < longest.handedAt + BATCH_MS) {
-      this.#share ??= this.#deadlines.add('share', now, longest.handedAt + BATCH_MS - now);
+      this.#share ??= this.#due.add('share', now, longest.handedAt + BATCH_MS - now);
       return false;
     }
+    const { isAlone } = longest.shift;
     this.#takeBack(longest, longest.end - Math.ceil(longest.waiting / 2));
-    const runs = this.#take(BATCH_CALLS_MAX);
-    if (runs.length > 0) this.#hand(runs);
+    const runs = this.#take(isAlone, BATCH_CALLS_MAX);
+    if (runs.length > 0) this.#hand(runs, isAlone);
     return runs.length > 0;
   }
 
@@ -183,7 +289,7 @@ export class ThreadRuns {
   }
 
   #unshare(): void {
-    if (this.#share !== undefined) this.#deadlines.remove(this.#share);
+    if (this.#share !== undefined) this.#due.remove(this.#share);
     this.#share = undefined;
   }
 
@@ -192,186 +298,203 @@ export class ThreadRuns {
       open.phase = 'waiting';
       this.#handed.delete(open.run.id);
       this.#queue.putBack(open);
+      this.#stopped(open);
     }
   }
 
-  #hand(runs: readonly OpenRun[]): void {
-    const now = this.#options.clock.monotonic();
-    const batch = new ThreadBatch(runs, now);
-    this.#batches.add(batch);
+  /** Begins a shift of a free thread. */
+  #hand(runs: readonly OpenRun[], isAlone: boolean): void {
+    this.#lastShift += 1;
+    const shift = new ThreadShift(this.#lastShift, isAlone);
+    this.#shifts.set(shift.number, shift);
+    void this.#work(shift, this.#batchOf(shift, runs));
+  }
+
+  #batchOf(shift: ThreadShift, runs: readonly OpenRun[]): ThreadBatch {
+    const batch = new ThreadBatch(shift, runs, this.#options.clock.monotonic());
     for (const [at, open] of runs.entries()) {
       open.phase = 'handed';
-      this.#handed.set(open.run.id, { batch, at });
+      const place = { batch, at };
+      this.#handed.set(open.run.id, place);
+      this.#earlier.began(open, place);
     }
-    const { current } = batch;
-    if (current !== undefined) this.#load(current, batch);
-    void this.#work(batch);
+    this.#deadlines.begin(batch);
+    return batch;
   }
 
-  async #work(batch: ThreadBatch): Promise<void> {
+  async #work(shift: ThreadShift, batch: ThreadBatch): Promise<void> {
     const { tasks, resultBytesMax } = this.#options;
     try {
-      const last = await tasks.run(batch.task(resultBytesMax), { abort: batch.kill });
-      this.#left(batch, last as ThreadFinished | undefined);
+      const last = await tasks.run(batch.task(resultBytesMax), { abort: shift.kill });
+      this.#left(shift, last as ThreadFinished | undefined);
     } catch (error) {
-      this.#failed(batch, error);
+      this.#failed(shift, error);
     }
-    this.#batches.delete(batch);
-    if (!batch.isLeft) this.#notDue(batch);
-    if (this.#batches.size === 0) this.#unshare();
+    this.#shifts.delete(shift.number);
+    for (const [id, place] of shift.abandoned) {
+      this.#abandoned.delete(id);
+      this.#stopped(runAt(place));
+    }
+    if (this.#shifts.size === 0) this.#unshare();
     this.#pump();
   }
 
-  /** Handles a batch that ended early, most likely because its thread died (R1). */
-  #failed(batch: ThreadBatch, error: unknown): void {
+  /** Handles a shift that ended early, most likely because its thread died (R1, R6). */
+  #failed(shift: ThreadShift, error: unknown): void {
     const death = threadDeathOf(error);
-    const { claimed } = batch.cursor;
-    if (claimed === 0 && death === undefined && !batch.kill.isAborted && batch.end > 1) {
-      // One of these runs cannot be sent, and it is unknown which.
-      for (const open of batch.runs) this.#alone.add(open);
-      this.#takeBack(batch, 0);
+    const isDead = death !== undefined || shift.kill.isAborted;
+    for (const batch of shift.batches) {
+      const hasBegun = batch.hasJoined || batch.cursor.claimed > 0;
+      if (!hasBegun && !isDead && batch.end > 0) this.#unsendable(batch, error);
+      // If a thread ends before its first call began, that call ends too: retrying the call could continue forever.
+      this.#takeBack(batch, hasBegun ? 0 : 1);
+    }
+    const text = death === undefined ? nameAndMessage(error) : `tool worker died: ${death}`;
+    const { holder } = shift;
+    const places = [...shift.batches].flatMap((batch) => this.#owned(batch));
+    const suspects = places.filter(({ batch, at }) => batch.cursor.endOf(at) === 0);
+    const isAlone = suspects.length + shift.abandoned.size === 1;
+    for (const place of places) {
+      const open = runAt(place);
+      const isGuilty = holder === undefined ? isAlone && suspects.includes(place) : holder === open;
+      if (!isDead || isGuilty || isDecided(open, place)) this.#over(open, failure(text, this.#elapsed(open)));
+      else this.#repeat(open, place, isAlone || holder !== undefined);
+    }
+    for (const batch of [...shift.batches]) this.#forget(batch);
+  }
+
+  /** Sends the runs of a batch one by one: one of them cannot be sent, and it is unknown which. */
+  #unsendable(batch: ThreadBatch, error: unknown): void {
+    const [only] = batch.runs;
+    if (batch.end > 1) for (const open of batch.runs) this.#single.add(open);
+    else if (only !== undefined && this.#handed.has(only.run.id)) this.#over(only, failure(nameAndMessage(error), 0));
+    this.#takeBack(batch, 0);
+    this.#pumpSoon();
+  }
+
+  /** Begins an innocent run again on another thread (R6, R7). `isKnown`: it is known that another run held the loop. */
+  #repeat(open: OpenRun, place: BatchPlace, isKnown: boolean): void {
+    open.decided = undefined;
+    if (open.run.effect === 'once') {
+      this.#over(open, failure(OUTCOME_UNKNOWN, this.#elapsed(open)));
       return;
     }
-    // If a thread ends before its first call began, that call ends too: retrying the call could continue forever.
-    this.#takeBack(batch, claimed === 0 ? 1 : 0);
-    const text = death === undefined ? nameAndMessage(error) : `tool worker died: ${death}`;
-    for (let open = batch.current; open !== undefined; open = batch.current) {
-      batch.head += 1;
-      this.#over(open, failure(text, this.#elapsed(open)));
-    }
+    this.#release(open, place);
+    open.phase = 'waiting';
+    open.startedAt = 0;
+    open.endSeenAt = undefined;
+    open.repeats += 1;
+    open.isAlone ||= !isKnown || open.repeats > TOOL_REPEATS_MAX;
+    if (open.run.effect === 'probe') open.mode = 'probe';
+    this.#queue.putBack(open);
   }
 
   /**
-   * Notes that the thread has finished the batch. Its answer takes another path than its reports and may overtake them,
+   * Notes that the thread has finished the shift. Its answer takes another path than its reports and may overtake them,
    * so missing reports get more time (R5).
    */
-  #left(batch: ThreadBatch, last: ThreadFinished | undefined): void {
-    batch.isLeft = true;
-    const open = batch.runs.find(({ run }) => run.id === last?.id);
-    if (open !== undefined && last !== undefined && this.#handed.has(last.id)) this.#over(open, last.outcome);
-    if (this.#isOwed(batch)) this.#dueIn(TOOL_KILL_MS, batch);
-    else this.#notDue(batch);
-  }
-
-  /** True if a run of the batch has no outcome yet. */
-  #isOwed(batch: ThreadBatch): boolean {
-    return batch.runs.some(({ run }) => this.#handed.get(run.id)?.batch === batch);
-  }
-
-  #finished({ id, outcome }: ThreadFinished): void {
-    const place = this.#handed.get(id);
-    const open = place?.batch.runs[place.at];
-    if (place === undefined || open === undefined) return;
-    const { batch, at } = place;
-    // A thread reports outcomes in order: it reported all earlier runs before this one, so a missing report is lost
-    // (R5).
-    while (batch.head < at) this.#lost(batch);
-    batch.head = at + 1;
-    this.#over(open, outcome);
-    this.#goOn(batch);
-  }
-
-  /** Ends the run at the head of the batch without a report (R5). */
-  #lost(batch: ThreadBatch): void {
-    const open = batch.runs[batch.head];
-    batch.head += 1;
-    if (open !== undefined && this.#handed.get(open.run.id)?.batch === batch)
-      this.#over(open, failure(LOST, this.#elapsed(open)));
-  }
-
-  /** Called after a run has ended: the thread has begun the next run or will begin it. */
-  #goOn(batch: ThreadBatch): void {
-    if (batch.isLeft) {
-      if (!this.#isOwed(batch)) this.#notDue(batch);
-      return;
+  #left(shift: ThreadShift, last: ThreadFinished | undefined): void {
+    shift.isLeft = true;
+    const place = last === undefined ? undefined : this.#handed.get(last.id);
+    if (place?.batch.shift === shift && last !== undefined) this.#over(runAt(place), last.outcome);
+    for (const batch of [...shift.batches]) {
+      // Calls that joined too late.
+      this.#takeBack(batch, 0);
+      this.#forget(batch);
+      if (!batch.isOver) this.#deadlines.left(batch);
     }
-    const { current } = batch;
-    if (current === undefined) this.#notDue(batch);
-    else if (current.phase === 'ending') this.#dueIn(TOOL_KILL_MS, batch);
-    else this.#begin(current, batch);
-    if (this.#batches.size < this.#options.threads) this.#pumpSoon();
+  }
+
+  /** The runs of a batch that have begun and have no outcome yet, with their places. */
+  #owned(batch: ThreadBatch): readonly BatchPlace[] {
+    return batch.runs.flatMap(({ run }) => {
+      const place = this.#handed.get(run.id);
+      return place?.batch === batch ? [place] : [];
+    });
+  }
+
+  #finished({ id, outcome }: ThreadFinished, open: OpenRun, place: BatchPlace): void {
+    const { batch, at } = place;
+    const { shift, cursor } = batch;
+    batch.reported += 1;
+    const order = cursor.endOf(at);
+    if (order > batch.reported) {
+      // A thread reports ends in order: it reported all earlier ones before this one, so a missing report is lost (R5).
+      batch.reported = order;
+      for (const other of this.#owned(batch)) {
+        const end = cursor.endOf(other.at);
+        if (end > 0 && end < order) this.#over(runAt(other), failure(LOST, this.#elapsed(runAt(other))));
+      }
+    }
+    if (this.#abandoned.delete(id)) {
+      shift.abandoned.delete(id);
+      this.#stopped(open);
+    } else this.#over(open, outcome);
+    if (this.#shifts.size < this.#options.threads || (this.#isWaiting() && shift.isReady)) this.#pumpSoon();
+  }
+
+  /** Answers a run whose tool still works, and leaves it running without an owner (R2). */
+  #abandon(open: OpenRun, place: BatchPlace): void {
+    const { shift } = place.batch;
+    shift.abandon(open, place);
+    this.#abandoned.set(open.run.id, place);
+    this.#over(open, failure(open.decided ?? '', this.#elapsed(open)));
+    this.#retireFor(open, place);
+    this.#pumpSoon();
+  }
+
+  /** Ends a thread once its runs are over, if another run of an abandoned call waits for that (R9). */
+  #retireFor(open: OpenRun, { batch: { shift } }: BatchPlace): void {
+    if (!shift.abandoned.has(open.run.id) || !this.#earlier.isAwaited(open)) return;
+    shift.isRetired = true;
+    this.#settle(shift);
+  }
+
+  /** Notes that a run is at work no more: later runs of its call may begin (R9). */
+  #stopped(open: OpenRun): void {
+    for (const later of this.#earlier.ended(open)) this.#queue.add(later);
+  }
+
+  /** Ends a thread that has only abandoned runs, if it is to be replaced. Otherwise it takes other runs. */
+  #settle(shift: ThreadShift): void {
+    if (shift.calls > 0 || shift.abandoned.size === 0) return;
+    if (shift.isRetired || shift.isDraining) shift.kill.abort();
+    else shift.isAlone = false;
   }
 
   #over(open: OpenRun, outcome: ToolOutcome): void {
-    this.#handed.delete(open.run.id);
+    const place = this.#handed.get(open.run.id);
+    const elapsed = open.decided === undefined ? 0 : this.#elapsed(open);
+    if (place !== undefined) this.#release(open, place);
     this.#queue.release(open);
-    this.#end(open, open.decided === undefined ? outcome : failure(open.decided, this.#elapsed(open), open.stack));
+    this.#end(open, open.decided === undefined ? outcome : failure(open.decided, elapsed, open.stack));
+    if (place !== undefined) this.#settle(place.batch.shift);
+  }
+
+  /** Takes a run from its thread. A shift keeps its last batch, by which a missing end of the shift is noticed. */
+  #release(open: OpenRun, { batch }: BatchPlace): void {
+    this.#handed.delete(open.run.id);
+    if (!batch.shift.abandoned.has(open.run.id)) this.#stopped(open);
+    batch.left += 1;
+    batch.shift.leave(open);
+    if (batch.isOver && (batch.shift.batches.size > 1 || batch.shift.isLeft)) this.#forget(batch);
+  }
+
+  #forget(batch: ThreadBatch): void {
+    batch.shift.batches.delete(batch);
+    this.#deadlines.drop(batch);
   }
 
   #end(open: OpenRun, outcome: ToolOutcome): void {
-    this.#alone.delete(open);
+    this.#single.delete(open);
     this.#options.over(open, outcome);
   }
 
-  #load(open: OpenRun, batch: ThreadBatch): void {
-    open.phase = 'loading';
-    open.startedAt = this.#options.clock.monotonic();
-    this.#dueIn(TOOL_LOAD_MS, batch);
-  }
-
-  /** Notes that the tool has begun: its time counts from here (R2). */
-  #begin(open: OpenRun, batch: ThreadBatch): void {
-    open.phase = 'running';
-    open.startedAt = this.#options.clock.monotonic();
-    this.#dueIn(open.run.timeoutMs, batch);
-  }
-
-  /** Decides the run's answer, asks the tool to stop, and sets a deadline for that (R1, R2, R4). */
-  #decide(open: OpenRun, batch: ThreadBatch, content: string, stack?: string): void {
-    if (open.phase === 'ending') return;
-    open.phase = 'ending';
-    open.decided = content;
-    open.stack = stack;
-    this.#takeBack(batch, batch.runs.indexOf(open) + 1);
-    if (open === batch.current) this.#dueIn(TOOL_KILL_MS, batch);
-    this.#abort(open, batch);
-  }
-
-  #abort(open: OpenRun, batch: ThreadBatch): void {
-    const abort: ThreadAbort = { id: open.run.id, reason: open.decided ?? '' };
-    batch.line?.post(abort);
-  }
-
-  #dueIn(delayMs: number, batch: ThreadBatch): void {
-    if (this.#isClosed) return;
-    const before = batch.deadline;
-    batch.deadline = this.#deadlines.add(batch, this.#options.clock.monotonic(), delayMs);
-    // The old deadline is removed only after the new one is added, because the timer is not touched while another
-    // deadline waits.
-    if (before !== undefined) this.#deadlines.remove(before);
-  }
-
-  #notDue(batch: ThreadBatch): void {
-    if (batch.deadline !== undefined) this.#deadlines.remove(batch.deadline);
-    batch.deadline = undefined;
-  }
-
-  #due(batch: ThreadBatch): void {
-    const { current } = batch;
-    batch.deadline = undefined;
-    if (batch.isLeft) {
-      while (batch.head < batch.runs.length) this.#lost(batch);
-      return;
-    }
-    // All runs were taken back before the thread began any, and the thread has not reported that.
-    if (current === undefined) return batch.kill.abort();
-    const { toolName, timeoutMs, place } = current.run;
-    if (current.phase === 'running') this.#decide(current, batch, timeoutText(toolName, timeoutMs));
-    else if (current.phase === 'loading') {
-      const url = place.kind === 'thread' ? place.url : '';
-      this.#decide(current, batch, `tool worker died: ${url} was not loaded in ${TOOL_LOAD_MS / 1_000} seconds`);
-    } else if (batch.cursor.claimed <= batch.head + 1) batch.kill.abort();
-    else if (batch.awaited !== current) {
-      // The thread has left the run, and its report is in flight.
-      batch.awaited = current;
-      this.#dueIn(TOOL_KILL_MS, batch);
-    } else {
-      this.#lost(batch);
-      this.#goOn(batch);
-    }
-  }
-
   #elapsed(open: OpenRun): number {
+    const place = this.#handed.get(open.run.id);
+    const mark = place?.batch.cursor.markOf(place.at);
+    if (place !== undefined && mark !== undefined && 'ms' in mark) open.startedAt = place.batch.handedAt + mark.ms;
+    if (open.startedAt === 0) return 0;
     return Math.max(0, Math.round(this.#options.clock.monotonic() - open.startedAt));
   }
 }

@@ -7,8 +7,9 @@
  * P1 Each run has exactly one outcome. The first cause wins: an outcome decided here (timeout, cancel, fault) is not
  *    replaced by a later report of the thread.
  * P2 A run ends at its timeout plus `TOOL_GRACE_MS`, counted from when the tool begins: its signal is aborted at the
- *    timeout, its thread killed `TOOL_KILL_MS` later. A host tool cannot be killed; its call is answered at that time.
- * P3 A thread's death is the outcome of the run it had begun, and of no other.
+ *    timeout, and it is answered `TOOL_KILL_MS` later, whatever its tool does. R2 has the exception.
+ * P3 A thread's death is the outcome of the run that held its loop. It costs the other runs on the thread a repeat at
+ *    most, or, if they are `once` and share a thread because their tool says so, their outcome.
  * P4 The listener is never called from within `run`, `cancel` or `close`.
  */
 import { strict as assert } from 'node:assert';
@@ -33,7 +34,7 @@ import {
 import { workerUrl } from '../../threads/worker-url.ts';
 import { HostRuns } from '../host-runs.ts';
 import type { HostRunner } from '../host-tools.ts';
-import { failure, laneOf, type OpenRun, openRun, threadLane } from '../open-run.ts';
+import { failure, type OpenRun, openHostRun, openThreadRun } from '../open-run.ts';
 import type { FoundTool, ToolPool, ToolPoolListener, ToolRun } from '../pool.ts';
 import type { ToolOutcome } from '../tool.ts';
 import type { ThreadNote, ThreadTask } from './protocol.ts';
@@ -62,6 +63,10 @@ export interface ToolPoolOptions {
   readonly heapMb?: number;
   /** Variables that the threads receive although their names look like secrets; default: none. */
   readonly secretEnv?: readonly string[];
+  /**
+   * Takes the number of runs that wait for a thread or for the bound of their tool, when it changes. Must not throw.
+   */
+  readonly onWaiting?: (count: number) => void;
   /** Takes late errors, each once per thread. Must not throw. */
   readonly onNoise?: (noise: ToolNoise) => void;
   /** Makes the threads; default: worker threads. A simulator supplies simulated ones. */
@@ -90,10 +95,10 @@ class Pool implements ThreadedToolPool {
   readonly #threadRuns: ThreadRuns;
   readonly #hostRuns: HostRuns;
   readonly #open = new Map<number, OpenRun>();
-  /** Bounds on simultaneous runs of the tools seen by `describe`, for runs without their own bound. */
-  readonly #concurrency = new Map<string, number>();
   /** Outcomes that the listener receives in the next microtask (P4). */
   #completed: Completed[] = [];
+  /** The number of waiting runs that was reported last. */
+  #waiting = 0;
   #isClosed = false;
 
   constructor(options: ToolPoolOptions) {
@@ -110,7 +115,15 @@ class Pool implements ThreadedToolPool {
     });
     const over = (open: OpenRun, outcome: ToolOutcome): void => this.#over(open, outcome);
     const progress = (id: number, data: unknown): void => listener.progress(id, data);
-    this.#threadRuns = new ThreadRuns({ threads, tasks: this.#tasks, clock, resultBytesMax, over, progress });
+    this.#threadRuns = new ThreadRuns({
+      threads,
+      tasks: this.#tasks,
+      clock,
+      resultBytesMax,
+      over,
+      progress,
+      handed: () => this.#noteWaiting(),
+    });
     this.#hostRuns = new HostRuns({ clock, hostRunner, over });
   }
 
@@ -124,8 +137,7 @@ class Pool implements ThreadedToolPool {
       this.#report(run.id, failure(`limit: ${why}`, 0));
       return;
     }
-    const lane = laneOf(run);
-    const open = openRun(run, lane, run.concurrency ?? this.#concurrency.get(lane));
+    const open = run.place.kind === 'host' ? openHostRun(run) : openThreadRun(run, this.#options.threads);
     this.#open.set(run.id, open);
     this.#runsOf(open).add(open);
   }
@@ -144,12 +156,7 @@ class Pool implements ThreadedToolPool {
     const abort = new LazyAbort();
     const timer = this.#options.clock.setTimer(() => abort.abort(), TOOL_LOAD_MS);
     try {
-      const found = (await this.#tasks.run(task, { abort })) as readonly FoundTool[];
-      for (const { exportName, description } of found) {
-        if (description.concurrency === undefined) continue;
-        this.#concurrency.set(threadLane(url, exportName), description.concurrency);
-      }
-      return found;
+      return (await this.#tasks.run(task, { abort })) as readonly FoundTool[];
     } catch (error) {
       const death = abort.isAborted ? `not loaded in ${TOOL_LOAD_MS / 1_000} seconds` : threadDeathOf(error);
       if (death === undefined) throw error;
@@ -175,7 +182,7 @@ class Pool implements ThreadedToolPool {
   }
 
   #runsOf(open: OpenRun): ThreadRuns | HostRuns {
-    return open.run.place.kind === 'host' ? this.#hostRuns : this.#threadRuns;
+    return open.run.place.kind === 'thread' ? this.#threadRuns : this.#hostRuns;
   }
 
   #hear(note: ThreadNote, line: ThreadLine): void {
@@ -190,6 +197,13 @@ class Pool implements ThreadedToolPool {
     this.#report(open.run.id, outcome);
   }
 
+  #noteWaiting(): void {
+    const { waiting } = this.counts();
+    if (waiting === this.#waiting) return;
+    this.#waiting = waiting;
+    this.#options.onWaiting?.(waiting);
+  }
+
   #report(id: number, outcome: ToolOutcome): void {
     if (this.#completed.push({ id, outcome }) === 1) queueMicrotask(() => this.#flush());
   }
@@ -197,6 +211,7 @@ class Pool implements ThreadedToolPool {
   #flush(): void {
     const completed = this.#completed;
     this.#completed = [];
+    this.#noteWaiting();
     let at = 0;
     try {
       for (const { id, outcome } of completed) {

@@ -1,9 +1,9 @@
 /**
- * A tool thread: runs one call at a time, in the module of its tool. An uncaught error of a tool is attributed to its
- * call and does not end the thread (F54).
+ * A tool thread: runs calls in the modules of their tools. An uncaught error of a tool is attributed to its call and
+ * does not end the thread (F54).
  *
- * Owns: the running call, the loaded modules. Does not own: a call's deadline; the pool aborts, and kills a thread that
- * does not obey.
+ * Owns: the shift that runs, the loaded modules. Does not own: a call's deadline; the pool aborts, and ends a thread
+ * whose loop does not answer.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { TOOL_NOISE_MAX } from '../../base/bounds.ts';
@@ -12,22 +12,23 @@ import { CancelledError } from '../../base/errors.ts';
 import { serveTasks, type TaskReply } from '../../threads/task-thread.ts';
 import { findTools, loadModule, toolOf } from '../module-tools.ts';
 import { nameAndMessage, thrownStack, thrownText } from '../result-text.ts';
-import { type BatchSurroundings, type CallInThread, runThreadBatch } from './call.ts';
-import type { ThreadAbort, ThreadNote, ThreadTask } from './protocol.ts';
+import { type CallInThread, ShiftInThread, type ShiftSurroundings } from './call.ts';
+import type { ThreadNote, ThreadOrder, ThreadTask } from './protocol.ts';
 
 type ModuleExports = Awaited<ReturnType<typeof loadModule>>;
 
 const serve: (task: unknown) => Promise<TaskReply> = serveTasks((line) => {
   const calls = new AsyncLocalStorage<CallInThread>();
-  let current: CallInThread | undefined;
+  let shift: ShiftInThread | undefined;
   let resultBytesMax = 0;
   const noise = new Set<string>();
   const modules = new Map<string, ModuleExports>();
   const post = (note: ThreadNote): void => line.post(note);
 
   const onStray = (thrown: unknown): void => {
-    // An error outside every call's context, in native callbacks, most likely comes from the running call.
-    const call = calls.getStore() ?? current;
+    // An error outside every call's context, in native callbacks, most likely comes from the call that runs, if it is
+    // the only one.
+    const call = calls.getStore() ?? shift?.only;
     if (call?.running === true) {
       const { content } = thrownText(thrown, resultBytesMax);
       post({ kind: 'fault', id: call.call.run.id, content, stack: thrownStack(thrown) });
@@ -41,28 +42,32 @@ const serve: (task: unknown) => Promise<TaskReply> = serveTasks((line) => {
   };
   process.on('uncaughtException', onStray);
   process.on('unhandledRejection', onStray);
+  process.on('exit', () => {
+    // The call that ends the thread, so that the pool knows it (R6 of `runs.ts`).
+    const call = calls.getStore();
+    if (call?.running === true) call.cursor.hold(call.at);
+  });
 
   line.onMessage((message) => {
-    const { id, reason } = message as ThreadAbort;
-    if (current?.call.run.id === id) current.abort.abort(new CancelledError(reason));
+    const order = message as ThreadOrder;
+    if (order.kind === 'abort') shift?.abort(order.id, order.reason);
+    else shift?.join(order);
   });
 
   const load = async (url: string): Promise<ModuleExports> => {
-    const exports = await loadModule(url);
+    // Timers that a module starts while it is loaded belong to all its calls, not to the one that needed it first.
+    const exports = await calls.exit(() => loadModule(url));
     modules.set(url, exports);
     return exports;
   };
-  const surroundings: BatchSurroundings = {
+  const surroundings: ShiftSurroundings = {
     find: ({ url, exportName }) => {
       const exports = modules.get(url);
       return exports === undefined
         ? load(url).then((loaded) => toolOf(loaded, exportName))
         : toolOf(exports, exportName);
     },
-    within: (call, work) => {
-      current = call;
-      return calls.run(call, work);
-    },
+    within: (call, begin) => calls.run(call, begin),
     clock: systemClock,
     soon,
     post,
@@ -72,10 +77,11 @@ const serve: (task: unknown) => Promise<TaskReply> = serveTasks((line) => {
     const task = message as ThreadTask;
     if (task.kind === 'describe') return findTools(await load(task.url), task.url);
     resultBytesMax = task.resultBytesMax;
+    shift = new ShiftInThread(surroundings);
     try {
-      return await runThreadBatch(task, surroundings);
+      return await shift.run(task);
     } finally {
-      current = undefined;
+      shift = undefined;
     }
   };
 });

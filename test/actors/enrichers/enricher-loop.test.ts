@@ -43,6 +43,7 @@ function stage(script: Script | ModelProvider, settings: SettingsInput = {}): St
     pool,
     settings: checked,
     limits: LIMIT_DEFAULTS,
+    providers: ['', 'gpt'],
     clock,
     random: () => 0,
     resultStore: {
@@ -115,6 +116,15 @@ describe('a loop', () => {
     expect(first?.session).toBe('s: melete');
     expect(last?.request.messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'user', 'assistant', 'user']);
     expect(JSON.stringify(last?.request.messages[2]?.content)).toContain('noted b');
+  });
+
+  test('its model may begin with the name of a provider, which is no part of the name that is sent', async () => {
+    const { loop, requests } = stage(['one', 'two']);
+    await loop.run(task({ model: 'gpt/claude-haiku-4-5' })).done;
+    await loop.run(task({ model: 'vendor/large' })).done;
+    expect(requests[0]?.request).toMatchObject({ model: 'claude-haiku-4-5', transport: { provider: 'gpt' } });
+    expect(requests[1]?.request.model).toBe('vendor/large');
+    expect(requests[1]?.request).not.toHaveProperty('transport');
   });
 
   test('a failing tool, an unknown one and a wrong input reach the model as failed results', async () => {

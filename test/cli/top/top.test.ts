@@ -77,6 +77,31 @@ test('a running server, once: sessions at work first, the counters, no colour wi
   expect(stdout).not.toContain(ESCAPE);
 });
 
+test('several providers have one line: their calls, and what stops them', () => {
+  const figures = { modelCallsRunning: 0, modelCallsWaiting: 0, circuitsOpen: 0, credentialsRefused: 0 };
+  const lineOf = (providers: Readonly<Record<string, Readonly<Record<string, number>>>>): string | undefined =>
+    topLines({ title: 'x' }, { at: 5, sessions: [], isCut: false, providers }, [], {
+      columns: 200,
+      paint: paintFor(keptOutput(), {}),
+    }).find((line) => line.startsWith('providers:'));
+  expect(lineOf({ '': figures })).toBeUndefined();
+  const claude = { ...figures, modelCallsRunning: 2, circuitsOpen: 1 };
+  const gpt = { ...figures, modelCallsRunning: 3, modelCallsWaiting: 1, credentialsRefused: 1 };
+  expect(lineOf({ '': figures, claude, gpt })).toBe(
+    'providers: (provider) 0 running  claude 2 running, no answer  gpt 3 running, 1 waiting, credentials refused',
+  );
+});
+
+test('a server with several providers, once: their line is above the table', async () => {
+  const model = gatedModel();
+  const runtime = await kit.open({ providers: { one: model.provider, two: scripted([]) } });
+  const { url } = await sessionServer(runtime);
+  await runtime.session('s').send('hi');
+  await model.next();
+  const { stdout } = await command(['top', '--url', url], '/');
+  expect(stdout.split('\n')[2]).toBe('providers: one 1 running  two 0 running');
+});
+
 test('--json samples until it is stopped, with rates from two samples', async () => {
   const runtime = await kit.open({ provider: scripted({ rules: [], otherwise: 'ok' }) });
   const { url } = await sessionServer(runtime);

@@ -2,9 +2,9 @@
 // moved by hand, and a pool controlled by the test.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { GOVERNED_CALLS_MAX } from '../../../src/base/bounds.ts';
+import { GOVERNED_CALLS_MAX, GOVERNOR_FAILURES_MAX } from '../../../src/base/bounds.ts';
 import { type ErrorShape, errorShape } from '../../../src/base/errors.ts';
-import { createGovernedPool } from '../../../src/models/governor/governed-pool.ts';
+import { createGovernedPool, type ProviderStop } from '../../../src/models/governor/governed-pool.ts';
 import type { Trouble } from '../../../src/models/governor/governor.ts';
 import type { GovernorLimits } from '../../../src/models/governor/limits.ts';
 import { createRateMemory, RateTable } from '../../../src/models/governor/rate-table.ts';
@@ -84,6 +84,7 @@ interface Stage {
   readonly clock: ManualClock;
   readonly completions: ModelCompletion[];
   readonly troubles: Trouble[];
+  readonly stops: ProviderStop[];
   readonly waiting: () => number;
   readonly ended: () => readonly [number, string][];
 }
@@ -92,6 +93,7 @@ function stage(limits?: GovernorLimits): Stage {
   const clock = manualClock();
   const completions: ModelCompletion[] = [];
   const troubles: Trouble[] = [];
+  const stops: ProviderStop[] = [];
   let behind: HeldPool | undefined;
   let waiting = 0;
   const pool = createGovernedPool({
@@ -108,11 +110,12 @@ function stage(limits?: GovernorLimits): Stage {
       waiting = count;
     },
     onTrouble: (trouble) => void troubles.push(trouble),
+    onStop: (stop) => void stops.push(stop),
   });
   if (behind === undefined) throw new Error('no pool was made');
   const ended = (): [number, string][] =>
     completions.map((each) => [each.id, 'error' in each ? each.error.code : 'answered']);
-  return { pool, behind, clock, completions, troubles, waiting: () => waiting, ended };
+  return { pool, behind, clock, completions, troubles, stops, waiting: () => waiting, ended };
 }
 
 const HEADER = { model: 'm', max_tokens: 1 };
@@ -488,5 +491,92 @@ describe('calls refused for all sessions', () => {
     pool.resume?.();
     pool.call(call(5, { session: 'older', context: DELTA }));
     expect(behind.ids).toEqual([1, 2, 4, 5]);
+  });
+});
+
+test('each change of what stops all calls is reported once, after the state at the start', async () => {
+  const { pool, behind, clock, stops } = stage();
+  const well = { isCircuitOpen: false, isRefused: false };
+  expect(stops).toEqual([well]);
+  pool.call(call(1));
+  behind.fail(1, { status: 401 });
+  expect(stops.slice(1)).toEqual([{ isCircuitOpen: false, isRefused: true }]);
+  pool.resume?.();
+  expect(stops.slice(2)).toEqual([well]);
+  for (let id = 10; id < 20; id += 1) pool.call(call(id));
+  await clock.advance(60_000);
+  for (const id of [...behind.out]) behind.fail(id, { status: 503 });
+  for (let id = 30; stops.length < 4; id += 1) {
+    pool.call(call(id));
+    await clock.advance(60_000);
+    for (const each of [...behind.out]) behind.fail(each, { status: 503 });
+  }
+  expect(stops.slice(3)).toEqual([{ isCircuitOpen: true, isRefused: false }]);
+  for (let id = 100; stops.length < 5; id += 1) {
+    pool.call(call(id));
+    await clock.advance(60_000);
+    behind.answer(...behind.out);
+  }
+  expect(stops.slice(4)).toEqual([well]);
+});
+
+describe('calls that another model can make', () => {
+  const other = (id: number): ModelCall => call(id, { fallbackAfterMs: 5_000 });
+
+  test('G7: a pause that is longer ends them, waiting or new; for a shorter one they wait', async () => {
+    const { pool, behind, clock, completions, ended } = stage();
+    pool.call(call(1));
+    behind.fail(1, { status: 429, retryAfterMs: 4_000 });
+    pool.call(other(2));
+    pool.call(call(3));
+    expect(behind.ids).toEqual([1]);
+    await clock.advance(4_000);
+    expect(behind.ids).toEqual([1, 2]);
+    pool.call(other(4));
+    behind.fail(2, { status: 429, retryAfterMs: 5_001 });
+    pool.call(other(5));
+    await clock.advance(0);
+    expect(ended().slice(2)).toEqual([
+      [4, 'model_overloaded'],
+      [5, 'model_overloaded'],
+    ]);
+    const [, , away] = completions;
+    expect(away !== undefined && 'error' in away && away.error).toMatchObject({
+      retryable: true,
+      data: { away: true },
+    });
+    await clock.advance(5_001);
+    expect(behind.ids).toEqual([1, 2, 3]);
+  });
+
+  test('G7: while the circuit is open they end, except the one that tests the provider', async () => {
+    const { pool, behind, clock, ended } = stage();
+    for (let id = 1; id <= GOVERNOR_FAILURES_MAX; id += 1) {
+      pool.call(call(id));
+      behind.fail(id, { status: 500 });
+    }
+    const failed = GOVERNOR_FAILURES_MAX;
+    pool.call(other(failed + 1));
+    await clock.advance(0);
+    expect(ended().at(-1)).toEqual([failed + 1, 'model_overloaded']);
+    await clock.advance(60_000);
+    pool.call(other(failed + 2));
+    pool.call(other(failed + 3));
+    await clock.advance(0);
+    expect(behind.ids.slice(failed)).toEqual([failed + 2]);
+    expect(ended().at(-1)).toEqual([failed + 3, 'model_overloaded']);
+  });
+
+  test('G7: refused credentials end them with their error', async () => {
+    const { pool, behind, clock, ended } = stage();
+    pool.call(call(1));
+    behind.fail(1, { status: 401 });
+    pool.call(other(2));
+    pool.call(call(3));
+    await clock.advance(0);
+    expect(ended()).toEqual([
+      [1, 'model_authentication'],
+      [2, 'model_authentication'],
+    ]);
   });
 });

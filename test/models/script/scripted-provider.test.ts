@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { CancelledError } from '../../../src/base/errors.ts';
 import type { ContentBlock } from '../../../src/base/messages.ts';
-import { checkRequest } from '../../../src/context/legality.ts';
+import { checkRequest } from '../../../src/context/legality/legality.ts';
 import type { ModelProvider, ModelRequest } from '../../../src/models/provider.ts';
 import { resolveProvider } from '../../../src/models/resolve.ts';
 import { createScriptedProvider } from '../../../src/models/script/provider.ts';

@@ -51,8 +51,7 @@ function read(): Read {
   const diagnostics = new Diagnostics({
     tap: (reader) => fanOut.tap(reader),
     introduce: (on) => void introductions.push(on),
-    modelOf: () => 'model',
-    provider: 'test',
+    modelOf: () => ({ model: 'model', provider: 'test' }),
     commits: () => ({ flushes: 0, journalTurns: 0 }),
     now: () => 0,
     failed: (error) => failures.push(error),

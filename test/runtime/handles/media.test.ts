@@ -130,6 +130,23 @@ test('R61: a large image is refused beside many others, also those that wait', a
   expect(await session.ask('go')).toBe('ok');
 });
 
+test('R61: an edit whose images the window cannot take is refused, unless as many leave', async () => {
+  const runtime = await kit.open({ provider, agents: [agent({ name: 'a', model: 'claude-haiku-4-5' })] });
+  const session = runtime.session('s');
+  const icons = (count: number): ContentBlock[] => Array<ContentBlock>(count).fill(imageBlock(png(100)));
+  await session.ask([...icons(60), { type: 'text', text: 'many' }]);
+  const added = { role: 'user', content: icons(50) } as const;
+  const refusal = { code: 'limit', data: { limit: 'images', value: 110 } };
+  expect(await failure(session.history.append(added))).toMatchObject(refusal);
+  expect(await failure(session.history.append({ ...added, transient: true }))).toMatchObject(refusal);
+  await session.history.seed([added]);
+  expect(await failure(session.history.append({ ...added, content: icons(51) }))).toMatchObject({
+    data: { limit: 'images', value: 101 },
+  });
+  await session.history.append(added);
+  expect(await session.ask('and now?')).toBe('ok');
+});
+
 test('R61: a result whose images the window cannot take fails its call with the reason', async () => {
   const camera = tool({
     name: 'camera',

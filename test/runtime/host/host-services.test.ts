@@ -5,7 +5,7 @@ import { ENDPOINT_BATCH_MAX } from '../../../src/base/bounds.ts';
 import { systemClock } from '../../../src/base/clock.ts';
 import { ConfigError } from '../../../src/base/errors.ts';
 import type { ModelProvider, ModelRequest, ModelResponse } from '../../../src/models/provider.ts';
-import { hostCalls, hostOver, hostProvider } from '../../../src/runtime/door/host-calls.ts';
+import { hostCalls, hostOver, hostProviders } from '../../../src/runtime/door/host-calls.ts';
 import { type HostServer, type HostValues, serveHost } from '../../../src/runtime/host/host-services.ts';
 import { createEndpoint } from '../../../src/threads/batched-endpoint.ts';
 import type { Endpoint } from '../../../src/threads/endpoint.ts';
@@ -28,7 +28,7 @@ function served(values: Partial<HostValues>): { readonly services: HostServer; r
   const near = createEndpoint(port1);
   const far = createEndpoint(port2);
   closers.push(() => near.close());
-  const whole = { provider: undefined, tools: new Map(), systems: new Map(), ...values };
+  const whole = { providers: new Map(), tools: new Map(), systems: new Map(), ...values };
   return { services: serveHost(near, whole, { clock: systemClock }), far };
 }
 
@@ -41,15 +41,38 @@ test('a provider given by value: every delta arrives before the answer, also acr
       return RESPONSE;
     },
   };
-  const { far } = served({ provider });
+  const { far } = served({ providers: new Map([['own', provider]]) });
   const heard: string[] = [];
-  const answer = await hostProvider(far, 'talkative').generate(REQUEST, {
+  const answer = await hostProviders(far)('own', 'talkative').generate(REQUEST, {
     session: 's',
     signal: new AbortController().signal,
     onDelta: ({ text }) => heard.push(text),
   });
   expect(answer).toEqual(RESPONSE);
   expect(heard).toEqual(Array.from({ length: count }, (_none, index) => String(index)));
+});
+
+test('each provider given by value has its calls; an unknown key is an error that names it', async () => {
+  const named = (name: string): ModelProvider => ({
+    name,
+    generate: async () => ({ ...RESPONSE, model: name }),
+  });
+  const { far } = served({
+    providers: new Map([
+      ['one', named('a')],
+      ['two', named('b')],
+    ]),
+  });
+  const host = hostProviders(far);
+  const context = { session: 's', signal: new AbortController().signal, onDelta: () => undefined };
+  const answers = await Promise.all([
+    host('two', 'b').generate(REQUEST, context),
+    host('one', 'a').generate(REQUEST, context),
+  ]);
+  expect(answers.map(({ model }) => model)).toEqual(['b', 'a']);
+  await expect(host('three', 'c').generate(REQUEST, context)).rejects.toThrow(
+    'no provider was given by value as "three"',
+  );
 });
 
 test('a cancelled call, and all calls of a shard that has died, are aborted', async () => {
@@ -66,8 +89,8 @@ test('a cancelled call, and all calls of a shard that has died, are aborted', as
         started();
       }),
   };
-  const { services, far } = served({ provider });
-  const slow = hostProvider(far, 'slow');
+  const { services, far } = served({ providers: new Map([['own', provider]]) });
+  const slow = hostProviders(far)('own', 'slow');
   const begin = async (signal: AbortSignal): Promise<Promise<unknown>[]> => {
     const begun = new Promise<void>((resolve) => {
       started = resolve;

@@ -28,7 +28,10 @@ function kept(): {
 
 function logsOf(logger: Logger, provider = anthropic({ apiKey: 'canary-key-0123456789' })): SessionLogs {
   const checked = checkOptions({ logger, provider });
-  return new SessionLogs(checked.logger, checked.provider);
+  return new SessionLogs(
+    checked.logger,
+    checked.providers.map(({ provider: each }) => each),
+  );
 }
 
 test('Q1: a log line of a session names the session and its agent, by a child logger created once', () => {
@@ -84,6 +87,17 @@ test('Q2: a secret given as key, header or token, or one that looks like a secre
   logs.write({ level: 'info', message: 'sk-ant-api03-canary-0123456789' });
   expect(lines).toHaveLength(4);
   for (const line of lines) expect(line).not.toContain('canary');
+});
+
+test('Q2: the secrets of every provider are in no line', () => {
+  const { logger, lines } = kept();
+  const logs = new SessionLogs(logger as never, [
+    anthropic({ apiKey: 'canary-first-0123456789' }),
+    anthropic({ apiKey: 'canary-second-0123456789' }),
+  ]);
+  logs.write({ level: 'warn', message: 'canary-first-0123456789 and canary-second-0123456789' });
+  expect(lines).toHaveLength(1);
+  expect(lines[0]).not.toContain('canary');
 });
 
 test.each(MATRIX)(

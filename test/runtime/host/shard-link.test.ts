@@ -17,12 +17,11 @@ const PLAN: ShardPlan = {
   resultStore: 'none',
   durability: 'flush',
   agents: [],
-  provider: { kind: 'host', name: 'none' },
+  providers: [{ key: '', plan: { kind: 'host', name: 'none' }, rates: createRateMemory() }],
   settings: parseSettings({}),
   limits: LIMIT_DEFAULTS,
   threads: { models: 0, tools: 1 },
   counters: createCounterMemory(),
-  rates: createRateMemory(),
 };
 
 /** A thread that answers everything, or one that answers its start and dies in the same tick. */
@@ -58,8 +57,8 @@ test('L1: a thread that dies after answering its start is replaced, and requests
   const threads = [thread(true), thread(false)];
   const link = new ShardLink({
     plan: PLAN,
-    values: { provider: undefined, tools: new Map(), systems: new Map() },
-    models: () => [],
+    values: { providers: new Map(), tools: new Map(), systems: new Map() },
+    learned: () => ({ models: [], mcp: [] }),
     startInPlace: undefined,
     clock: systemClock,
     random: () => 0,
@@ -90,8 +89,8 @@ test('L4: a close ends a thread that does not answer in time, and reports it', a
   let hasExited = false;
   const link = new ShardLink({
     plan: PLAN,
-    values: { provider: undefined, tools: new Map(), systems: new Map() },
-    models: () => [],
+    values: { providers: new Map(), tools: new Map(), systems: new Map() },
+    learned: () => ({ models: [], mcp: [] }),
     startInPlace: undefined,
     clock,
     random: () => 0,

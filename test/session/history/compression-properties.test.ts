@@ -6,8 +6,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { compactionMessages } from '../../../src/context/compaction-request.ts';
-import { checkRequest, fatalOf } from '../../../src/context/legality.ts';
-import { type RenderedMessage, renderSession } from '../../../src/context/render.ts';
+import { checkRequest, fatalOf } from '../../../src/context/legality/legality.ts';
+import { renderSession } from '../../../src/context/render.ts';
+import type { RenderedMessage } from '../../../src/context/request-draft.ts';
 import { RequestWindow } from '../../../src/context/request-window.ts';
 import { applyAll } from '../../../src/session/apply/apply.ts';
 import { restoreState, snapshotState } from '../../../src/session/state/snapshot.ts';

@@ -5,7 +5,7 @@
 import { describe, expect, it } from 'vitest';
 import { KEPT_RESULT_CHARACTERS_MAX } from '../../../src/base/bounds.ts';
 import { isThought } from '../../../src/base/messages.ts';
-import { checkRequest } from '../../../src/context/legality.ts';
+import { checkRequest } from '../../../src/context/legality/legality.ts';
 import { renderMessages } from '../../../src/context/render.ts';
 import { historyMessages } from '../../../src/session/history/history-form.ts';
 import { restoreState, snapshotState } from '../../../src/session/state/snapshot.ts';

@@ -4,7 +4,7 @@
  */
 import { describe, expect, it } from 'vitest';
 import { FORK_DEPTH_MAX, FORKS_SHARED_MAX } from '../../../src/base/bounds.ts';
-import { checkRequest, fatalOf } from '../../../src/context/legality.ts';
+import { checkRequest, fatalOf } from '../../../src/context/legality/legality.ts';
 import { renderMessages, renderSession } from '../../../src/context/render.ts';
 import { RequestWindow } from '../../../src/context/request-window.ts';
 import { forkSeed, plantSeed } from '../../../src/session/history/fork-seed.ts';

@@ -7,7 +7,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { HistoryDraft } from '../../../src/base/history-message.ts';
-import { checkRequest, fatalOf } from '../../../src/context/legality.ts';
+import { checkRequest, fatalOf } from '../../../src/context/legality/legality.ts';
 import { renderMessages } from '../../../src/context/render.ts';
 import { RequestWindow } from '../../../src/context/request-window.ts';
 import { historyMessages } from '../../../src/session/history/history-form.ts';
@@ -114,7 +114,7 @@ class Story {
   request(): readonly string[] {
     const { state } = this.machine;
     const messages = this.window.next(state).all();
-    expect(messages, 'W1').toEqual(renderMessages(state.messages, OPTIONS));
+    expect(messages, 'W1').toEqual(renderMessages(state.messages, OPTIONS, true, state.thoughtFloor));
     const body = { model: 'claude-opus-4-6', max_tokens: 10, tools: TOOLS, messages };
     expect(fatalOf(checkRequest(JSON.parse(JSON.stringify(body)))), 'I3').toEqual([]);
     const texts = messages.map((message) => JSON.stringify(message));

@@ -6,7 +6,7 @@
  */
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { checkRequest, fatalOf } from '../../../src/context/legality.ts';
+import { checkRequest, fatalOf } from '../../../src/context/legality/legality.ts';
 import { renderMessages } from '../../../src/context/render.ts';
 import { applyAll } from '../../../src/session/apply/apply.ts';
 import { snapshotState } from '../../../src/session/state/snapshot.ts';

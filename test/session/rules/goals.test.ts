@@ -5,8 +5,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Goal, GoalChange } from '../../../src/base/goals.ts';
-import { checkRequest, fatalOf } from '../../../src/context/legality.ts';
-import { prefixOf, type RenderedMessage, renderMessages } from '../../../src/context/render.ts';
+import { checkRequest, fatalOf } from '../../../src/context/legality/legality.ts';
+import { prefixOf, renderMessages } from '../../../src/context/render.ts';
+import type { RenderedMessage } from '../../../src/context/request-draft.ts';
 import { RequestWindow } from '../../../src/context/request-window.ts';
 import { systemPrompt } from '../../../src/context/system-prompt.ts';
 import { bookOf, goalsOf } from '../../../src/session/rules/goals.ts';

@@ -9,6 +9,7 @@ import { type CallStory, Ledger } from '../../../src/testing/simulation/ledger.t
 import { type StoredTransition, writeStory } from '../../../src/testing/simulation/session-story.ts';
 import type { Reading } from '../../../src/testing/simulation/store-reading.ts';
 import { checkToolRuns } from '../../../src/testing/simulation/tool-invariants.ts';
+import { SimulatedProcess } from '../../../src/testing/simulation/world.ts';
 import { call, type Machine, startedSession } from '../../support/session-kit.ts';
 
 /** The machine's log as a store with one transition in each row has it. */
@@ -135,7 +136,8 @@ test('I18: a call starts only once its answer is stored; one that needs approval
   const decision = machine.turns.length;
   const found = (effect: 'keyed' | 'pure', storedRow: number): readonly string[] => {
     const ledger = new Ledger();
-    ledger.tools.set('s#2', { tool: 'save', effect, starts: [{ incarnation: 0, storedRow }], effects: 0 });
+    const process = new SimulatedProcess('tool');
+    ledger.tools.set('s#2', { tool: 'save', effect, starts: [{ incarnation: 0, storedRow, process }], effects: 0 });
     checkToolRuns(ledger, readingOf(machine).stories, new Map());
     return ledger.violations.map(({ what }) => what);
   };

@@ -5,6 +5,7 @@
 import { createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { FAULT_KINDS, simulate } from '../../../src/testing/index.ts';
+import { PROVIDER_FAULT_KINDS } from '../../../src/testing/simulation/faults.ts';
 import { SeededRandom } from '../../../src/testing/simulation/seeded-random.ts';
 import { SimulatedProcess, World } from '../../../src/testing/simulation/world.ts';
 
@@ -13,7 +14,7 @@ const SEEDS = 100;
  * A digest of the runs of seeds 1 to 100. Moving code does not change the digest. A change of behaviour, or of the
  * draws from a seed, needs a new digest, and its commit says why.
  */
-const RECORDED = '6cc04cf6c9594327';
+const RECORDED = '30a599c5cde7e35f';
 
 test('T1, F01-F07, F20-F39, F50-F54, F59, F61-F64: every invariant holds under seeded faults, seeds 1 to 100', async () => {
   const drawn = new Set<string>();
@@ -71,6 +72,24 @@ test('I20, R62: the model receives what the log says, however its API fails to k
   expect(continued).toBeGreaterThan(100);
   expect([...struck.keys()].sort()).toEqual([...faults].sort());
 }, 120_000);
+
+test('I21, I22, I23: sessions with several models move between two vendors, seeds 1 to 60', async () => {
+  const struck = new Map<string, number>();
+  const asked = new Map<string, number>();
+  for (let seed = 1; seed <= 60; seed += 1) {
+    const onTrace = (line: string): void => {
+      const reason = / the calls move to the model \S+ \((\w+)\)/.exec(line)?.[1];
+      if (reason !== undefined) asked.set(reason, (asked.get(reason) ?? 0) + 1);
+    };
+    const result = await simulate({ seed, faults: [...PROVIDER_FAULT_KINDS], onTrace });
+    expect(result.violations, `seed ${seed}`).toEqual([]);
+    for (const [kind, times] of Object.entries(result.faults)) struck.set(kind, (struck.get(kind) ?? 0) + times);
+  }
+  expect([...struck.keys()].sort()).toEqual([...PROVIDER_FAULT_KINDS].sort());
+  for (const reason of ['refusal', 'model_authentication', 'model_overloaded', 'model_rate_limited']) {
+    expect(asked.get(reason) ?? 0, reason).toBeGreaterThan(0);
+  }
+}, 240_000);
 
 test('V1, V2, V3: tasks run in the order of their time; a dead process and its children do nothing more', async () => {
   const world = new World(new SeededRandom(1), {

@@ -10,8 +10,8 @@ import { ConfigError, TimeoutError } from '../../../src/base/errors.ts';
 import { agent, INTERRUPT_NOTICE, open, type Runtime } from '../../../src/index.ts';
 import { scripted } from '../../../src/testing/index.ts';
 import { type BashInput, type BashOptions, type BashTool, bash, bashTool } from '../../../src/tools/built-in/index.ts';
-import { executeTool } from '../../../src/tools/tool-execution.ts';
 import { advertiseTool, describeTool } from '../../../src/tools/tool-schema.ts';
+import { executeTool } from '../../support/execute-tool.ts';
 
 const base = realpathSync(mkdtempSync(join(tmpdir(), 'troupe-bash-')));
 const other = join(base, 'other');

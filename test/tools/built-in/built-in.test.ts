@@ -14,8 +14,8 @@ import {
   thinkTool,
 } from '../../../src/tools/built-in/index.ts';
 import type { AnyTool, ToolOutcome } from '../../../src/tools/tool.ts';
-import { executeTool } from '../../../src/tools/tool-execution.ts';
 import { describeTool } from '../../../src/tools/tool-schema.ts';
+import { executeTool } from '../../support/execute-tool.ts';
 import { PoolUnderTest } from '../support.ts';
 
 const base = mkdtempSync(join(tmpdir(), 'troupe-read-'));

@@ -12,7 +12,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, expect, test } from 'vitest';
 import { edit_file, write_file } from '../../../src/tools/built-in/index.ts';
 import type { AnyTool } from '../../../src/tools/tool.ts';
-import { executeTool } from '../../../src/tools/tool-execution.ts';
+import { executeTool } from '../../support/execute-tool.ts';
 import { editedText, writtenText } from '../fixtures/file-writer-texts.ts';
 
 const KILLS = 12;

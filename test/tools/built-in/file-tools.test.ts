@@ -30,8 +30,8 @@ import {
 } from '../../../src/tools/built-in/index.ts';
 import { lockOf } from '../../../src/tools/built-in/replace-file.ts';
 import type { AnyTool, ToolOutcome } from '../../../src/tools/tool.ts';
-import { executeTool } from '../../../src/tools/tool-execution.ts';
 import { describeTool } from '../../../src/tools/tool-schema.ts';
+import { executeTool } from '../../support/execute-tool.ts';
 import { PoolUnderTest } from '../support.ts';
 
 const base = realpathSync(mkdtempSync(join(tmpdir(), 'troupe-files-')));

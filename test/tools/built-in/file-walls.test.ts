@@ -12,7 +12,7 @@ import { scripted } from '../../../src/testing/scripted.ts';
 import { checkOpened } from '../../../src/tools/built-in/file-access.ts';
 import { editFile, readFile, readFileTool, writeFile } from '../../../src/tools/built-in/index.ts';
 import type { AnyTool, ToolOutcome } from '../../../src/tools/tool.ts';
-import { executeTool } from '../../../src/tools/tool-execution.ts';
+import { executeTool } from '../../support/execute-tool.ts';
 import { runtimeKit } from '../../support/runtime-kit.ts';
 
 const kit = runtimeKit();

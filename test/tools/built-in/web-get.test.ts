@@ -13,8 +13,9 @@ import { addressGuard, isPublicAddress } from '../../../src/tools/built-in/web-a
 import { readBody } from '../../../src/tools/built-in/web-body.ts';
 import { redirectTarget } from '../../../src/tools/built-in/web-exchange.ts';
 import type { ToolOutcome } from '../../../src/tools/tool.ts';
-import { executeTool, type ToolExecution } from '../../../src/tools/tool-execution.ts';
+import type { ToolExecution } from '../../../src/tools/tool-execution.ts';
 import { describeTool } from '../../../src/tools/tool-schema.ts';
+import { executeTool } from '../../support/execute-tool.ts';
 import { HandClock, PoolUnderTest } from '../support.ts';
 
 const loopback = { allow: ['127.0.0.1'] };

@@ -1,8 +1,9 @@
-// Goal: calls in one message to a thread do not affect each other by a death, a deadline or a slow call. Method:
+// Goal: calls on one thread do not affect each other by a death, a deadline or a slow call. Method:
 // threads held by the test, and a clock driven by hand. The test decides which calls begin, and how they end.
 import { describe, expect, test } from 'vitest';
 import { TOOL_KILL_MS, TOOL_LOAD_MS } from '../../../src/base/bounds.ts';
 import { BATCH_CALLS_MAX } from '../../../src/tools/batch-cursor.ts';
+import type { ToolRun } from '../../../src/tools/pool.ts';
 import { type HeldBatch, HeldTasks } from '../held-tasks.ts';
 import { HandClock, PoolUnderTest } from '../support.ts';
 
@@ -10,11 +11,12 @@ import { HandClock, PoolUnderTest } from '../support.ts';
 async function handed(
   runs: number,
   threads = 1,
+  options: Partial<ToolRun> = {},
 ): Promise<{ under: PoolUnderTest; clock: HandClock; tasks: HeldTasks; batches: readonly HeldBatch[] }> {
   const clock = new HandClock();
-  const tasks = new HeldTasks();
+  const tasks = new HeldTasks(clock);
   const under = new PoolUnderTest({ threads, clock, makeTaskPool: tasks.make });
-  for (let n = 0; n < runs; n += 1) under.start('add', { timeoutMs: 1_000 });
+  for (let n = 0; n < runs; n += 1) under.start('add', { timeoutMs: 1_000, ...options });
   await turn();
   return { under, clock, tasks, batches: tasks.next() };
 }
@@ -52,7 +54,9 @@ describe('handing over', () => {
     batch?.finishNext();
     await turn();
     expect(told(under)).toEqual([[1, 'result 1']]);
+    const second = batch?.begin() ?? 0;
     expect(under.pool.counts()).toMatchObject({ running: 1, waiting: 1 });
+    batch?.finish(second);
     batch?.finishAll();
     await turn();
     expect(told(under).map(([, content]) => content)).toEqual(['result 1', 'result 2', 'result 3']);
@@ -140,9 +144,9 @@ describe('deadlines', () => {
     const { clock, batches } = await handed(2);
     batches[0]?.finishNext();
     const id = batches[0]?.begin() ?? 0;
-    batches[0]?.post({ kind: 'loading', id });
+    batches[0]?.load(id);
     clock.advance(TOOL_LOAD_MS - 1);
-    batches[0]?.post({ kind: 'started', id });
+    batches[0]?.run(id);
     clock.advance(999);
     expect(batches[0]?.aborts).toEqual([]);
     clock.advance(1);
@@ -165,15 +169,32 @@ describe('deadlines', () => {
   test('R4: a thread that has moved to its next call meanwhile is not killed', async () => {
     const { under, clock, batches } = await handed(2);
     const first = batches[0]?.begin() ?? 0;
-    // The thread runs its second call, and the outcome of the first call has not arrived yet.
-    batches[0]?.cursor.claim();
-    clock.advance(1_000 + TOOL_KILL_MS);
+    clock.advance(1_000);
+    // The thread has ended its first call, and the report has not arrived yet.
+    const late = batches[0]?.end(first);
+    clock.advance(TOOL_KILL_MS);
     expect(batches[0]?.isKilled).toBe(false);
-    batches[0]?.post({ kind: 'finished', id: first, outcome: { content: 'late', success: true, ms: 0 } });
-    clock.advance(999);
+    if (late !== undefined) batches[0]?.post(late);
     await turn();
     expect(told(under)).toEqual([[1, 'Tool "add" timed out after 1 seconds']]);
     expect(batches[0]?.aborts.map(({ id }) => id)).toEqual([1]);
+  });
+
+  test('R2: a call that ignores its signal is answered; its thread lives, and the calls behind it move', async () => {
+    const { under, clock, tasks, batches } = await handed(3, 2);
+    const first = batches[0]?.begin() ?? 0;
+    batches[1]?.finishAll();
+    clock.advance(1_000);
+    batches[0]?.notice(first);
+    clock.advance(TOOL_KILL_MS);
+    await turn();
+    expect(batches[0]?.isKilled).toBe(false);
+    expect(tasks.next().map(({ ids, task }) => [ids, task.shift])).toEqual([[[2], 3]]);
+    expect(told(under)).toContainEqual([1, 'Tool "add" timed out after 1 seconds']);
+    expect(under.pool.counts()).toMatchObject({ running: 1, waiting: 0 });
+    // Its late outcome reaches no listener.
+    batches[0]?.leave(batches[0].end(first));
+    await turn();
   });
 });
 
@@ -182,7 +203,7 @@ describe('an outcome that is lost while its thread lives', () => {
 
   test('R5: the loss is detected at the next message of the thread, and the call is answered then', async () => {
     const { under, clock, batches } = await handed(3);
-    batches[0]?.begin();
+    batches[0]?.end(batches[0].begin());
     batches[0]?.finishNext();
     await turn();
     expect(told(under)).toEqual([
@@ -200,6 +221,7 @@ describe('an outcome that is lost while its thread lives', () => {
   test('R5: an outcome overtaken by the end of the batch is not lost', async () => {
     const { under, clock, tasks, batches } = await handed(3);
     const ids = [batches[0]?.begin() ?? 0, batches[0]?.begin() ?? 0];
+    for (const id of ids) batches[0]?.end(id);
     batches[0]?.finishNext();
     await turn();
     expect(told(under)).toEqual([[3, 'result 3']]);
@@ -219,8 +241,7 @@ describe('an outcome that is lost while its thread lives', () => {
 
   test('R5: the loss is detected some time after the end of the batch', async () => {
     const { under, clock, batches } = await handed(3);
-    batches[0]?.begin();
-    batches[0]?.begin();
+    for (let n = 0; n < 2; n += 1) batches[0]?.end(batches[0].begin());
     batches[0]?.finishNext();
     await turn();
     clock.advance(TOOL_KILL_MS);
@@ -236,16 +257,30 @@ describe('an outcome that is lost while its thread lives', () => {
 
   test('R5, R2: the pool waits once beyond the deadline; the call is answered, and the next call has its full time', async () => {
     const { under, clock, batches } = await handed(2);
-    batches[0]?.begin();
-    batches[0]?.cursor.claim();
-    clock.advance(1_000 + 2 * TOOL_KILL_MS);
+    batches[0]?.end(batches[0].begin());
+    const second = batches[0]?.begin() ?? 0;
+    clock.advance(1_000);
+    expect(batches[0]?.aborts).toEqual([{ id: second, reason: 'Tool "add" timed out after 1 seconds' }]);
+    batches[0]?.notice(second);
+    clock.advance(TOOL_KILL_MS);
     await turn();
-    expect(told(under)).toEqual([[1, 'Tool "add" timed out after 1 seconds']]);
+    expect(told(under)).toEqual([
+      [1, lost],
+      [2, 'Tool "add" timed out after 1 seconds'],
+    ]);
     expect(batches[0]?.isKilled).toBe(false);
+  });
+
+  test('R5: if the end of a shift is lost with its last outcome, its thread is ended', async () => {
+    const { under, clock, batches } = await handed(1);
+    batches[0]?.end(batches[0].begin());
     clock.advance(1_000 + TOOL_KILL_MS);
+    await turn();
+    expect(told(under)).toEqual([[1, lost]]);
+    expect(batches[0]?.isKilled).toBe(false);
+    clock.advance(TOOL_KILL_MS);
     expect(batches[0]?.isKilled).toBe(true);
     await turn();
-    expect(told(under).map(([id]) => id)).toEqual([1, 2]);
     expect(clock.timers).toBe(0);
   });
 });
@@ -281,12 +316,12 @@ describe('a slow call', () => {
 describe('cancelling', () => {
   test('a call handed over but not begun never runs, and is answered at once', async () => {
     const { under, batches, tasks } = await handed(4);
-    batches[0]?.begin();
+    const first = batches[0]?.begin() ?? 0;
     under.pool.cancel(3, 'not now');
     await turn();
     expect(told(under)).toEqual([[3, 'not now']]);
     expect(batches[0]?.cursor.end).toBe(2);
-    batches[0]?.post({ kind: 'finished', id: 1, outcome: { content: 'result 1', success: true, ms: 0 } });
+    batches[0]?.finish(first);
     batches[0]?.finishAll();
     await turn();
     expect(tasks.next().map(({ ids }) => ids)).toEqual([[4]]);
@@ -294,11 +329,11 @@ describe('cancelling', () => {
 
   test('a call that has begun is asked to stop, even before its thread has reported its begin', async () => {
     const { under, clock, batches } = await handed(2);
-    const first = batches[0]?.begin() ?? 0;
-    batches[0]?.cursor.claim();
+    const first = batches[0]?.end(batches[0].begin());
+    batches[0]?.begin();
     under.pool.cancel(2, 'stop');
     expect(batches[0]?.aborts).toEqual([{ id: 2, reason: 'stop' }]);
-    batches[0]?.post({ kind: 'finished', id: first, outcome: { content: 'result 1', success: true, ms: 0 } });
+    if (first !== undefined) batches[0]?.post(first);
     clock.advance(TOOL_KILL_MS);
     expect(batches[0]?.isKilled).toBe(true);
     await turn();

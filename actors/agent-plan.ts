@@ -1,0 +1,48 @@
+/** An agent as plain data: its options, and the tools that were found for it. */
+import type { CompressionSettings } from '../src/base/settings.ts';
+import type { ModelOptions } from '../src/models/model-options.ts';
+import type { AnswerForm } from '../src/session/state/answer-form.ts';
+import type { McpGrantData } from '../src/tools/mcp/grants.ts';
+import type { ServerToolEntry } from '../src/tools/server-tool.ts';
+import type { RegisteredTool } from '../src/tools/tool-registry.ts';
+import type { SpawnGrant } from './runtime-tools.ts';
+import type { SupervisorOptionsInput } from './supervision/child-spec.ts';
+
+/** An agent as plain data, because it crosses to the session threads. */
+export interface AgentPlan extends ModelOptions {
+  readonly name: string;
+  readonly model?: string | readonly string[];
+  readonly fallbackAfterMs?: number;
+  readonly returnAfterMs?: number;
+  readonly system?: string;
+  /** True if the agent's `system` is a function on the host thread. */
+  readonly hasSystemFunction: boolean;
+  readonly maxTokens?: number;
+  readonly toolRounds?: number;
+  readonly tokenBudget?: number;
+  readonly subagents: { readonly spawn: SpawnGrant; readonly maxActive?: number };
+  /** How a failure of one of its sub-agents is handled. Missing: it is reported. */
+  readonly supervision?: SupervisorOptionsInput;
+  /** Model answers after a user's message before the run is suspended. */
+  readonly maxSteps?: number;
+  /** Tools whose calls need a person's approval. `function`: a predicate on the host thread selects the calls. */
+  readonly approval?: readonly string[] | 'function';
+  /** Whether the agent has guardrails on the host thread, before and after its model calls. */
+  readonly guards?: { readonly before: boolean; readonly after: boolean };
+  /** The agent's purpose, shown to agents that may spawn it as a specialist. */
+  readonly description?: string;
+  /** Whether and when its conversations are compressed. Missing: the settings decide. */
+  readonly compression?: boolean | Partial<CompressionSettings>;
+  /** The form of the answers of its main sessions. */
+  readonly output?: AnswerForm;
+}
+
+/** An agent with the tools that were found for it. */
+export interface AgentDefinition {
+  readonly plan: AgentPlan;
+  readonly tools: readonly RegisteredTool[];
+  /** The tools that the provider runs; missing: none. */
+  readonly serverTools?: readonly ServerToolEntry[];
+  /** The tools of MCP servers that it may use; missing: none. */
+  readonly mcp?: readonly McpGrantData[];
+}

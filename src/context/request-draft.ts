@@ -1,0 +1,275 @@
+/**
+ * A request while it is put together: collects its messages, and keeps the rules that concern neighbours.
+ *
+ * Owns: the messages so far, the provider's calls among them that wait for a result. Does not own: which messages of a
+ * session are sent, and in which form (`render.ts`).
+ *
+ * D1 Neighbours of one role are one message, but never across a seal (R15).
+ * D2 A call of the provider is sent while its result may still come or has come (R52).
+ * D3 The request does not end with text of the model that it may not be asked to continue (R12, R38): with a paused
+ *    answer that has lost a part, or that another epoch paused, perhaps of another model.
+ */
+import { isRecord } from '../base/json.ts';
+import type { ContentBlock } from '../base/messages.ts';
+import { isServerResult, isServerUse, isThought } from '../base/messages.ts';
+import { awaitedUses, resultId, useId } from '../session/rules/server-uses.ts';
+
+/** One message of a request; the shape of the Messages API. */
+export interface RenderedMessage {
+  readonly role: 'user' | 'assistant';
+  readonly content: string | readonly ContentBlock[];
+}
+
+/**
+ * The first message of a request whose window begins with the model's text, because a request must begin with a user
+ * message (R14).
+ */
+export const OPENING_TEXT = '[The conversation begins here.]';
+
+/** Separates a summary, or the rest of a paused answer, from the model's next text, which is a separate answer. */
+export const RESUMING_TEXT = '[The conversation goes on here.]';
+
+/** The place of a call of the provider that has no result. */
+interface WaitingUse {
+  /** Index of its request message; missing: the message precedes this part of the request. */
+  readonly place?: number;
+  /** True if the call may still get its result from an answer to this request. */
+  readonly isKept: boolean;
+  /** True if the results of the calls beside it follow: the next answer must have its result. */
+  isAsked: boolean;
+}
+
+/** See the head of the file. */
+export class RequestDraft {
+  readonly #messages: RenderedMessage[] = [];
+  #sealed = 0;
+  #isBroken = false;
+  #mustResume = false;
+  /** True if the last message holds the model's words of an earlier epoch. */
+  #endsOld = false;
+  readonly #dropsCitations: boolean;
+  readonly #before: readonly RenderedMessage[];
+  readonly #waiting = new Map<string, WaitingUse>();
+  /** True if the present answer is of an earlier epoch. The provider's calls in it cannot get results any more. */
+  #isOld = false;
+
+  constructor(dropsCitations: boolean, before: readonly RenderedMessage[]) {
+    this.#dropsCitations = dropsCitations;
+    this.#before = before;
+    const isAsked = before.at(-1)?.role === 'user';
+    for (const id of waitingUses(before)) this.#waiting.set(id, { isKept: true, isAsked });
+  }
+
+  /**
+   * True if the model's turn at the end of the request has begun, and not with a thought. A turn follows a user's
+   * message that holds no result. It lacks its thought if the first part of a paused answer has lost it, or if an
+   * embedder wrote the model's text.
+   */
+  turnLacksThought(): boolean {
+    // The user's message that a break puts before the next answer begins a turn.
+    if (this.#isBroken) return false;
+    let first: RenderedMessage | undefined;
+    for (const messages of [this.#messages, this.#before]) {
+      for (let index = messages.length - 1; index >= 0; index -= 1) {
+        const message = messages[index];
+        if (message?.role === 'assistant') first = message;
+        else if (message !== undefined && !blocksOf(message.content).some(isResult)) {
+          return first !== undefined && !beginsWithThought(blocksOf(first.content));
+        }
+      }
+    }
+    return first !== undefined && !beginsWithThought(blocksOf(first.content));
+  }
+
+  /**
+   * Separates the model's next text from its text so far. `atEnd`: whether the request must not end with the text so
+   * far either.
+   */
+  breakAfter(atEnd = false): void {
+    this.#isBroken = this.#messages.at(-1)?.role === 'assistant';
+    this.#mustResume = this.#isBroken && atEnd;
+  }
+
+  /**
+   * The blocks of an answer come next. `isOld`: it is of an earlier epoch. `isAnswer`: false if an embedder wrote it. An
+   * answer of this epoch follows a request of this epoch, and so what that request ended with, whatever is sent of the
+   * answer.
+   */
+  beginAnswer(isOld: boolean, isAnswer: boolean): void {
+    this.#isOld = isOld;
+    if (isOld || !isAnswer || !this.#endsOld) return;
+    this.#endRequest();
+    this.#endsOld = false;
+    this.seal();
+  }
+
+  /** Puts a user's message at the end, if no request may end with the last message (D3). */
+  #endRequest(): void {
+    this.#takeOut(({ isKept }) => !isKept, true);
+    const endsOld = this.#endsOld && this.#messages.at(-1)?.role === 'assistant';
+    if (!this.#mustResume && !endsOld) return;
+    this.#messages.push({ role: 'user', content: RESUMING_TEXT });
+    this.#isBroken = false;
+    this.#mustResume = false;
+  }
+
+  /** Makes the next content start a separate message. `isSent`: a request of this epoch ended here (D3). */
+  seal(isSent = false): void {
+    if (isSent && this.#endsOld) {
+      this.#endRequest();
+      this.#endsOld = false;
+    }
+    this.#sealed = this.#messages.length;
+  }
+
+  add(role: 'user' | 'assistant', content: string | readonly ContentBlock[]): void {
+    // The content is copied, because sent content leaves the session and must not be the log's own list.
+    const sent = typeof content === 'string' ? content : sendable(content);
+    const plain = typeof sent === 'string' || !this.#dropsCitations ? sent : sent.map(withoutCitations);
+    if (plain.length === 0 || (typeof plain === 'string' && plain.trim() === '')) return;
+    const kept = role === 'assistant' ? this.#settle(plain) : plain;
+    if (role === 'user') this.#ask(plain);
+    if (kept.length === 0) return;
+    if (this.#isBroken) {
+      this.#isBroken = false;
+      this.#mustResume = false;
+      if (role === 'assistant') this.#messages.push({ role: 'user', content: RESUMING_TEXT });
+    }
+    const last = this.#messages.at(-1);
+    if (last === undefined || last.role !== role || this.#messages.length === this.#sealed) {
+      this.#messages.push({ role, content: kept });
+    } else {
+      this.#messages[this.#messages.length - 1] = { role, content: [...blocksOf(last.content), ...blocksOf(kept)] };
+    }
+    this.#endsOld = role === 'assistant' && this.#isOld;
+    if (role === 'assistant') this.#note(kept);
+  }
+
+  /**
+   * The blocks of an answer without results of no call. Takes out the calls before it that should have got their
+   * results in it.
+   */
+  #settle(content: string | readonly ContentBlock[]): string | readonly ContentBlock[] {
+    const hasResult = typeof content !== 'string' && content.some(isServerResult);
+    if (!hasResult && this.#waiting.size === 0) return content;
+    const answered = new Set<string>();
+    const own = new Set<string>();
+    const kept = blocksOf(content).filter((block) => {
+      if (isServerUse(block)) own.add(useId(block));
+      if (!isServerResult(block)) return true;
+      const id = resultId(block);
+      if (own.delete(id)) return true;
+      if (!this.#waiting.has(id) || this.#isBroken) return false;
+      answered.add(id);
+      return true;
+    });
+    for (const id of answered) this.#waiting.delete(id);
+    this.#takeOut(({ isKept, isAsked }) => !isKept || isAsked || this.#isBroken, true);
+    return typeof content === 'string' ? content : kept;
+  }
+
+  /** The model gets this content next: calls that wait stay only before the results of the calls beside them. */
+  #ask(content: string | readonly ContentBlock[]): void {
+    if (this.#waiting.size === 0) return;
+    const isResults = typeof content !== 'string' && content.every(isResult);
+    this.#takeOut(({ isAsked }) => isAsked || !isResults, false);
+    for (const use of this.#waiting.values()) use.isAsked = true;
+  }
+
+  /** Remembers the calls of an answer that have no result in it. */
+  #note(content: string | readonly ContentBlock[]): void {
+    if (typeof content === 'string') return;
+    const place = this.#messages.length - 1;
+    for (const id of awaitedUses(content) ?? []) {
+      this.#waiting.set(id, { place, isKept: !this.#isOld, isAsked: false });
+    }
+  }
+
+  /**
+   * Takes calls of the provider out of the request. `isOpen`: no user's message follows. An answer that has lost a part
+   * cannot be resumed (R38).
+   */
+  #takeOut(isGone: (use: WaitingUse) => boolean, isOpen: boolean): void {
+    for (const id of [...this.#waiting.keys()]) {
+      // Looked up one by one, because a removed message moves the others.
+      const use = this.#waiting.get(id);
+      if (use === undefined || !isGone(use)) continue;
+      this.#waiting.delete(id);
+      const { place } = use;
+      const message = place === undefined ? undefined : this.#messages[place];
+      if (place === undefined || message === undefined) continue;
+      const content = blocksOf(message.content).filter((block) => !isServerUse(block) || useId(block) !== id);
+      if (content.length > 0) {
+        this.#messages[place] = { role: message.role, content };
+        if (isOpen && place === this.#messages.length - 1) this.breakAfter(true);
+      } else {
+        this.#remove(place);
+      }
+    }
+  }
+
+  #remove(place: number): void {
+    this.#messages.splice(place, 1);
+    if (this.#sealed > place) this.#sealed -= 1;
+    if (this.#messages.at(-1)?.role !== 'assistant') {
+      this.#isBroken = false;
+      this.#mustResume = false;
+    }
+    for (const [id, use] of this.#waiting) {
+      if (use.place !== undefined && use.place > place) this.#waiting.set(id, { ...use, place: use.place - 1 });
+    }
+  }
+
+  /** The messages. `isSent`: whether a request ends with them (D3). */
+  finish(isStart: boolean, isSent: boolean): readonly RenderedMessage[] {
+    if (isSent) this.#endRequest();
+    else this.#takeOut(({ isKept }) => !isKept, true);
+    if (!isStart || this.#messages[0]?.role !== 'assistant') return this.#messages;
+    return [{ role: 'user', content: OPENING_TEXT }, ...this.#messages];
+  }
+}
+
+/** The ids of the provider's calls that have no result yet at the end of these request messages. */
+function waitingUses(messages: readonly RenderedMessage[]): readonly string[] {
+  let end = messages.length;
+  const last = messages[end - 1];
+  if (last?.role === 'user') {
+    if (typeof last.content === 'string' || !last.content.every(isResult)) return [];
+    end -= 1;
+  }
+  let start = end;
+  while (messages[start - 1]?.role === 'assistant') start -= 1;
+  return awaitedUses(messages.slice(start, end).flatMap(({ content }) => blocksOf(content))) ?? [];
+}
+
+function sendable(blocks: readonly ContentBlock[]): readonly ContentBlock[] {
+  return blocks.every(isSendable) ? blocks.slice() : blocks.filter(isSendable);
+}
+
+/** The block, whose sources do not ask the model to cite them. */
+function withoutCitations<Block extends ContentBlock>(block: Block): Block {
+  if ('citations' in block && isRecord(block.citations) && block.citations['enabled'] === true) {
+    const { citations: _citations, ...rest } = block;
+    return rest as unknown as Block;
+  }
+  if (block.type !== 'tool_result' || !Array.isArray(block.content)) return block;
+  return { ...block, content: (block.content as readonly ContentBlock[]).map(withoutCitations) };
+}
+
+function isResult({ type }: ContentBlock): boolean {
+  return type === 'tool_result';
+}
+
+/** False for a block that the API refuses because it is blank (R08, R09). */
+export function isSendable(block: ContentBlock): boolean {
+  return block.type !== 'text' || block.text.trim() !== '';
+}
+
+function blocksOf(content: string | readonly ContentBlock[]): readonly ContentBlock[] {
+  return typeof content === 'string' ? [{ type: 'text', text: content }] : content;
+}
+
+/** True if the first of these blocks is a thought of Claude: those of other vendors' models are not sent to it. */
+export function beginsWithThought([first]: readonly ContentBlock[]): boolean {
+  return first !== undefined && isThought(first) && !('origin' in first);
+}

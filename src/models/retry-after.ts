@@ -1,0 +1,17 @@
+/** How long a model server asks its callers to wait. Pure. */
+import { RETRY_AFTER_MS_MAX } from '../base/bounds.ts';
+
+/**
+ * The milliseconds a server asked to wait, at most `RETRY_AFTER_MS_MAX`; undefined without such a header. Read from
+ * `retry-after-ms`, or from `retry-after` in seconds or as a date.
+ */
+export function retryAfter(headers: unknown, nowMs: number): number | undefined {
+  if (!(headers instanceof Headers)) return undefined;
+  const exact = Number(headers.get('retry-after-ms') ?? Number.NaN);
+  if (Number.isFinite(exact) && exact >= 0) return Math.min(Math.round(exact), RETRY_AFTER_MS_MAX);
+  const text = headers.get('retry-after');
+  if (text === null || text.trim() === '') return undefined;
+  const seconds = Number(text);
+  const waitMs = Number.isFinite(seconds) ? seconds * 1_000 : Date.parse(text) - nowMs;
+  return Number.isFinite(waitMs) ? Math.min(Math.max(0, Math.round(waitMs)), RETRY_AFTER_MS_MAX) : undefined;
+}

@@ -1,0 +1,87 @@
+/**
+ * The models of an agent that has several: when a session moves to the next one, and when it returns to the first. Pure.
+ *
+ * A move is durable: the record of a new epoch, in which the request is rendered for the other model. The half-step
+ * continues with it, and its attempts begin to count again. A session tries each model once in a half-step: behind the
+ * last one the half-step fails, and the next turn begins with the first model again.
+ */
+import type { ErrorShape } from '../../base/errors.ts';
+import type { Usage } from '../../base/messages.ts';
+import { newEpoch } from '../rules/epoch.ts';
+import type { Decision } from '../state/decision.ts';
+import type { Effect, Environment, EpochFacts } from '../state/inputs.ts';
+import type { SessionState } from '../state/state.ts';
+import { callInNewEpoch } from './call-in-new-epoch.ts';
+
+const NOT_FOUND = 404;
+
+/** The reason of a move after an answer that refuses the request. */
+export const REFUSAL = 'refusal';
+
+/**
+ * The half-step moves to the agent's next model. Undefined if there is none, or if the call asks for a summary, which
+ * has a fallback of its kind. `because`: the code of the failure, or `REFUSAL`. `toOther`: only to a model of another
+ * provider. `usage`: the tokens of an answer that is not used.
+ */
+export function moveOn(
+  state: SessionState,
+  because: string,
+  environment: Environment,
+  { toOther = false, usage }: { readonly toOther?: boolean; readonly usage?: Usage } = {},
+): Decision | undefined {
+  const { current } = state;
+  // Refused credentials stop all models of the provider.
+  const next = nextModel(environment, toOther || because === 'model_authentication');
+  if (current === undefined || current.compaction !== undefined || next === undefined) return undefined;
+  const again = callInNewEpoch(state, current, environment, newEpoch(next, because), {
+    fallsBack: true,
+    ...(usage === undefined ? {} : { usage }),
+  });
+  const report: Effect = { type: 'reportFallback', model: next.models?.name ?? '', reason: because };
+  return { records: again.records, effects: [report, ...again.effects] };
+}
+
+/** True if another model may answer where this one failed: the request itself is not at fault. */
+export function mayMoveOn(error: ErrorShape): boolean {
+  return error.retryable === true || error.code === 'model_authentication' || isModelGone(error);
+}
+
+/**
+ * The half-step moves on without the retries of its model, if that model is known to be away for too long. A pause holds
+ * for all models of a provider, so only a model of another one is asked then.
+ */
+export function moveAtOnce(state: SessionState, error: ErrorShape, environment: Environment): Decision | undefined {
+  const { models } = environment.agent;
+  if (models === undefined || !mayMoveOn(error)) return undefined;
+  if (state.isReturning) return moveOn(state, error.code, environment);
+  const { retryAfterMs: waitMs, away } = error.data ?? {};
+  const isAway = away === true || (typeof waitMs === 'number' && waitMs > models.fallbackAfterMs);
+  return isAway ? moveOn(state, error.code, environment, { toOther: true }) : undefined;
+}
+
+/** The facts with the agent's first model, if a session that begins a turn returns to it. */
+export function returning(
+  state: SessionState,
+  { models }: EpochFacts,
+  { now }: Pick<Environment, 'now'>,
+): EpochFacts | undefined {
+  const { fallback, turn } = state;
+  if (fallback === undefined || models === undefined || turn !== undefined) return undefined;
+  // A clock that was set back must not keep the session from returning (F59).
+  const awayMs = Math.abs(now - fallback.since);
+  return fallback.hasFailed === true || awayMs >= models.returnAfterMs ? models.at(0) : undefined;
+}
+
+/** True if the API knows no such model, so that asking again would get the same answer. */
+export function isModelGone(error: ErrorShape): boolean {
+  return error.code === 'model_invalid_request' && error.data?.['status'] === NOT_FOUND;
+}
+
+function nextModel({ agent: { models } }: Environment, toOther: boolean): EpochFacts | undefined {
+  if (models === undefined) return undefined;
+  for (let place = models.place + 1; place < models.count; place += 1) {
+    const next = models.at(place);
+    if (!toOther || next.models?.provider !== models.provider) return next;
+  }
+  return undefined;
+}

@@ -1,0 +1,87 @@
+/**
+ * The models of the agents of a run whose agents have several, drawn from a stream that nothing else uses: all other
+ * draws of a seed stay as they are.
+ */
+import { parseSettings } from '../../../base/settings.ts';
+import { modelTraits } from '../../../context/model-traits.ts';
+import type { RenderOptions } from '../../../context/render.ts';
+import { withoutRefused } from '../../../models/fitted-options.ts';
+import type { Thinking } from '../../../models/provider.ts';
+import { SeededRandom } from '../seeded-random.ts';
+
+/** The provider whose models speak the Messages API, in front of the model's name. */
+export const NORTH = 'north';
+/** The provider of another vendor. */
+export const SOUTH = 'south';
+/** The one model of the other vendor. */
+export const SOUTH_MODEL = 'pole-1';
+
+/** The models of all agents of a run, and when they are changed. */
+export interface AgentModels {
+  /** In the order in which they are asked, with the names of their providers. */
+  readonly model: readonly string[];
+  readonly fallbackAfterMs: number;
+  readonly returnAfterMs: number;
+}
+
+/** Models that treat thoughts in different ways. */
+const NORTH_MODELS = ['claude-opus-4-6', 'claude-sonnet-4-5', 'claude-opus-5-5', 'claude-haiku-5-5', 'some-model'];
+/** The tokens of an answer of every agent: as many as the settings say. */
+const MAX_TOKENS = parseSettings({}).llm.maxTokens;
+/** Share of the runs whose agents have several models. */
+const SHARE = 0.3;
+/** Parts the stream of these draws from that of the whole run. */
+const STREAM = 0x5eed_fa11;
+
+/** The random numbers of everything that only runs with several models have. */
+export function modelsRandom(seed: number): SeededRandom {
+  return new SeededRandom((seed ^ STREAM) >>> 0);
+}
+
+/**
+ * Draws the models of a run, of which `first` is one; undefined: its agents have one model. `mayBeginSouth`: the agents
+ * have no option that the other vendor refuses of its first model.
+ */
+export function drawModels(random: SeededRandom, first: string, mayBeginSouth: boolean): AgentModels | undefined {
+  if (!random.chance(SHARE)) return undefined;
+  const one = `${NORTH}/${first}`;
+  const other = `${NORTH}/${random.pick(NORTH_MODELS.filter((each) => each !== first))}`;
+  const south = `${SOUTH}/${SOUTH_MODEL}`;
+  const orders = [
+    [one, south],
+    [one, south],
+    [one, other, south],
+    [one, south, other],
+    [south, one],
+  ];
+  const drawn = random.pick(orders);
+  return {
+    model: drawn[0] === south && !mayBeginSouth ? [one, south] : drawn,
+    fallbackAfterMs: random.pick([1, 10_000, 60_000]),
+    returnAfterMs: random.pick([1_000, 30_000, 300_000]),
+  };
+}
+
+/** How the requests of an agent's model are made. */
+export interface ModelRendering {
+  /** The model's name with its provider; missing: the agent has one model. */
+  readonly name?: string;
+  readonly options: RenderOptions;
+}
+
+/**
+ * How the requests of a model are rendered that is at a place of its agent's list. All agents have tools, and none shows
+ * timestamps.
+ */
+export function renderingOf(name: string, thinking: Thinking | undefined, place: number): RenderOptions {
+  const traits = modelTraits(name.slice(name.indexOf('/') + 1));
+  const options = { maxTokens: MAX_TOKENS, ...(thinking === undefined ? {} : { thinking }) };
+  const fitting = place === 0 ? options : withoutRefused(options, traits);
+  const isManual = fitting.thinking?.type === 'enabled';
+  return {
+    timestamps: false,
+    deliveriesAsText: isManual,
+    callsNeedThought: isManual,
+    bindsThinking: traits.bindsThinking,
+  };
+}

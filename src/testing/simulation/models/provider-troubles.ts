@@ -1,0 +1,99 @@
+/**
+ * The troubles of whole providers, for runs whose agents have several models: one is away for a while, asks for a long
+ * wait, refuses its credentials, declines to answer, and the process dies while a session moves to another model.
+ *
+ * Owns: until when each provider is away. Does not own: the errors in the form of each provider.
+ */
+import { type FaultKind, Faults, PROVIDER_FAULT_KINDS } from '../faults.ts';
+import type { SeededRandom } from '../seeded-random.ts';
+import type { SimulatedProcess, World } from '../world.ts';
+import { NORTH, SOUTH } from './agent-models.ts';
+
+/** A failed call: the status and the words of the server. */
+export interface Trouble {
+  readonly status: number;
+  readonly message: string;
+  readonly retryAfterMs?: number;
+}
+
+/** Most milliseconds that a provider is away: longer than all retries of a call. */
+const AWAY_MS = 900_000;
+/** Most milliseconds from a failure to the crash after it: about two writes of the store. */
+const CRASH_MS = 30;
+const WAITS_MS = [15_000, 120_000, 600_000];
+
+/** The parts of the simulation that the troubles need. */
+export interface TroubleSurroundings {
+  readonly world: World;
+  /** The run's other faults: with them these stop, too. */
+  readonly faults: Pick<Faults, 'isOn'>;
+  /** Ends the process of the current life. */
+  readonly crash: (why: string) => void;
+}
+
+/** See the head of the file. */
+export class ProviderTroubles {
+  readonly #surroundings: TroubleSurroundings;
+  readonly #random: SeededRandom;
+  readonly #kinds: Faults;
+  /** Virtual ms until which a provider is away. */
+  readonly #awayUntil = new Map<string, number>();
+
+  /** `random`: a separate stream. `only`: these faults and no others. */
+  constructor(surroundings: TroubleSurroundings, random: SeededRandom, only?: ReadonlySet<FaultKind>) {
+    this.#surroundings = surroundings;
+    this.#random = random;
+    this.#kinds = new Faults(random.fork(), only, PROVIDER_FAULT_KINDS);
+  }
+
+  /** Kinds that may be drawn. */
+  get enabled(): readonly FaultKind[] {
+    return this.#kinds.enabled;
+  }
+
+  /** How often each kind struck. */
+  get counts(): ReadonlyMap<FaultKind, number> {
+    return this.#kinds.counts;
+  }
+
+  /** The trouble of a call of a provider; undefined: it is answered. `process`: the one that makes the call. */
+  of(provider: string, process: SimulatedProcess): Trouble | undefined {
+    const trouble = this.#drawn(provider);
+    if (trouble !== undefined) this.#mayCrash(process);
+    return trouble;
+  }
+
+  /** True if the provider's answer to this call declines. */
+  declines(process: SimulatedProcess): boolean {
+    const isDeclined = this.#strikes('provider.declines', 0.1);
+    if (isDeclined) this.#mayCrash(process);
+    return isDeclined;
+  }
+
+  #drawn(provider: string): Trouble | undefined {
+    const { world, faults } = this.#surroundings;
+    if (this.#strikes('provider.away', 0.08)) {
+      const until = world.elapsedMs + this.#random.between(0, AWAY_MS);
+      // The way to both of them may be cut.
+      const away = this.#random.chance(0.4) ? [NORTH, SOUTH] : [provider];
+      for (const each of away) this.#awayUntil.set(each, until);
+    }
+    if (faults.isOn && world.elapsedMs < (this.#awayUntil.get(provider) ?? 0)) {
+      return { status: 529, message: 'overloaded for all callers' };
+    }
+    if (this.#strikes('provider.paused', 0.05)) {
+      return { status: 429, message: 'later', retryAfterMs: this.#random.pick(WAITS_MS) };
+    }
+    return this.#strikes('provider.refused', 0.03) ? { status: 401, message: 'invalid key' } : undefined;
+  }
+
+  #strikes(kind: FaultKind, probability: number): boolean {
+    return this.#surroundings.faults.isOn && this.#kinds.strikes(kind, probability);
+  }
+
+  #mayCrash(process: SimulatedProcess): void {
+    const { world, crash } = this.#surroundings;
+    if (!this.#strikes('provider.crash', 0.15)) return;
+    world.schedule(process, this.#random.between(0, CRASH_MS), () => crash('in the middle of a move'));
+  }
+}

@@ -1,0 +1,85 @@
+/** The tools of an MCP server as an agent is granted them: plain data, resolved when the server's tools are known. */
+import { z } from 'zod';
+import { MCP_CALLS_IN_FLIGHT_MAX, MCP_TOOLS_MAX } from '../../base/bounds.ts';
+import { defined } from '../../base/defined.ts';
+import { parseOption } from '../../base/settings.ts';
+import type { RegisteredTool } from '../tool-registry.ts';
+import type { McpEffect, McpToolList } from './protocol.ts';
+import { serverNameSchema } from './server-options.ts';
+
+const GRANT: unique symbol = Symbol('troupe.mcp-tools');
+
+/** Options of `mcpTools`. The names are those at the server. */
+export interface McpToolsOptions {
+  /** The tools that the agent may use; default: all, also those that the server gets later. */
+  readonly only?: readonly string[];
+  /** The effect of a call, which decides whether it may run again; default: the one that follows from the server's hints. */
+  readonly effects?: Readonly<Record<string, McpEffect>>;
+}
+
+/** A grant as plain data. */
+export interface McpGrantData extends McpToolsOptions {
+  readonly server: string;
+}
+
+/** A grant for an agent's `tools`. */
+export interface McpTools extends McpGrantData {
+  readonly [GRANT]: true;
+}
+
+const optionsSchema: z.ZodType<{
+  readonly only?: readonly string[] | undefined;
+  readonly effects?: Readonly<Record<string, McpEffect>> | undefined;
+}> = z.strictObject({
+  only: z.array(z.string().min(1)).max(MCP_TOOLS_MAX).optional(),
+  effects: z.record(z.string().min(1), z.enum(['pure', 'keyed', 'once'])).optional(),
+});
+
+/**
+ * The tools of the MCP server that `open({ mcp })` has under this name, for an agent's `tools`. A model knows each as
+ * `<server>__<tool>`; an agent's own tool of that name takes its place. Throws `ConfigError` that names the key for
+ * unknown options and bad values. `open` refuses the name of a server that it does not have.
+ */
+export function mcpTools(server: string, options: McpToolsOptions = {}): McpTools {
+  const name = parseOption(serverNameSchema, 'mcpTools server', server);
+  const { only, effects } = parseOption(optionsSchema, `mcpTools ${name}`, options);
+  return { [GRANT]: true, server: name, ...defined({ only, effects }) };
+}
+
+/** True for a result of `mcpTools`. */
+export function isMcpTools(value: unknown): value is McpTools {
+  return typeof value === 'object' && value !== null && GRANT in value;
+}
+
+/** The grant without its mark, which does not cross threads. */
+export function grantData({ server, only, effects }: McpTools): McpGrantData {
+  return { server, ...defined({ only, effects }) };
+}
+
+/**
+ * The tools that the grants give: in the order of the grants, and within one in the server's order. `own`: the agent's
+ * other tools. `timeoutMs`: the time of a call.
+ */
+export function grantedTools(
+  grants: readonly McpGrantData[],
+  lists: readonly McpToolList[],
+  own: readonly RegisteredTool[],
+  timeoutMs: number,
+): readonly RegisteredTool[] {
+  const taken = new Set(own.map((tool) => tool.description.name));
+  return grants.flatMap(({ server, only, effects = {} }) => {
+    const list = lists.find((each) => each.server === server);
+    return (list?.tools ?? []).flatMap(({ name: tool, description }): readonly RegisteredTool[] => {
+      if (taken.has(description.name) || only?.includes(tool) === false) return [];
+      taken.add(description.name);
+      const effect = (Object.hasOwn(effects, tool) ? effects[tool] : undefined) ?? (description.effect as McpEffect);
+      const bounds = { timeoutMs, concurrency: MCP_CALLS_IN_FLIGHT_MAX };
+      return [{ description: { ...description, effect, ...bounds }, place: { kind: 'mcp', server, tool, effect } }];
+    });
+  });
+}
+
+/** True for a name that a tool of one of these grants may have, whether or not the server has that tool now. */
+export function mayBeGranted(name: string, grants: readonly McpGrantData[]): boolean {
+  return grants.some(({ server }) => name.startsWith(`${server}__`));
+}

@@ -1,0 +1,61 @@
+/**
+ * Streamable HTTP as the SDK has it, with two additions: a message has a bound in bytes, and a call whose answer stream
+ * ends without the answer fails at once instead of at its timeout.
+ */
+import { type JSONRPCMessage, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { MCP_MESSAGE_BYTES_MAX } from '../../base/bounds.ts';
+import type { McpAddress } from './protocol.ts';
+
+/** The code of the error that stands for an answer stream without an answer. Servers have no such code. */
+export const STREAM_ENDED_CODE = -32_099;
+const LINE_END = 10;
+
+type SendOptions = Parameters<StreamableHTTPClientTransport['send']>[1];
+
+/** See the head of the file. */
+export class HttpTransport extends StreamableHTTPClientTransport {
+  constructor({ url, headers = {}, authProvider }: McpAddress) {
+    super(new URL(url), {
+      requestInit: { headers: { ...headers } },
+      fetch: boundedFetch,
+      // Options have checked that it has one of the two methods that the SDK looks for.
+      ...(authProvider === undefined ? {} : { authProvider: authProvider as never }),
+    });
+  }
+
+  override async send(message: JSONRPCMessage | JSONRPCMessage[], options?: SendOptions): Promise<void> {
+    if (
+      Array.isArray(message) ||
+      !('method' in message && 'id' in message) ||
+      options?.onRequestStreamEnd !== undefined
+    ) {
+      return await super.send(message, options);
+    }
+    const { id } = message;
+    const error = { code: STREAM_ENDED_CODE, message: 'the connection ended before the answer came' };
+    // The stream also ends after its answer. Then the request is no longer open, and the client ignores this.
+    const onRequestStreamEnd = (): void => this.onmessage?.({ jsonrpc: '2.0', id, error });
+    await super.send(message, { ...options, onRequestStreamEnd });
+  }
+}
+
+/** `fetch`, whose body fails when one message exceeds the bound: the whole body, or one line of an event stream. */
+async function boundedFetch(url: string | URL, init?: RequestInit): Promise<Response> {
+  const response = await fetch(url, init);
+  if (response.body === null) return response;
+  const isStream = response.headers.get('content-type')?.startsWith('text/event-stream') === true;
+  let bytes = 0;
+  const bounded = response.body.pipeThrough(
+    new TransformStream<Uint8Array, Uint8Array>({
+      transform(chunk, controller) {
+        const lineEnd = isStream ? chunk.lastIndexOf(LINE_END) : -1;
+        bytes = lineEnd === -1 ? bytes + chunk.length : chunk.length - lineEnd - 1;
+        if (bytes > MCP_MESSAGE_BYTES_MAX) {
+          controller.error(new Error(`a message of more than ${MCP_MESSAGE_BYTES_MAX} bytes`));
+        } else controller.enqueue(chunk);
+      },
+    }),
+  );
+  const { status, statusText, headers } = response;
+  return new Response(bounded, { status, statusText, headers });
+}

@@ -1,0 +1,23 @@
+/** Loads the MCP client, which is an optional package, only for a runtime that has MCP servers. */
+import { ConfigError, systemCodeOf } from '../../base/errors.ts';
+import type { McpConnections, McpListener } from './protocol.ts';
+
+/** The package, and the form of the command that installs it. */
+const PACKAGE = '@modelcontextprotocol/client';
+
+/**
+ * The connections to MCP servers, on this thread. `version`: the version of this library. Rejects with `ConfigError`
+ * that names the package and the command to install it when it is missing.
+ */
+export async function loadService(listener: McpListener, version: string): Promise<McpConnections> {
+  try {
+    const { McpService } = await import('./service.ts');
+    return new McpService(listener, version);
+  } catch (error) {
+    if (systemCodeOf(error) !== 'ERR_MODULE_NOT_FOUND') throw error;
+    throw new ConfigError(`option "mcp" needs the package ${PACKAGE}: npm install ${PACKAGE}@^2.4.0`, {
+      cause: error,
+      data: { key: 'mcp', package: PACKAGE },
+    });
+  }
+}

@@ -1,0 +1,58 @@
+/** Results of MCP servers as blocks for the model. Pure. */
+import type { CallToolResult } from '@modelcontextprotocol/client';
+import { IMAGE_TYPES } from '../../base/content-rules.ts';
+import type { ResultBlock } from '../../base/messages.ts';
+import type { McpResult } from './protocol.ts';
+
+type McpContent = CallToolResult['content'][number];
+type McpResource = Extract<McpContent, { type: 'resource' }>['resource'];
+
+const PDF = 'application/pdf';
+
+/**
+ * The blocks of a result: texts, images and documents as such, in order; consecutive texts as one, a line each. Content
+ * that the Messages API does not have becomes a text that names it. Without content, the structured content as JSON.
+ */
+export function resultOf({ content, structuredContent, isError }: CallToolResult): McpResult {
+  const blocks: ResultBlock[] = [];
+  for (const block of content.map(blockOf)) {
+    const last = blocks.at(-1);
+    if (block.type === 'text' && last?.type === 'text') {
+      blocks[blocks.length - 1] = { type: 'text', text: `${last.text}\n${block.text}` };
+    } else blocks.push(block);
+  }
+  if (blocks.length === 0 && structuredContent !== undefined) blocks.push(text(JSON.stringify(structuredContent)));
+  return { blocks, isError: isError === true };
+}
+
+function blockOf(content: McpContent): ResultBlock {
+  switch (content.type) {
+    case 'text':
+      return text(content.text);
+    case 'image':
+      return media(content.mimeType, content.data, `[image: ${content.mimeType}]`);
+    case 'audio':
+      return text(`[audio: ${content.mimeType}]`);
+    case 'resource_link':
+      return text(`[resource: ${content.uri}, ${content.title ?? content.name}]`);
+    case 'resource':
+      return resource(content.resource);
+  }
+}
+
+function resource(given: McpResource): ResultBlock {
+  if ('text' in given) return text(given.text);
+  const { uri, mimeType = 'application/octet-stream', blob } = given;
+  return media(mimeType, blob, `[resource: ${uri}, ${mimeType}]`);
+}
+
+/** An image or document, or else the text that names it. */
+function media(mediaType: string, data: string, name: string): ResultBlock {
+  const source = { type: 'base64', media_type: mediaType, data };
+  if (IMAGE_TYPES.has(mediaType)) return { type: 'image', source };
+  return mediaType === PDF ? { type: 'document', source } : text(name);
+}
+
+function text(value: string): ResultBlock {
+  return { type: 'text', text: value };
+}

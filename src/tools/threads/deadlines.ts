@@ -1,0 +1,207 @@
+/**
+ * The deadlines of the runs that are with tool threads (R2, R4 and R5 of `runs.ts`). A batch has one deadline, at the
+ * earliest time at which one of its runs could need something. What a run needs is then read from the marks that its
+ * thread leaves in shared memory (`batch-cursor.ts`), so that a run that ends in time costs nothing here.
+ *
+ * Owns: the time of each batch's next check, the decisions about runs. Does not own: the runs, the threads' shifts.
+ */
+import { TOOL_KILL_MS, TOOL_LOAD_MS } from '../../base/bounds.ts';
+import type { Clock } from '../../base/clock.ts';
+import type { DeadlineQueue } from '../../base/deadline-queue.ts';
+import type { OpenRun } from '../open-run.ts';
+import { timeoutText } from '../tool-execution.ts';
+import type { BatchPlace, Due, ThreadBatch, ThreadShift } from './batch.ts';
+import type { ThreadAbort } from './protocol.ts';
+
+/** The owner of the runs. */
+export interface RunOwner {
+  /** True if a run of the batch is with its thread and has no outcome yet. */
+  owns(open: OpenRun, batch: ThreadBatch): boolean;
+  /** Takes back the runs of a batch that have not begun. */
+  takeBack(batch: ThreadBatch): void;
+  /** Answers a run whose tool still works. */
+  abandon(open: OpenRun, place: BatchPlace): void;
+  /** Answers a run that has ended, and whose outcome was lost. */
+  lost(open: OpenRun): void;
+  /** Hands waiting runs over soon. */
+  pump(): void;
+}
+
+/** See the head of the file. */
+export class RunDeadlines {
+  readonly #due: DeadlineQueue<Due>;
+  readonly #clock: Clock;
+  readonly #owner: RunOwner;
+  #isClosed = false;
+
+  constructor(due: DeadlineQueue<Due>, clock: Clock, owner: RunOwner) {
+    this.#due = due;
+    this.#clock = clock;
+    this.#owner = owner;
+  }
+
+  /** Sets the deadline of a batch that is handed over. */
+  begin(batch: ThreadBatch): void {
+    let delayMs = batch.hasJoined ? TOOL_KILL_MS : TOOL_LOAD_MS;
+    for (const { run } of batch.runs) delayMs = Math.min(delayMs, run.timeoutMs);
+    this.#dueIn(batch, delayMs);
+  }
+
+  /** Gives the missing reports of a batch whose thread has finished some time (R5). */
+  left(batch: ThreadBatch): void {
+    this.drop(batch);
+    this.#dueIn(batch, TOOL_KILL_MS);
+  }
+
+  /** Removes the deadline of a batch. */
+  drop(batch: ThreadBatch): void {
+    if (batch.deadline !== undefined) this.#due.remove(batch.deadline);
+    batch.deadline = undefined;
+  }
+
+  /** Sets no further deadline. */
+  close(): void {
+    this.#isClosed = true;
+  }
+
+  /**
+   * Decides a run's answer for good: it was cancelled, or threw an uncaught error. Asks the tool to stop. The first
+   * answer stays.
+   */
+  decide(open: OpenRun, place: BatchPlace, content: string, stack?: string): void {
+    open.isFinal = true;
+    if (open.phase === 'ending') return;
+    open.stack = stack;
+    this.#decide(open, place, content);
+  }
+
+  /** Aborts the signals of the runs of a batch whose answers were decided before their thread could be reached. */
+  abortDecided({ shift, runs }: ThreadBatch): void {
+    for (const open of runs) if (open.phase === 'ending') this.#abort(open, shift);
+  }
+
+  /** Does what is due for the runs of a batch, and sets its next deadline. */
+  check(batch: ThreadBatch): void {
+    batch.deadline = undefined;
+    const now = this.#clock.monotonic();
+    let next = Number.POSITIVE_INFINITY;
+    for (let at = 0; at < batch.end; at += 1) {
+      const open = batch.runs[at];
+      if (open === undefined || !this.#owner.owns(open, batch)) continue;
+      next = Math.min(next, this.#nextOf(open, { batch, at }, now));
+    }
+    if (batch.isOver) next = this.#nextOfIdle(batch, now);
+    if (Number.isFinite(next)) this.#dueIn(batch, next - now);
+  }
+
+  /** Does what is due for a run. Returns the time at which it needs another look. */
+  #nextOf(open: OpenRun, place: BatchPlace, now: number): number {
+    const { batch, at } = place;
+    if (batch.shift.kill.isAborted) return Number.POSITIVE_INFINITY;
+    const mark = batch.cursor.markOf(at);
+    if (mark.state === 'ended' || batch.shift.isLeft) return this.#nextOfEnded(open, batch.shift, now);
+    if (open.phase === 'ending') return this.#nextOfEnding(open, place, now);
+    if (mark.state === 'unbegun') return this.#nextOfUnbegun(open, batch, now);
+    const beganAt = batch.handedAt + mark.ms;
+    const { toolName, timeoutMs, place: source } = open.run;
+    const dueAt = beganAt + (mark.state === 'loading' ? TOOL_LOAD_MS : timeoutMs);
+    if (now < dueAt) return dueAt;
+    // A run that cannot continue because of another one is not late (R2).
+    if (this.#holderBeside(open, batch.shift) !== undefined) return now + TOOL_KILL_MS;
+    if (mark.state === 'running') this.#decide(open, place, timeoutText(toolName, timeoutMs));
+    else {
+      // Every later call of the module would wait for the same load.
+      batch.shift.isRetired = true;
+      const url = source.kind === 'thread' ? source.url : '';
+      this.#decide(open, place, `tool worker died: ${url} was not loaded in ${TOOL_LOAD_MS / 1_000} seconds`);
+    }
+    return now + TOOL_KILL_MS;
+  }
+
+  #nextOfEnded(open: OpenRun, shift: ThreadShift, now: number): number {
+    if (open.endSeenAt === undefined && !shift.isLeft) {
+      open.endSeenAt = now;
+      return now + TOOL_KILL_MS;
+    }
+    this.#owner.lost(open);
+    return Number.POSITIVE_INFINITY;
+  }
+
+  #nextOfEnding(open: OpenRun, place: BatchPlace, now: number): number {
+    const { batch, at } = place;
+    const dueAt = open.decidedAt + TOOL_KILL_MS;
+    if (now < dueAt) return dueAt;
+    const isHeldUp = this.#holderBeside(open, batch.shift) !== undefined;
+    if (batch.cursor.isAborted(at) || (isHeldUp && open.isFinal)) {
+      this.#owner.abandon(open, place);
+      return Number.POSITIVE_INFINITY;
+    }
+    // The deadline of the run that holds the loop decides about the thread.
+    if (isHeldUp) return now + TOOL_KILL_MS;
+    batch.shift.kill.abort();
+    return Number.POSITIVE_INFINITY;
+  }
+
+  #nextOfUnbegun(open: OpenRun, batch: ThreadBatch, now: number): number {
+    const { shift, hasJoined, handedAt, cursor } = batch;
+    const soonest = now + open.run.timeoutMs;
+    if (cursor.claimed > 0) return soonest;
+    const dueAt = handedAt + (hasJoined ? TOOL_KILL_MS : TOOL_LOAD_MS);
+    if (now < dueAt) return Math.min(soonest, dueAt);
+    if (!hasJoined) {
+      // The thread does not start.
+      shift.kill.abort();
+      return Number.POSITIVE_INFINITY;
+    }
+    // The loop of the thread is held, although no call was about to begin.
+    shift.isDeaf = true;
+    this.#owner.takeBack(batch);
+    if (shift.calls === 0) shift.kill.abort();
+    this.#owner.pump();
+    return Number.POSITIVE_INFINITY;
+  }
+
+  /** A shift without runs ends by itself. If its end was lost, its thread is ended. */
+  #nextOfIdle({ shift, handedAt }: ThreadBatch, now: number): number {
+    if (shift.calls > 0 || shift.abandoned.size > 0 || shift.isLeft) return Number.POSITIVE_INFINITY;
+    shift.idleSince ??= shift.line === undefined ? handedAt + TOOL_LOAD_MS - TOOL_KILL_MS : now;
+    const dueAt = shift.idleSince + TOOL_KILL_MS;
+    if (now < dueAt) return dueAt;
+    shift.kill.abort();
+    return Number.POSITIVE_INFINITY;
+  }
+
+  /** Another run that has an owner and is known to hold the loop. */
+  #holderBeside(open: OpenRun, shift: ThreadShift): OpenRun | undefined {
+    const { holder } = shift;
+    return holder === undefined || holder === open || shift.abandoned.has(holder.run.id) ? undefined : holder;
+  }
+
+  #decide(open: OpenRun, place: BatchPlace, content: string): void {
+    const { shift } = place.batch;
+    open.phase = 'ending';
+    open.decided = content;
+    open.decidedAt = this.#clock.monotonic();
+    for (const batch of shift.batches) this.#owner.takeBack(batch);
+    this.#dueIn(place.batch, TOOL_KILL_MS);
+    this.#abort(open, shift);
+    this.#owner.pump();
+  }
+
+  #abort(open: OpenRun, { line }: ThreadShift): void {
+    const abort: ThreadAbort = { kind: 'abort', id: open.run.id, reason: open.decided ?? '' };
+    line?.post(abort);
+  }
+
+  /** Sets the deadline of a batch, unless it has an earlier one. */
+  #dueIn(batch: ThreadBatch, delayMs: number): void {
+    if (this.#isClosed) return;
+    const now = this.#clock.monotonic();
+    const before = batch.deadline;
+    if (before !== undefined && before.at <= now + delayMs) return;
+    batch.deadline = this.#due.add(batch, now, delayMs);
+    // The old deadline is removed only after the new one is added, because the timer is not touched while another
+    // deadline waits.
+    if (before !== undefined) this.#due.remove(before);
+  }
+}

@@ -1,0 +1,54 @@
+/**
+ * Holds back runs of `probe` tools whose call has an earlier run that is still at work (R9 of `runs.ts`): the earlier
+ * run may still take effect after the probe has answered that nothing happened.
+ *
+ * Owns: which runs of `probe` tools are at work, by the key of their call, and the runs that wait for one of them. Does
+ * not own: when a run ends.
+ */
+import type { OpenRun } from '../open-run.ts';
+import type { BatchPlace } from './batch.ts';
+
+/** See the head of the file. */
+export class EarlierRuns {
+  readonly #atWork = new Map<string, { readonly open: OpenRun; readonly place: BatchPlace }>();
+  readonly #waiting = new Map<string, OpenRun[]>();
+
+  /** Notes that a run is with a thread. */
+  began(open: OpenRun, place: BatchPlace): void {
+    if (open.run.effect === 'probe') this.#atWork.set(open.run.key, { open, place });
+  }
+
+  /** Holds a run back; returns the place of the run at work, or `undefined` if the run may begin. */
+  hold(open: OpenRun): BatchPlace | undefined {
+    const { effect, key } = open.run;
+    const earlier = effect === 'probe' ? this.#atWork.get(key) : undefined;
+    if (earlier === undefined) return undefined;
+    this.#waiting.set(key, [...(this.#waiting.get(key) ?? []), open]);
+    return earlier.place;
+  }
+
+  /** True if a run waits for this one to end. */
+  isAwaited({ run }: OpenRun): boolean {
+    return this.#waiting.has(run.key);
+  }
+
+  /** Gives up a waiting run; false if it does not wait here. */
+  remove(open: OpenRun): boolean {
+    const waiting = this.#waiting.get(open.run.key) ?? [];
+    if (!waiting.includes(open)) return false;
+    const others = waiting.filter((other) => other !== open);
+    if (others.length > 0) this.#waiting.set(open.run.key, others);
+    else this.#waiting.delete(open.run.key);
+    return true;
+  }
+
+  /** Notes that a run is no longer at work. Returns the runs that waited for it. */
+  ended(open: OpenRun): readonly OpenRun[] {
+    const { effect, key } = open.run;
+    if (effect !== 'probe' || this.#atWork.get(key)?.open !== open) return [];
+    this.#atWork.delete(key);
+    const waiting = this.#waiting.get(key) ?? [];
+    this.#waiting.delete(key);
+    return waiting;
+  }
+}

@@ -1,0 +1,94 @@
+/** Connections to MCP servers in tests: closed after the test that made them, with the effects their server recorded. */
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterEach } from 'vitest';
+import { systemCodeOf } from '../../../src/base/errors.ts';
+import type { McpCall, McpProcess, McpServerMap, McpToolList } from '../../../src/tools/mcp/protocol.ts';
+import { McpService } from '../../../src/tools/mcp/service.ts';
+
+const server = fileURLToPath(new URL('./fixtures/counting-server.mjs', import.meta.url));
+
+/** The effects of a server, in a file. */
+export interface Effects {
+  readonly file: string;
+  /** The server over stdio; `args`: further arguments. */
+  process(...args: readonly string[]): McpProcess;
+  /** The lines that the server's processes have written. */
+  lines(): Promise<readonly string[]>;
+  /** The processes that were started. */
+  pids(): Promise<readonly number[]>;
+}
+
+/** Registers the clean-up; call it once at the top of a test file. */
+export function effectsKit(): () => Promise<Effects> {
+  const directories: string[] = [];
+  afterEach(async () => {
+    for (const path of directories.splice(0)) await rm(path, { recursive: true, force: true });
+  });
+  return async () => {
+    const directory = await mkdtemp(join(tmpdir(), 'troupe-mcp-'));
+    directories.push(directory);
+    const file = join(directory, 'effects');
+    const lines = async (): Promise<readonly string[]> => {
+      try {
+        return (await readFile(file, 'utf8')).trim().split('\n');
+      } catch (error) {
+        if (systemCodeOf(error) === 'ENOENT') return [];
+        throw error;
+      }
+    };
+    return {
+      file,
+      lines,
+      process: (...args) => ({ command: process.execPath, args: [server, ...args], env: { EFFECTS_FILE: file } }),
+      pids: async () => (await lines()).flatMap((line) => (line.startsWith('started ') ? [Number(line.slice(8))] : [])),
+    };
+  };
+}
+
+/** The connections of a test, and what they reported. */
+export interface Stage {
+  readonly service: McpService;
+  readonly lists: McpToolList[];
+  readonly warnings: string[];
+  readonly progressed: unknown[];
+  /** Calls a tool of the server `s`. */
+  call(tool: string, input?: object, given?: Partial<McpCall>, signal?: AbortSignal): ReturnType<McpService['call']>;
+}
+
+/** Registers the end of the connections; call it once at the top of a test file. */
+export function servicesKit(): (servers: McpServerMap) => Promise<Stage> {
+  const services: McpService[] = [];
+  afterEach(async () => {
+    for (const service of services.splice(0)) await service.close();
+  });
+  return async (servers) => {
+    const lists: McpToolList[] = [];
+    const warnings: string[] = [];
+    const progressed: unknown[] = [];
+    const service = new McpService(
+      {
+        tools: (list) => lists.push(list),
+        lost: (server, why) => warnings.push(`${server}: ${why}`),
+        warn: (message) => warnings.push(message),
+      },
+      '0.0.0',
+    );
+    services.push(service);
+    await service.configure(servers);
+    const call: Stage['call'] = (tool, input = {}, given = {}, signal = new AbortController().signal) =>
+      service.call(
+        { server: 's', tool, input, effect: 'once', key: 'k', ...given },
+        { signal, progress: (data) => progressed.push(data) },
+      );
+    return { service, lists, warnings, progressed, call };
+  };
+}
+
+/** The texts of a result, and the types of its other blocks. */
+export async function textOf(result: ReturnType<McpService['call']>): Promise<string> {
+  const { blocks } = await result;
+  return blocks.map((block) => (block.type === 'text' ? block.text : block.type)).join('|');
+}
