@@ -39,7 +39,7 @@ import type { RegisteredTool } from '../../src/tools/tool-registry.ts';
 import { THINKING } from '../support/model-settings.ts';
 import { TOOLS, USAGE } from '../support/session-kit.ts';
 import { Life } from '../support/session-life.ts';
-import { type LifeOptions, lifeOptions, OPEN_USE, type Step, steps } from '../support/session-steps.ts';
+import { type LifeOptions, lifeOptions, type Step, steps, withoutSearch } from '../support/session-steps.ts';
 import { sdkModels } from '../support/type-reader.ts';
 
 const HISTORIES = Number(process.env['TROUPE_HISTORIES'] ?? 250);
@@ -224,16 +224,11 @@ function checkLife(options: LifeOptions, all: readonly Step[], random: SeededRan
     const isThoughtless = thinking?.type === 'enabled' && !options.thinks;
     const mayCall = !isThoughtless && choice?.type !== 'none';
     const hasSearch = mayCall && tools?.some(({ name }) => name === 'web_search') === true;
-    life.live([hasSearch || step.do !== 'answer' ? step : withoutSearch(step)]);
+    life.live([hasSearch ? step : withoutSearch(step)]);
     if (random.chance(0.15)) life.input(anySend(random));
     if (random.chance(0.05) && life.state.state !== 'awaiting') life.input({ type: 'edit', request: anyEdit(random) });
   }
   return requests;
-}
-
-/** The answer of a model that was given no web search. */
-function withoutSearch(step: Extract<Step, { do: 'answer' }>): Step {
-  return { ...step, blocks: step.blocks.filter((block) => block !== OPEN_USE) };
 }
 
 function anySend(random: SeededRandom): Parameters<Life['input']>[0] {

@@ -374,7 +374,6 @@ describe('F72: names', () => {
 });
 
 describe('F73: keys named like prototype members', () => {
-  const seed = Number(process.env['TROUPE_SEED'] ?? Date.now());
   const dangerous = fc.constantFrom(
     '__proto__',
     'constructor',
@@ -399,7 +398,7 @@ describe('F73: keys named like prototype members', () => {
   const object = fc.array(fc.tuple(dangerous, json), { maxLength: 4 }).map(ownMembers);
   const isClean = (): boolean => Reflect.get({}, 'polluted') === undefined && Reflect.get([], 'polluted') === undefined;
 
-  test(`F73: through every entry point they are data, on the host and in the tool threads (seed ${seed})`, async () => {
+  test('F73: through every entry point they are data, on the host and in the tool threads', async () => {
     const schema = { type: 'object' } as const;
     const here: Tool = {
       name: 'here',
@@ -442,11 +441,11 @@ describe('F73: keys named like prototype members', () => {
         }
         expect(isClean()).toBe(true);
       }),
-      { seed, numRuns: 40 },
+      { numRuns: 40 },
     );
   });
 
-  test(`F73: options, settings and scripts with such keys are refused or inert (seed ${seed})`, async () => {
+  test('F73: options, settings and scripts with such keys are refused or inert', async () => {
     await fc.assert(
       fc.asyncProperty(object, async (value) => {
         for (const options of [
@@ -470,7 +469,7 @@ describe('F73: keys named like prototype members', () => {
         });
         expect(isClean()).toBe(true);
       }),
-      { seed, numRuns: 15 },
+      { numRuns: 15 },
     );
   });
 

@@ -20,7 +20,7 @@ import { emptyState, type SessionState } from '../../src/session/state/state.ts'
 import { type ModelSetting, settingOf } from '../support/model-settings.ts';
 import { TOOLS } from '../support/session-kit.ts';
 import { Life } from '../support/session-life.ts';
-import { lifeOptions, steps } from '../support/session-steps.ts';
+import { lifeOptions, steps, withoutSearch } from '../support/session-steps.ts';
 
 const tools: NonNullable<ModelRequest['tools']> = [
   ...Object.keys(TOOLS).map((name) => ({ name, description: name, input_schema: { type: 'object' } })),
@@ -85,6 +85,8 @@ describe('the request of any session', () => {
     fc.assert(
       fc.property(lifeOptions, steps(), fc.nat(10_000), (options, all, draw) => {
         const setting = settingOf(draw, options.thinks);
+        // With manual thinking a model always thinks (R22), so an answer without a thought has no search either.
+        const isThoughtless = setting.thinking?.type === 'enabled' && !options.thinks;
         interface Sent {
           readonly turn: number;
           readonly epoch: number;
@@ -110,7 +112,7 @@ describe('the request of any session', () => {
             answered = answered.filter(({ turn }) => turn < turnCount);
             issued = undefined;
           },
-        }).live(all);
+        }).live(isThoughtless ? all.map(withoutSearch) : all);
       }),
       { numRuns: 300 },
     );

@@ -255,3 +255,8 @@ export const lifeOptions: fc.Arbitrary<LifeOptions> = fc.record({
   thinks: fc.boolean(),
   supervision: fc.constantFrom('none', 'report', 'restart', 'later'),
 });
+
+/** The step, as a model without a web search takes it. */
+export function withoutSearch(step: Step): Step {
+  return step.do === 'answer' ? { ...step, blocks: step.blocks.filter((block) => block !== OPEN_USE) } : step;
+}

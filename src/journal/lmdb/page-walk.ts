@@ -1,7 +1,7 @@
 /**
  * A walk over everything that an LMDB file's newest state leads to. It makes every possible check. Each page is used
- * once, lies where its parent says, and holds keys in order and within its parent's bounds. Each table has the pages,
- * entries and depth of its record. No free page is in use.
+ * once, lies where its parent says and before the end that the file names, and holds keys in order and within its
+ * parent's bounds. Each table has the pages, entries and depth of its record. No free page is in use.
  */
 import {
   compareKeys,
@@ -225,8 +225,12 @@ class Walk {
     }
   }
 
-  /** Marks pages as used. Throws `PageDamage` for a page that is used twice. */
+  /**
+   * Marks pages as used. Throws `PageDamage` for a page that is used twice, or that lies behind the last page that the
+   * meta page names: LMDB finds no such page.
+   */
   #use(page: number, pages: number): void {
+    if (page + pages - 1 > this.#meta.lastPage) throw new PageDamage('it lies behind the last page of the file', page);
     for (let each = page; each < page + pages; each += 1) {
       const at = each >> 3;
       const bit = 1 << (each & 7);

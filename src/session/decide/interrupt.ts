@@ -27,9 +27,9 @@ export function decideInterrupt(state: SessionState, reason: string | undefined)
     return { records, effects: [...exit.effects, ...children, { type: 'result', value: true }, WAKE] };
   }
   if (state.state === 'idle') {
-    // A child that waits for its restart counts as working, although nothing runs.
     if (state.restartAt === undefined) return { records: [], effects: [...children, { type: 'result', value: false }] };
-    return { records: exit.records, effects: [...exit.effects, ...children, { type: 'result', value: true }] };
+    // A child that waits for its restart counts as working, although nothing runs. What came meanwhile is taken up.
+    return { records: exit.records, effects: [...exit.effects, ...children, { type: 'result', value: true }, WAKE] };
   }
   const interrupted = interruptRecords(state, reason, state.nextPendingId);
   return {

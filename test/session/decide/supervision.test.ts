@@ -173,6 +173,9 @@ describe('a supervised child', () => {
     tree.input(child, { type: 'interrupt' });
     expect(child.state).toMatchObject({ exit: { reason: 'cancelled' }, restartAt: undefined });
     expect(tree.root.state.children.get('s:1')?.exited).toBe('cancelled');
+    // The message that came while it worked is read, in a turn after its end.
+    expect(child.log.at(-1)).toBe('user_message also look left');
+    expect(child.last.some(({ type }) => type === 'callModel')).toBe(true);
     child.input({ type: 'restartDue' });
     expect(child.last).toEqual([{ type: 'stale', what: 'restart' }]);
   });
