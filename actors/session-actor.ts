@@ -108,6 +108,8 @@ export function isWaiting(state: SessionState): boolean {
   // A session that waits for an enricher is woken only when the enricher ends.
   if (state.state !== 'idle' || state.enrichment !== undefined || isPreparing(state.memory)) return false;
   if (state.paused || state.blocked !== undefined) return false;
+  // Its parent starts it.
+  if (state.queued) return false;
   // Only a user's message continues a suspended run.
   if (state.suspended !== undefined) return state.mailbox.some((entry) => entry.type === 'user_message');
   return state.mailbox.some((entry) => entry.kind === 'active');

@@ -7,8 +7,9 @@ const hasKey = process.env['ANTHROPIC_API_KEY'] !== undefined;
 const provider = hasKey ? anthropic() : scripted({ rules: [], otherwise: 'Found something.' });
 await using runtime = await open(':memory:', {
   provider,
-  agents: [agent({ name: 'researcher', system: 'Answer in one sentence.' })],
-  limits: { children: count, liveSessions: 200 }, // the others wait their turn
+  // The others wait in order.
+  agents: [agent({ name: 'researcher', system: 'Answer in one sentence.', subagents: { maxActive: 200 } })],
+  limits: { children: count, spawnsWaiting: count },
 });
 
 const topics = Array.from({ length: count }, (_, index) => ({
@@ -21,9 +22,9 @@ const family = await runtime.session('research').spawnAll(topics);
 let done = 0;
 for await (const { reason } of family) {
   if (reason === 'completed') done += 1;
-  const { modelCallsRunning, sessionsQueued } = runtime.metrics();
+  const { modelCallsRunning } = runtime.metrics();
   if (process.stderr.isTTY) {
-    process.stderr.write(`\r${done} of ${count} done, ${modelCallsRunning} calling, ${sessionsQueued} queued   `);
+    process.stderr.write(`\r${done} of ${count} done, ${modelCallsRunning} calling   `);
   }
 }
 process.stderr.write(process.stderr.isTTY ? '\n' : '');

@@ -20,7 +20,13 @@ export function runFanOut(): Promise<FanOutResult> {
   return withDirectory(async (directory) => {
     const runtime = await open(directory, {
       provider: workerUrl('./fan-out-model', import.meta.url),
-      agents: [agent({ name: 'adder', tools: [workerUrl('./fan-out-tools', import.meta.url)] })],
+      agents: [
+        agent({
+          name: 'adder',
+          tools: [workerUrl('./fan-out-tools', import.meta.url)],
+          subagents: { maxActive: CHILDREN },
+        }),
+      ],
       limits: { liveSessions: LIVE_SESSIONS },
       threads: { tools: TOOL_THREADS },
     });

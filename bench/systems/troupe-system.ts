@@ -1,5 +1,6 @@
 /** troupe itself, either inline (one thread, everything by value) or isolated (the defaults). */
 
+import { LIMIT_DEFAULTS } from '../../src/base/bounds.ts';
 import { add } from '../../src/cli/bench/tools.ts';
 import {
   agent,
@@ -86,6 +87,8 @@ export function troupeOptions(options: TroupeOptions): OpenOptions {
         name: 'adder',
         model: 'claude-opus-4-6',
         tools: isInline ? tools.value : [tools.url],
+        // The systems beside it have no such bound.
+        subagents: { maxActive: LIMIT_DEFAULTS.children },
         ...(tokenBudget === undefined ? {} : { tokenBudget }),
       }),
     ],

@@ -32,6 +32,8 @@ export interface Limits {
   readonly toolResultBytes: number;
   /** Children of one parent over its whole life. */
   readonly children: number;
+  /** Children of one parent that wait for a place among its working children (`subagents.maxActive`). */
+  readonly spawnsWaiting: number;
   /** Sessions that may be in a turn at once on one shard. Further sessions wait, spawned children included. */
   readonly liveSessions: number;
   /** UTF-8 bytes of the conversations of all sessions in a turn on one shard. A session that exceeds it works alone. */
@@ -52,6 +54,7 @@ export const LIMIT_DEFAULTS: Limits = Object.freeze({
   messageBytes: 4 * 1024 * 1024, // bytes: below the API's 32 MB body, with room for a history
   toolResultBytes: 256 * 1024, // bytes: a larger result would fill most context windows
   children: 100_000, // sessions: ten times the largest measured fan-out
+  spawnsWaiting: 10_000, // sessions: the largest measured fan-out; each is a log on disk, and an id in its parent's memory
   liveSessions: 10_000, // sessions: each costs memory for its context
   liveBytes: 64 * 1024 * 1024, // bytes: memory holds each four to five times (state, model thread, request body), so 300 MB a thread
   depth: 1, // levels: a model whose children spawn children is a fork bomb unless the embedder asks for that

@@ -66,6 +66,7 @@ export interface Settings {
   };
   /** Results of one search; the weight that a year of age takes from a message; tokens of one recalled message. */
   readonly recall: { readonly maxResults: number; readonly recencyDecay: number; readonly maxSnippetTokens: number };
+  /** Children of one session that work at once, spawned by its model or by a program; later ones wait in order. */
   readonly subagents: { readonly maxActive: number };
   readonly recovery: {
     readonly resumeAwaiting: boolean;

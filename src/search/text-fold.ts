@@ -139,6 +139,8 @@ function foldRecord(fold: TextFold, record: SessionRecord, at: number, found: Se
     case 'interrupted':
     case 'released':
     case 'spawned':
+    case 'childStarted':
+    case 'started':
     case 'childExited':
     case 'goalCompleted':
     case 'goalCreated':

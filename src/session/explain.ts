@@ -85,6 +85,10 @@ export function explain(state: SessionState, outside: Surroundings): Explanation
   if (isPreparing(state.memory)) {
     return { reason: 'preparing', detail: 'the oldest messages are being summed up; the turn begins after that' };
   }
+  if (state.queued) {
+    const detail = 'its parent has as many sub-agents at work as it may (subagents.maxActive); it waits in line';
+    return { reason: 'queued', detail };
+  }
   if (outside.isQueued) {
     const detail = 'other sessions use up the admission (limits.liveSessions, limits.liveBytes); it waits in line';
     return { reason: 'queued', detail };

@@ -243,4 +243,18 @@ export const sessionBugs: readonly PlantedBug[] = [
     find: ' || hasPassedOver(state, earlier)) fold.openEpoch();',
     replace: ') fold.openEpoch();',
   },
+  {
+    name: 'place-not-passed-on',
+    what: 'a child that waits for a place does not get the place of one that has ended (I27)',
+    file: 'src/session/decide/children.ts',
+    find: 'let places = environment.agent.maxActiveChildren - atWork;',
+    replace: 'let places = environment.agent.maxActiveChildren - atWork - 1;',
+  },
+  {
+    name: 'snapshot-without-its-line',
+    what: 'a parent that is read again from its snapshot does not know who works (I27)',
+    file: 'src/session/state/snapshot.ts',
+    find: 'else state.childrenAtWork += 1;',
+    replace: '',
+  },
 ];

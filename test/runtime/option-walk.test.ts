@@ -339,6 +339,10 @@ const openRows: Readonly<Record<string, Row>> = {
     'session/decide/children.test.ts',
     'A9: limits.children bounds the children that a parent may ever have',
   ),
+  'limits.spawnsWaiting': shown(
+    'runtime/handles/spawn-queue.test.ts',
+    'A9, G35: beyond limits.spawnsWaiting a spawn is refused, and creates nothing',
+  ),
   'limits.liveSessions': shown('runtime/handles/session.test.ts', 'queued: the limit of working sessions is reached'),
   'limits.liveBytes': shown(MEMORY, 'limits.liveBytes: beyond it sessions wait for admission, and explain says so'),
   'limits.depth': shown(
@@ -445,8 +449,8 @@ const agentRows: Readonly<Record<string, Row>> = {
     'depth: children do not spawn unless limits.depth says so',
   ),
   'subagents.maxActive': shown(
-    'runtime/handles/sub-agents.test.ts',
-    'Δ27: no more than maxActive children work at once',
+    'runtime/handles/spawn-queue.test.ts',
+    'Δ27, G35: a child beyond maxActive waits, says so, and starts when another has ended',
   ),
   'supervision.strategy': shown(
     FAMILY,

@@ -34,6 +34,10 @@ export class Tree {
         this.input(this.at(machine.state.parent ?? ''), effect.input);
       } else if (effect.type === 'sendToChild') {
         this.input(this.at(effect.child), { type: 'parentSaid', content: effect.content });
+      } else if (effect.type === 'startChild') {
+        this.input(this.at(effect.child), { type: 'start' });
+      } else if (effect.type === 'cancelChild') {
+        this.input(this.at(effect.child), { type: 'interrupt' });
       }
     }
   }

@@ -2,6 +2,7 @@
  * The work of `troupe bench`: turns whose question, call, result and answer are each durable before later work depends
  * on them. Every answer is checked; a wrong one ends the run.
  */
+import { LIMIT_DEFAULTS } from '../../base/bounds.ts';
 import { agent, type OpenOptions, open, type Runtime } from '../../index.ts';
 import { workerUrl } from '../../threads/worker-url.ts';
 import { median } from '../figures.ts';
@@ -82,7 +83,13 @@ function optionsOf(isolation: Isolation): OpenOptions {
   const isInline = isolation === 'inline';
   return {
     provider: isInline ? provider : workerUrl('./model', import.meta.url),
-    agents: [agent({ name: 'adder', tools: isInline ? [add] : [workerUrl('./tools', import.meta.url)] })],
+    agents: [
+      agent({
+        name: 'adder',
+        tools: isInline ? [add] : [workerUrl('./tools', import.meta.url)],
+        subagents: { maxActive: LIMIT_DEFAULTS.children },
+      }),
+    ],
     ...(isInline ? { threads: { sessions: 0, models: 0 } } : {}),
   };
 }

@@ -49,7 +49,6 @@ export function reviewOptions(id: string, directory: string, model: ReviewModel)
   return {
     agents: agentsOf(id, directory, model),
     provider: model === 'claude' ? anthropic() : scriptedReview(),
-    limits: { liveSessions: model === 'claude' ? REVIEW_READERS_PAID : REVIEW_READERS_SCRIPTED },
   };
 }
 
@@ -71,6 +70,7 @@ function agentsOf(id: string, directory: string, model: ReviewModel): readonly A
       tools,
       maxTokens: REVIEWER_TOKENS_MAX,
       tokenBudget: REVIEWER_BUDGET[model],
+      subagents: { maxActive: model === 'claude' ? REVIEW_READERS_PAID : REVIEW_READERS_SCRIPTED },
     }),
     agent({
       name: names.reader,

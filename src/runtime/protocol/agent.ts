@@ -23,7 +23,7 @@ import type { AgentSource, ToolSource } from './protocol.ts';
 export interface SubagentOptions {
   /** Gives the model `spawn_subagent`, and `spawn_specialist` if other agents are defined. Default false. */
   readonly spawn?: boolean;
-  /** Maximum children at work at once when the model spawns them; default `settings.subagents.maxActive`. */
+  /** Children of one session that work at once; later ones wait in order. Default `settings.subagents.maxActive`. */
   readonly maxActive?: number;
 }
 

@@ -235,6 +235,7 @@ export const openSchema: z.ZodType<GivenOptions> = z.strictObject({
       messageBytes: bound.optional(),
       toolResultBytes: bound.optional(),
       children: bound.optional(),
+      spawnsWaiting: z.number().int().min(0).optional(),
       liveSessions: bound.optional(),
       liveBytes: bound.optional(),
       depth: z.number().int().min(0).optional(),

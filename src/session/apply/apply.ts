@@ -16,7 +16,7 @@ import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { estimateTokens } from '../state/tokens.ts';
 import { applyResponded } from './answer.ts';
-import { applyBudgetUsed, applyChildExited, applyChildNamed, applySpawned } from './children.ts';
+import { applyBudgetUsed, applyChildExited, applyChildNamed, applyChildStarted, applySpawned } from './children.ts';
 import { applyCompacted, applyCompacting, applyCompactionFailed } from './compression.ts';
 import { applyEnrichment, applyNamed } from './enrichment.ts';
 import { applyEvicted } from './eviction.ts';
@@ -125,6 +125,11 @@ export function applyRecord(fold: Fold, record: SessionRecord): void {
       return finishTurn(fold, 'cancelled');
     case 'spawned':
       return applySpawned(fold, record);
+    case 'childStarted':
+      return applyChildStarted(fold, record);
+    case 'started':
+      state.queued = false;
+      return;
     case 'budgetUsed':
       return applyBudgetUsed(fold, record);
     case 'childExited':

@@ -14,7 +14,10 @@ export function applySpawned(fold: Fold, record: RecordOf<'spawned'>): void {
     replies: record.replies,
     ...(record.spawnCallId === undefined ? {} : { spawnCallId: record.spawnCallId }),
     ...(record.specialist === undefined ? {} : { specialist: record.specialist }),
+    ...(record.queued === undefined ? {} : { queued: record.queued }),
   });
+  if (record.queued === true) state.childQueue.add(record.child);
+  else state.childrenAtWork += 1;
   state.nextChild = Number(record.child.slice(record.child.lastIndexOf(':') + 1)) + 1;
   state.childNames.add(record.name);
   if (record.key !== undefined) {
@@ -40,9 +43,21 @@ export function applyBudgetUsed({ state }: Fold, record: RecordOf<'budgetUsed'>)
   if (state.budget !== undefined) state.budget.below += record.tokens;
 }
 
-export function applyChildExited(fold: Fold, record: RecordOf<'childExited'>): void {
-  const child = fold.state.children.get(record.child);
+/** A child has a place among the working children. */
+export function applyChildStarted({ state }: Fold, record: RecordOf<'childStarted'>): void {
+  const child = state.children.get(record.child);
   if (child === undefined) throw new Error(`unknown child ${record.child}`);
+  delete child.queued;
+  state.childQueue.delete(child.id);
+  state.childrenAtWork += 1;
+}
+
+export function applyChildExited(fold: Fold, record: RecordOf<'childExited'>): void {
+  const { state } = fold;
+  const child = state.children.get(record.child);
+  if (child === undefined) throw new Error(`unknown child ${record.child}`);
+  if (!state.childQueue.delete(child.id)) state.childrenAtWork -= 1;
+  delete child.queued;
   child.exited = record.reason;
   if (fold.counts())
     fold.publish({ type: 'child.exited', child: record.child, name: child.name, reason: record.reason });
@@ -81,7 +96,11 @@ function publishChildren(fold: Fold): void {
       children: [...children.values()]
         .filter((each) => !hiddenChildren.has(each.name))
         .slice(-CHILDREN_LISTED_MAX)
-        .map((each) => ({ id: each.id, name: each.name, state: each.exited ?? 'working' })),
+        .map((each) => ({
+          id: each.id,
+          name: each.name,
+          state: each.exited ?? (each.queued === true ? 'waiting' : 'working'),
+        })),
     });
   }
 }

@@ -19,6 +19,7 @@ export function applyCreated(fold: Fold, record: RecordOf<'created'>): void {
   state.spawnCallId = record.spawnCallId;
   state.name = record.name;
   state.unnamed = record.unnamed === true;
+  state.queued = record.queued === true;
   state.prompt = record.prompt;
   state.grants = record.grants;
   state.form = record.output;
@@ -89,6 +90,7 @@ export function applyExited({ state }: Fold, record: RecordOf<'exited'>): void {
   // A child that has ended is not restarted. A wait for a restart that is left over would keep the child resident
   // forever.
   state.restartAt = undefined;
+  state.queued = false;
 }
 
 /** A child waits for a fault to pass before it restarts. */

@@ -50,7 +50,8 @@ export function decideSpawn(state: SessionState, request: SpawnRequest, environm
   if ('error' in naming) return answerOrRefuse(callId, new InvalidNameError(naming.error));
   const granted = 'error' in grants ? undefined : grants.granted;
   const unnamed = request.name === undefined && environment.agent.enrichers?.melete !== undefined;
-  return spawn(state, { request, name: naming.name, child: childId(state, environment), granted, unnamed });
+  const child = childId(state, environment);
+  return spawn(state, { request, name: naming.name, child, granted, unnamed, queued: mustQueue(state, environment) });
 }
 
 /** The next free id below the parent's. An embedder may have used `<parent>:<n>` for another session. */
@@ -72,9 +73,11 @@ function spawn(
      * name.
      */
     readonly unnamed: boolean;
+    /** True if the child waits for a place. */
+    readonly queued: boolean;
   },
 ): Decision {
-  const { request, name, child, granted, unnamed } = spec;
+  const { request, name, child, granted, unnamed, queued } = spec;
   const { callId, key, fingerprint, replies } = request;
   const budget = childBudget(state, request);
   const kind = request.specialist === true ? 'Specialist' : 'Sub-agent';
@@ -90,6 +93,7 @@ function spawn(
     ...(granted === undefined ? {} : { grants: granted }),
     ...(callId === undefined ? {} : { callId }),
     ...(unnamed ? { unnamed } : {}),
+    ...(queued ? { queued } : {}),
     ...(budget === undefined ? {} : { budget }),
     ...(request.output === undefined ? {} : { output: request.output }),
   };
@@ -102,12 +106,13 @@ function spawn(
     ...(unnamed && request.specialist === true ? { specialist: true } : {}),
     ...(key === undefined ? {} : { key, fingerprint: fingerprint ?? '' }),
     ...(request.budget === undefined ? {} : { budget: request.budget }),
+    ...(queued ? { queued } : {}),
   };
   const effects: Effect[] = [{ type: 'born', seed }];
   if (callId === undefined) {
     effects.push({ type: 'spawned', child, name, duplicate: false });
   } else if (!unnamed) {
-    const content = spawnConfirmation(kind, name, child);
+    const content = spawnConfirmation(kind, name, child, queued);
     effects.push({ type: 'again', input: { type: 'toolFinished', callId, content, success: true } });
   }
   return { records: [record], effects };
@@ -165,15 +170,19 @@ function spawnProblem(
       data: { limit: 'children' },
     });
   }
-  const spent = state.budget === undefined ? undefined : budgetError(state, environment);
-  if (spent !== undefined || request.callId === undefined) return spent;
-  let active = 0;
-  for (const child of state.children.values()) if (child.exited === undefined) active += 1;
-  if (active < agent.maxActiveChildren) return undefined;
-  return new LimitError(
-    `Too many active sub-agents: ${active} of ${agent.maxActiveChildren} are still working. Wait for one to finish.`,
-    { data: { limit: 'maxActive' } },
-  );
+  const waiting = state.childQueue.size;
+  if (mustQueue(state, environment) && waiting >= limits.spawnsWaiting) {
+    return new LimitError(
+      `Too many sub-agents: ${state.childrenAtWork} work (subagents.maxActive is ${agent.maxActiveChildren}) and ${waiting} wait (limits.spawnsWaiting). Wait for one to finish.`,
+      { data: { limit: 'spawnsWaiting', value: waiting } },
+    );
+  }
+  return state.budget === undefined ? undefined : budgetError(state, environment);
+}
+
+/** True if a new child waits for a place: as many as may be are at work, or others wait before it. */
+function mustQueue({ childrenAtWork, childQueue }: SessionState, { agent }: Environment): boolean {
+  return childrenAtWork >= agent.maxActiveChildren || childQueue.size > 0;
 }
 
 /** The nickname asked for, or `agent-N`, unique among the siblings (§7.5, Δ29). */
@@ -213,6 +222,7 @@ export function decideBirth(state: SessionState, seed: ChildSeed): Decision {
         ...(seed.grants === undefined ? {} : { grants: seed.grants }),
         ...(seed.callId === undefined ? {} : { spawnCallId: seed.callId }),
         ...(seed.unnamed === undefined ? {} : { unnamed: seed.unnamed }),
+        ...(seed.queued === undefined ? {} : { queued: seed.queued }),
         ...(seed.budget === undefined ? {} : { budget: seed.budget }),
         ...(seed.output === undefined ? {} : { output: seed.output }),
       },
@@ -268,15 +278,27 @@ export function decideSubagentSaid(state: SessionState, input: Extract<Input, { 
   };
 }
 
-/** The parent's side of a child's end. */
-export function decideChildExit(state: SessionState, input: Extract<Input, { type: 'childExited' }>): Decision {
+/** The parent's side of a child's end: the children that have waited longest take the free places, in the same batch. */
+export function decideChildExit(
+  state: SessionState,
+  input: Extract<Input, { type: 'childExited' }>,
+  environment: Environment,
+): Decision {
   const child = state.children.get(input.child);
   if (child === undefined || child.exited !== undefined) return NOTHING;
   const error: { readonly error?: ErrorShape } = input.error === undefined ? {} : { error: input.error };
-  return {
-    records: [{ type: 'childExited', child: input.child, reason: input.reason, ...error }],
-    effects: answerForEnded(state, child),
-  };
+  const records: SessionRecord[] = [{ type: 'childExited', child: input.child, reason: input.reason, ...error }];
+  const effects: Effect[] = [...answerForEnded(state, child)];
+  const atWork = state.childrenAtWork - (child.queued === true ? 0 : 1);
+  let places = environment.agent.maxActiveChildren - atWork;
+  for (const next of state.childQueue) {
+    if (places <= 0) break;
+    if (next === child.id) continue;
+    records.push({ type: 'childStarted', child: next });
+    effects.push({ type: 'startChild', child: next });
+    places -= 1;
+  }
+  return { records, effects };
 }
 
 /** The parent addressed this child with `@name` (§7.6). */

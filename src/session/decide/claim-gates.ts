@@ -50,6 +50,11 @@ export const SESSION_GATES: readonly Gate<[state: SessionState, environment: Env
     gate: (state) => (mayStart(state) ? undefined : NOTHING),
   },
   {
+    rule: 'G35',
+    reason: 'The child waits for a place among the working children of its parent. Only its name is made early.',
+    gate: (state, environment) => (state.queued ? nameEarly(state, environment) : undefined),
+  },
+  {
     rule: 'L1',
     reason: 'The session is not admitted. Only a name is made early, because the parent waits for it.',
     gate: (state, environment) => (environment.admits ? undefined : nameEarly(state, environment)),

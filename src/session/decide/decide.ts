@@ -8,7 +8,7 @@
 
 import { decideChildSpent } from '../rules/budget.ts';
 import { decideHeal } from '../rules/healing.ts';
-import { type Decision, NOTHING } from '../state/decision.ts';
+import { type Decision, NOTHING, WAKE } from '../state/decision.ts';
 import type { Environment, Input } from '../state/inputs.ts';
 import type { SessionState } from '../state/state.ts';
 import { decideActivation } from './activation.ts';
@@ -79,7 +79,9 @@ export function decide(state: SessionState, input: Input, environment: Environme
     case 'childSpent':
       return decideChildSpent(state, input.tokens);
     case 'childExited':
-      return decideChildExit(state, input);
+      return decideChildExit(state, input, environment);
+    case 'start':
+      return state.queued ? { records: [{ type: 'started' }], effects: [WAKE] } : NOTHING;
     case 'fail':
       return reportFailure(state, input.error, input.reports);
     case 'restart':

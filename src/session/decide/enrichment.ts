@@ -104,7 +104,8 @@ export function decideEnriched(
 
 function failed(state: SessionState, prepared: SessionRecord, error: ErrorShape): Decision {
   if (error.code === 'model_authentication') {
-    const turn = usersTurn(state);
+    // A child that waits for a place has begun no turn: only its name was made.
+    const turn = state.queued ? undefined : usersTurn(state);
     const bounced = bouncedEntries(turn?.bounced ?? []);
     const note: SessionRecord = { type: 'noted', content: `Authentication failed: ${error.message}` };
     const end: SessionRecord = { type: 'failed', halfStep: state.nextHalfStep, error, ...bounced, blocks: true };

@@ -17,8 +17,7 @@ import { exitDecision } from './supervision.ts';
  * message stays.
  */
 export function decideInterrupt(state: SessionState, reason: string | undefined): Decision {
-  const children: Effect[] =
-    state.children.size === 0 ? [] : [{ type: 'interruptChildren', ...(reason === undefined ? {} : { reason }) }];
+  const children = interruptChildren(state, reason);
   const exit = exitDecision(state, { reason: 'cancelled', reply: '' });
   if (state.enrichment !== undefined) return interruptPreparation(state, reason, children);
   const waiting = state.state === 'idle' ? claimCutShort(state) : NO_RECORDS;
@@ -27,8 +26,10 @@ export function decideInterrupt(state: SessionState, reason: string | undefined)
     return { records, effects: [...exit.effects, ...children, { type: 'result', value: true }, WAKE] };
   }
   if (state.state === 'idle') {
-    if (state.restartAt === undefined) return { records: [], effects: [...children, { type: 'result', value: false }] };
-    // A child that waits for its restart counts as working, although nothing runs. What came meanwhile is taken up.
+    // A child that waits for its restart, or for a place, counts as working, although nothing runs. Messages that came
+    // meanwhile are taken up.
+    const isPending = state.restartAt !== undefined || state.queued;
+    if (!isPending) return { records: [], effects: [...children, { type: 'result', value: false }] };
     return { records: exit.records, effects: [...exit.effects, ...children, { type: 'result', value: true }, WAKE] };
   }
   const interrupted = interruptRecords(state, reason, state.nextPendingId);
@@ -36,6 +37,19 @@ export function decideInterrupt(state: SessionState, reason: string | undefined)
     records: [...interrupted.records, ...claimCutShort(state), ...exit.records],
     effects: [...interrupted.effects, ...exit.effects, ...children, { type: 'result', value: true }, WAKE],
   };
+}
+
+/**
+ * Children that wait for a place are cancelled in this batch: the ends of the working ones, which follow it, would start
+ * them.
+ */
+function interruptChildren({ children, childQueue }: SessionState, reason: string | undefined): readonly Effect[] {
+  if (children.size === 0) return [];
+  const why = reason === undefined ? {} : { reason };
+  return [
+    ...[...childQueue].map((child): Effect => ({ type: 'cancelChild', child, ...why })),
+    { type: 'interruptChildren', ...why },
+  ];
 }
 
 /**

@@ -63,7 +63,7 @@ export function answerForEnded(state: SessionState, link: ChildLink): readonly E
 export function spawnAnswer(state: SessionState, link: ChildLink): Effect | undefined {
   const { spawnCallId: callId, name, id } = link;
   if (callId === undefined || !state.openCalls.has(callId)) return undefined;
-  const content = spawnConfirmation(link.specialist === true ? 'Specialist' : 'Sub-agent', name, id);
+  const content = spawnConfirmation(link.specialist === true ? 'Specialist' : 'Sub-agent', name, id, link.queued);
   return { type: 'again', input: { type: 'toolFinished', callId, content, success: true } };
 }
 

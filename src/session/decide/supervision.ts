@@ -24,8 +24,11 @@ export function exitDecision(
 ): Decision {
   if (state.parent === undefined || state.exit !== undefined) return NOTHING;
   const error = exit.error === undefined ? {} : { error: exit.error };
+  // A child that ends while it waits for a place never begins its task.
+  const unstarted = state.queued ? state.mailbox.filter((entry) => entry.seed !== undefined) : [];
   return {
     records: [
+      ...unstarted.map(({ id }): SessionRecord => ({ type: 'dropped', id, reason: exit.reason })),
       { type: 'exited', reason: exit.reason, reply: exit.reply, ...defined({ output: exit.output }), ...error },
     ],
     effects: [{ type: 'sendToParent', input: { type: 'childExited', child: state.id, reason: exit.reason, ...error } }],

@@ -20,8 +20,14 @@ export function taskSection(description: string): string {
 }
 
 /**
- * The result of a spawn call. It contains no `@name`: if the model repeated it, it would be routed to the child (§7.3).
+ * The result of a spawn call. `isQueued`: the child waits until another one has finished. It contains no `@name`: if the model repeated it, it would be routed to the child (§7.3).
  */
-export function spawnConfirmation(kind: 'Sub-agent' | 'Specialist', name: string, id: string): string {
-  return `${kind} ${name} spawned (session ${id}). Its messages will appear here by themselves; do not wait or poll. To address it, write its name with an @ in front.`;
+export function spawnConfirmation(
+  kind: 'Sub-agent' | 'Specialist',
+  name: string,
+  id: string,
+  isQueued = false,
+): string {
+  const start = isQueued ? ' It starts when one of the others has finished.' : '';
+  return `${kind} ${name} spawned (session ${id}).${start} Its messages will appear here by themselves; do not wait or poll. To address it, write its name with an @ in front.`;
 }

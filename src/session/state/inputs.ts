@@ -216,6 +216,8 @@ export type Input =
   | { readonly type: 'systemEvaluated'; readonly epoch: number; readonly text: string }
   | { readonly type: 'systemFailed'; readonly epoch: number; readonly error: ErrorShape }
   | { readonly type: 'interrupt'; readonly reason?: string }
+  /** The child has a place among the working children of its parent. */
+  | { readonly type: 'start' }
   | { readonly type: 'recall'; readonly pendingId: number }
   | { readonly type: 'spawn'; readonly request: SpawnRequest }
   | { readonly type: 'markGoal'; readonly callId: string; readonly result: string }
@@ -306,6 +308,8 @@ export interface ChildSeed {
   readonly callId?: string;
   /** True if the name was generated, not given. */
   readonly unnamed?: true;
+  /** True if the child waits for a place among its parent's working children. */
+  readonly queued?: true;
   readonly budget?: { readonly tokens?: number; readonly isShared?: boolean };
   readonly output?: AnswerForm;
 }
@@ -329,6 +333,10 @@ export type Effect =
     }
   | { readonly type: 'nameChild'; readonly child: string; readonly name: string }
   | { readonly type: 'sendToChild'; readonly child: string; readonly content: string }
+  /** A child that waited for a place starts. */
+  | { readonly type: 'startChild'; readonly child: string }
+  /** A child that waits for a place ends before it has started. */
+  | { readonly type: 'cancelChild'; readonly child: string; readonly reason?: string }
   /** A supervised child's turn failed. `restartDue`: its back-off has ended. The supervisor decides what follows. */
   | { readonly type: 'childFailed'; readonly error: ErrorShape }
   | { readonly type: 'restartDue' }

@@ -70,7 +70,11 @@ export type SessionRecord =
       readonly budget?: { readonly tokens?: number; readonly isShared?: boolean };
       /** The form of the child's reply. */
       readonly output?: AnswerForm;
+      /** True if the child starts nothing before its `started` record. */
+      readonly queued?: true;
     }
+  /** A child that waited for a place among its parent's working children has it. */
+  | { readonly type: 'started' }
   | { readonly type: 'accepted'; readonly id: number; readonly entry: Entry }
   | { readonly type: 'claimed'; readonly halfStep: number; readonly entries: readonly number[]; readonly turn?: number }
   /**
@@ -168,7 +172,11 @@ export type SessionRecord =
       readonly fingerprint?: string;
       /** The child's budget, in tokens. */
       readonly budget?: number;
+      /** True if the child waits for a place: as many children as may be are at work. */
+      readonly queued?: true;
     }
+  /** A child that waited for a place has it. */
+  | { readonly type: 'childStarted'; readonly child: string }
   /** A child, or a session below it, used tokens of a budget. */
   | { readonly type: 'budgetUsed'; readonly tokens: number }
   | {

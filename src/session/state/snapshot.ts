@@ -17,6 +17,8 @@ export function snapshotState(state: SessionState): string {
     editKeys: state.editKeys === undefined ? undefined : [...state.editKeys],
     receipts: [...state.receipts],
     children: [...state.children],
+    childQueue: undefined,
+    childrenAtWork: undefined,
     childNames: [...state.childNames],
     hiddenChildren: [...state.hiddenChildren],
     childKeys: [...state.childKeys],
@@ -35,6 +37,8 @@ export function restoreState(text: string, media: SharedMedia = new SharedMedia(
       | 'editKeys'
       | 'receipts'
       | 'children'
+      | 'childQueue'
+      | 'childrenAtWork'
       | 'childNames'
       | 'hiddenChildren'
       | 'childKeys'
@@ -67,6 +71,11 @@ export function restoreState(text: string, media: SharedMedia = new SharedMedia(
   // Heads written before the ids of hidden calls were kept lack them.
   addCallIds(state, state.hidden);
   if (plain.mailboxBytes === undefined) measureMailbox(state);
+  for (const { id, queued, exited } of state.children.values()) {
+    if (exited !== undefined) continue;
+    if (queued === true) state.childQueue.add(id);
+    else state.childrenAtWork += 1;
+  }
   return state;
 }
 

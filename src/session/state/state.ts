@@ -187,6 +187,8 @@ export interface ChildLink {
   readonly replies: Replies;
   readonly spawnCallId?: string;
   readonly specialist?: true;
+  /** True while the child waits for a place among the working children. */
+  queued?: true;
   exited?: 'completed' | 'failed' | 'cancelled';
   /**
    * Seq of this session's event that reported the exit: this number gives the order in which children ended. Missing in
@@ -206,6 +208,8 @@ export interface SessionState {
   name: string | undefined;
   /** True for a child that may get another name before its first half-step. */
   unnamed: boolean;
+  /** True for a child that starts nothing yet, because its parent has as many working children as it may. */
+  queued: boolean;
   prompt: string | undefined;
   grants: readonly string[] | undefined;
   /** The form of the reply, if the session is a child that was asked for a structured one. */
@@ -309,6 +313,10 @@ export interface SessionState {
   settled: number[];
 
   children: Map<string, ChildLink>;
+  /** Ids of the children that wait for a place, in the order of their spawning. Not in snapshots: the links have it. */
+  childQueue: Set<string>;
+  /** Number of children that neither wait for a place nor have ended. Not in snapshots either. */
+  childrenAtWork: number;
   childNames: Set<string>;
   /** Names of children that the window no longer mentions (§7.7). Their next delivery shows them again. */
   hiddenChildren: Set<string>;
@@ -350,6 +358,7 @@ export function emptyState(id: string): SessionState {
     spawnCallId: undefined,
     name: undefined,
     unnamed: false,
+    queued: false,
     prompt: undefined,
     grants: undefined,
     form: undefined,
@@ -408,6 +417,8 @@ export function emptyState(id: string): SessionState {
     receipts: new Map(),
     settled: [],
     children: new Map(),
+    childQueue: new Set(),
+    childrenAtWork: 0,
     childNames: new Set(),
     hiddenChildren: new Set(),
     childKeys: new Map(),

@@ -34,7 +34,9 @@
  *      no metadata of another one (checked by `simulated-model.ts` and `other-vendor.ts`);
  *  I22 a session asks the model that its log says (a part of I3: the model is a part of the request);
  *  I23 a half-step asks no model again after it has moved on; each model has separate attempts, and the last one has
- *      all of them (checked by `model-trail.ts`).
+ *      all of them (checked by `model-trail.ts`);
+ *  I27 at most `subagents.maxActive` children of a session work at once. Others wait in the order of their spawning,
+ *      start nothing, and take each place that becomes free in the batch that frees it.
  */
 
 import type { Limits } from '../../base/bounds.ts';
@@ -65,11 +67,13 @@ export class Invariants {
   readonly #mailboxMax: number;
   readonly #mailboxBytesMax: number;
   readonly #correctionsMax: number;
+  readonly #maxActive: number | undefined;
   readonly #isKept: (path: string) => boolean;
   readonly #changesAgents: boolean;
 
   /**
    * `incarnationOf`: the incarnation of a session's shard, as in the ledger. `limits`: those of the runtime, if known.
+   * `maxActive`: the children of any session that work at once; missing: not checked.
    * `isKept`: whether a file of the result store survived the power loss that ended a life; missing: not checked.
    * `changesAgents`: each life defines its agents differently.
    */
@@ -78,11 +82,13 @@ export class Invariants {
     incarnationOf: (session: string) => number,
     known: {
       readonly limits?: Partial<Pick<Limits, 'mailbox' | 'mailboxBytes' | 'answerCorrections'>>;
+      readonly maxActive?: number;
       readonly isKept?: (path: string) => boolean;
       readonly changesAgents?: boolean;
     } = {},
   ) {
     this.#isKept = known.isKept ?? (() => true);
+    this.#maxActive = known.maxActive;
     this.#ledger = ledger;
     this.#incarnationOf = incarnationOf;
     this.#mailboxMax = known.limits?.mailbox ?? Number.POSITIVE_INFINITY;
@@ -138,6 +144,7 @@ export class Invariants {
           this.#ledger.violate('stuck', `${id}/${pendingId} was not answered`);
         }
       }
+      if (state.queued) this.#ledger.violate('stuck', `${id} waits for a place for ever (I27)`);
       for (const child of spawned.keys()) {
         const exits = childExits.get(child) ?? 0;
         if (exits !== 1) this.#ledger.violate('unbalanced', `${child} ended ${exits} times`);
@@ -225,10 +232,18 @@ export class Invariants {
   #checkFamily(story: SessionStory, stories: Stories): void {
     for (const child of story.spawned.keys()) this.#checkLink(story, stories.get(child), child);
     const { parent } = story.state;
+    this.#checkLine(story);
     if (parent !== undefined) this.#checkLink(stories.get(parent), story, story.id);
     const keys = [...story.spawned.values()].flatMap(({ key }) => (key === undefined ? [] : [key]));
     if (new Set(keys).size < keys.length)
       this.#ledger.violate('duplicated', `a spawn key of ${story.id} has two children`);
+  }
+
+  #checkLine({ id, line }: SessionStory): void {
+    const max = this.#maxActive;
+    if (max === undefined) return;
+    if (line.most > max) this.#ledger.violate('failed', `${line.most} children of ${id} work at once (I27)`);
+    if (line.fewest < max) this.#ledger.violate('stuck', `a child of ${id} waits while ${line.fewest} work (I27)`);
   }
 
   #checkLink(parent: SessionStory | undefined, child: SessionStory | undefined, id: string): void {
@@ -243,6 +258,8 @@ export class Invariants {
       this.#ledger.violate('unbalanced', `${id} is known to its parent or exists, not both`);
       return;
     }
+    if (parent.line.waits(id) && child.promoted.length > 0)
+      this.#ledger.violate('reordered', `${id} works while it waits for a place (I27)`);
     // A child that ended may be woken again; only its first end counts.
     const notices = parent.childExits.get(id) ?? 0;
     if (notices > 1 || (notices === 1) !== child.exits.length > 0) {

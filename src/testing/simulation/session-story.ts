@@ -21,6 +21,7 @@ import type { Entry, SessionRecord, TransitionRecords } from '../../session/stat
 import { emptyState, type ReceiptState, type SessionState } from '../../session/state/state.ts';
 import { contentBytes, formBytes } from '../../session/state/tokens.ts';
 import { claimFaults, waitsForProvider } from './claim-order.ts';
+import { type LineFault, SpawnLine } from './families/spawn-line.ts';
 import { digestOf, requestDigest } from './ledger.ts';
 import type { ModelRendering } from './models/agent-models.ts';
 import { ModelTrail, type TrailFault } from './models/model-trail.ts';
@@ -77,6 +78,7 @@ export interface SessionStory {
   readonly heard: Map<string, string[]>;
   readonly spawned: Map<string, { readonly name: string; readonly replies: string; readonly key: string | undefined }>;
   readonly childExits: Map<string, number>;
+  readonly line: SpawnLine;
   readonly exits: { readonly reason: string; readonly reply: string; readonly output?: Json }[];
   /** How often the model was asked to correct a structured answer, by turn. */
   readonly corrections: Map<number, number>;
@@ -161,6 +163,7 @@ class Teller {
       heard: new Map(),
       spawned: new Map(),
       childExits: new Map(),
+      line: new SpawnLine(),
       exits: [],
       corrections: new Map(),
       decided: new Map(),
@@ -196,12 +199,14 @@ class Teller {
         this.#story.faults.push(...claimFaults(this.#story.id, state, claim));
       }
       this.#noteTrail(this.#trail.before(state, record));
+      this.#noteTrail(this.#story.line.note(state.id, record));
       const pending = state.suspended === undefined ? [] : [...state.openCalls.keys()];
       apply(state, record, at, this.#observer);
       this.#noteTrail(this.#trail.after(state, record));
       if (record.type === 'taskActivated' || record.type === 'taskStarted') this.#leave(pending);
       this.#record(record);
     }
+    this.#story.line.endTransition();
     const halfStep = state.current?.halfStep;
     if (halfStep === undefined) return;
     const noted = `${halfStep} ${state.epoch}`;
@@ -216,7 +221,7 @@ class Teller {
     return { ...this.#story, usage: this.#usage };
   }
 
-  #noteTrail(fault: TrailFault | undefined): void {
+  #noteTrail(fault: TrailFault | LineFault | undefined): void {
     if (fault !== undefined) this.#story.faults.push(fault);
   }
 

@@ -18,7 +18,7 @@ import { SimulatedMachine } from './simulated-machine.ts';
 import { SimulatedModel } from './simulated-model.ts';
 import { SimulatedTools } from './simulated-tools.ts';
 import { type Reading, StoreReader, type Stories } from './store-reading.ts';
-import { drawSwarm, type Swarm, swarmAgents, swarmRendering, withModels } from './swarm.ts';
+import { CHILDREN_AT_WORK_MAX, drawSwarm, type Swarm, swarmAgents, swarmRendering, withModels } from './swarm.ts';
 import { SimulatedProcess, World } from './world.ts';
 
 /** The options of `simulate`. */
@@ -145,7 +145,12 @@ class Simulation {
     this.#reader = new StoreReader(this.#machine.stores, swarmRendering(this.#swarm));
     const { limits, changesAgents } = this.#swarm;
     const isKept = (path: string): boolean => this.#machine.results.isDurable(path);
-    this.#invariants = new Invariants(this.#ledger, shared.incarnationOf, { limits, changesAgents, isKept });
+    this.#invariants = new Invariants(this.#ledger, shared.incarnationOf, {
+      limits,
+      changesAgents,
+      isKept,
+      maxActive: CHILDREN_AT_WORK_MAX,
+    });
   }
 
   #crash(process: SimulatedProcess, why: string): void {

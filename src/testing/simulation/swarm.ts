@@ -57,6 +57,9 @@ export interface Swarm {
 }
 
 /** The default model of a thinker: it thinks on request only, and binds no thoughts. */
+/** Children of one session that work at once: few, so that others wait. */
+export const CHILDREN_AT_WORK_MAX = 3;
+
 const PLAIN_MODEL = 'claude-opus-4-6';
 
 /** A model and how it thinks. */
@@ -111,9 +114,10 @@ export function drawSwarm(random: SeededRandom): Swarm {
       mailbox: random.pick([6, 200, 200]),
       liveSessions: random.pick([2, 100, 100]),
       children: random.pick([3, 100]),
+      spawnsWaiting: 4,
       toolRounds: random.pick([3, 20]),
     },
-    settings: { timeouts: { api: 120, tool: 60 } },
+    settings: { timeouts: { api: 120, tool: 60 }, subagents: { maxActive: CHILDREN_AT_WORK_MAX } },
     bounds: {
       hotSessions: random.pick([1, 3, 256]),
       snapshotTurns: random.pick([3, 20, 500]),
@@ -179,7 +183,7 @@ export function swarmAgents(
       name: 'wide',
       system: prompt('Answer.'),
       tools: [...values, ...tools],
-      subagents: { spawn: true, maxActive: 3 },
+      subagents: { spawn: true },
       supervision: { onChildFailure: 'report' },
     }),
     // The window is so small that messages leave it, and epochs open, all the time.
@@ -195,7 +199,7 @@ export function swarmAgents(
       name: 'guard',
       system: prompt('Delegate.'),
       tools,
-      subagents: { spawn: true, maxActive: 3 },
+      subagents: { spawn: true },
       supervision: { strategy: 'oneForOne', intensity: 2, periodMs: 60_000, onChildFailure: 'restart' },
     }),
     // Calls need approval all the time, and runs stop in the middle.

@@ -421,19 +421,6 @@ describe('children spawned by a model', () => {
     for (const call of calls) call.answer('ok');
   });
 
-  test('Δ27: no more than maxActive children work at once', async () => {
-    const model = gatedModel();
-    const agents = [agent({ name: 'boss', subagents: { spawn: true, maxActive: 1 } })];
-    const runtime = await kit.open({ agents, provider: model.provider });
-    await runtime.session('p').send('Go');
-    const both = ['c1', 'c2'].map((id) => ({ name: 'spawn_subagent', input: { task: id }, id }));
-    (await model.next()).answer({ toolUse: both });
-    await eventually(() => model.calls.length === 3);
-    const parent = model.calls.findLast(({ session }) => session === 'p');
-    expect(resultOf(parent?.request as ModelRequest)).toContain('Too many active sub-agents');
-    expect((await runtime.session('p').state()).children.length).toBe(1);
-  });
-
   test('F115, Δ31: @name reaches each named child and no other; names in code or addresses reach none', async () => {
     const model = gatedModel();
     const runtime = await kit.open({ agents: [spawner], provider: model.provider });

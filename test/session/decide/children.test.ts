@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { checkNickname } from '../../../src/base/ids.ts';
 import { systemPrompt } from '../../../src/context/system-prompt.ts';
 import { mentionedNames } from '../../../src/session/rules/mentions.ts';
+import { restoreState, snapshotState } from '../../../src/session/state/snapshot.ts';
 import {
   call,
   executingSession,
@@ -171,16 +172,81 @@ describe('spawning', () => {
     expect(systemPrompt(child.state, 'Answer briefly.')).not.toContain('Your Task');
   });
 
-  it('Δ27: at most maxActive children spawned by a model work at once; this does not limit an embedder', () => {
+  it('Δ27, G35: at most maxActive children work at once; later ones wait, by a model as by a program', () => {
     const tree = new Tree({ maxActiveChildren: 1 });
     tree.root.send('go');
     tree.answer(tree.root, [call('x', 'spawn_subagent'), call('y', 'spawn_subagent')]);
     for (const callId of ['x', 'y'])
       tree.input(tree.root, { type: 'spawn', request: { replies: 'mailbox', task: 'dig', callId } });
-    expect(tree.root.state.children.size).toBe(1);
-    expect(tree.root.log.at(-1)).toContain('Too many active sub-agents: 1 of 1');
-    tree.spawn('by program');
+    const responses = tree.root.log.filter((line) => line.startsWith('tool_response'));
+    expect(responses[0]).not.toContain('It starts when');
+    expect(responses[1]).toContain('It starts when one of the others has finished.');
+    const third = tree.spawn('by program');
+    const [first, second] = [tree.at('s:1'), tree.at('s:2')];
+    expect([first, second, third].map(({ state }) => state.state)).toEqual(['awaiting', 'idle', 'idle']);
+    expect(third.state.queued).toBe(true);
+    // In the order of their spawning, one for each that ends.
+    tree.answer(first, 'done');
+    expect([second, third].map(({ state }) => state.state)).toEqual(['awaiting', 'idle']);
+    tree.answer(second, 'done');
+    expect([second, third].map(({ state }) => state.state)).toEqual(['idle', 'awaiting']);
+    expect(tree.root.state.childrenAtWork).toBe(1);
+    expect(tree.root.state.childQueue.size).toBe(0);
+  });
+
+  it('G35: a child that waits for a place reads its messages after its task', () => {
+    const tree = new Tree({ maxActiveChildren: 1 });
+    const first = tree.spawn('dig');
+    const second = tree.spawn('fill');
+    second.send('with sand');
+    second.input({ type: 'wake' });
+    expect(second.log).toEqual(['user_message fill']);
+    tree.answer(first, 'done');
+    tree.answer(second, 'filled');
+    expect(second.log.slice(0, 3)).toEqual(['user_message fill', 'agent_message filled', 'user_message with sand']);
+  });
+
+  it('G35: an interrupt cancels the children that wait for a place; none of them starts', () => {
+    const tree = new Tree({ maxActiveChildren: 1 });
+    tree.root.send('go');
+    const first = tree.spawn('dig');
+    const waiting = [tree.spawn('fill'), tree.spawn('rake')];
+    tree.input(tree.root, { type: 'interrupt' });
+    tree.input(first, { type: 'interrupt' });
+    for (const child of waiting) {
+      expect(child.state).toMatchObject({ queued: false, state: 'idle', mailbox: [], exit: { reason: 'cancelled' } });
+      expect(child.allOf('callModel')).toEqual([]);
+    }
+    expect(tree.root.state.childrenAtWork).toBe(0);
+  });
+
+  it('G35: a child that is removed gives its place, or its turn in the line, to the next', () => {
+    const tree = new Tree({ maxActiveChildren: 1 });
+    const [, second, third] = [tree.spawn('a'), tree.spawn('b'), tree.spawn('c')];
+    tree.input(tree.root, { type: 'childExited', child: 's:2', reason: 'cancelled' });
+    expect([second?.state.state, third?.state.state]).toEqual(['idle', 'idle']);
+    tree.input(tree.root, { type: 'childExited', child: 's:1', reason: 'cancelled' });
+    expect([second?.state.state, third?.state.state]).toEqual(['idle', 'awaiting']);
+  });
+
+  it('A9, G35: limits.spawnsWaiting bounds the line; a refused spawn creates nothing', () => {
+    const tree = new Tree({ maxActiveChildren: 1, limits: { spawnsWaiting: 1 } });
+    tree.spawn('a');
+    tree.spawn('b');
+    tree.root.spawn({ task: 'c' });
+    expect(tree.root.effect('refused')?.error).toMatchObject({
+      code: 'limit',
+      data: { limit: 'spawnsWaiting', value: 1 },
+    });
     expect(tree.root.state.children.size).toBe(2);
+  });
+
+  it('G35: a snapshot knows who works and who waits', () => {
+    const tree = new Tree({ maxActiveChildren: 2 });
+    for (const task of ['a', 'b', 'c', 'd']) tree.spawn(task);
+    tree.answer(tree.at('s:1'), 'done');
+    const { childrenAtWork, childQueue } = restoreState(snapshotState(tree.root.state));
+    expect([childrenAtWork, [...childQueue]]).toEqual([2, ['s:4']]);
   });
 
   it('decision 5: depth is bounded; by default children do not spawn', () => {
