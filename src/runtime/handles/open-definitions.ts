@@ -16,12 +16,12 @@ import {
   write_file,
 } from '../../tools/built-in/index.ts';
 import { isRuntimeTool } from '../../tools/built-in/runtime-tool-names.ts';
-import { isMcpTools } from '../../tools/mcp/grants.ts';
+import { isMcpTools, type McpTools, mcpTools } from '../../tools/mcp/grants.ts';
 import { namedTool } from '../../tools/named-tool.ts';
 import { isServerTool } from '../../tools/server-tool.ts';
 import type { AnyTool } from '../../tools/tool.ts';
 import { type Agent, agent } from '../protocol/agent.ts';
-import type { CheckedOptions, DefinitionDirectories } from '../protocol/options.ts';
+import type { CheckedOptions, DefinitionDirectories, McpSource } from '../protocol/options.ts';
 import { assembleWithModels, type Place } from './assemble.ts';
 import type { Runtime } from './runtime.ts';
 
@@ -49,7 +49,7 @@ export async function openWithDefinitions(
   await checkDirectories(directories);
   const warn: Warn = (message, path) => checked.logger?.warn({ path }, message);
   const { byName } = await readDefinitions({ directories: directories.specialists }, parseSpecialist, warn);
-  const agents = [...checked.agents, ...specialists(checked.agents, [...byName.values()], warn)];
+  const agents = [...checked.agents, ...specialists(checked, [...byName.values()], warn)];
   const library = await DefinitionLibrary.open({
     skills: directories.skills,
     workflows: directories.workflows,
@@ -86,7 +86,7 @@ async function checkDirectories(directories: DefinitionDirectories): Promise<voi
 
 /** Specialists as agents. A specialist with a taken name or an unknown tool is left out with a warning. */
 function specialists(
-  agents: readonly Agent<unknown>[],
+  { agents, mcp }: Pick<CheckedOptions, 'agents' | 'mcp'>,
   definitions: readonly SpecialistDefinition[],
   warn: Warn,
 ): readonly Agent<unknown>[] {
@@ -96,7 +96,9 @@ function specialists(
   const hasModules = agents.some((each) => each.tools?.some((tool) => tool instanceof URL) === true);
   const found: Agent<unknown>[] = [];
   for (const { name, description, prompt, model, maxTurns, tools: wanted } of definitions) {
-    const unknown = hasModules ? [] : wanted.filter((tool) => !tools.has(tool));
+    const own = wanted.filter((tool) => tools.has(tool) || serverOf(tool, mcp) === undefined);
+    const served = wanted.filter((tool) => !own.includes(tool));
+    const unknown = hasModules ? [] : own.filter((tool) => !tools.has(tool));
     if (taken.has(name)) warn('a specialist is left out: an agent of this name is defined', name);
     else if (unknown.length > 0) warn(`a specialist is left out: unknown tool ${unknown.join(', ')}`, name);
     else {
@@ -105,13 +107,40 @@ function specialists(
           name,
           description,
           system: prompt,
-          tools: wanted.map((tool) => tools.get(tool) ?? namedTool(tool)),
+          tools: [...own.map((tool) => tools.get(tool) ?? namedTool(tool)), ...grantsOf(served, mcp)],
           ...defined({ model, toolRounds: maxTurns }),
         }),
       );
     }
   }
   return found;
+}
+
+/** Separates the name of an MCP server from that of its tool. */
+const SERVER_END = '__';
+/** In place of a tool's name: all tools of the server. */
+const ALL = '*';
+
+/**
+ * The MCP server whose tool this may be. The servers of a file are not known here: any name in the form of such a tool
+ * is taken for one.
+ */
+function serverOf(tool: string, mcp: McpSource | undefined): string | undefined {
+  const end = tool.indexOf(SERVER_END);
+  if (mcp === undefined || end <= 0) return undefined;
+  const server = tool.slice(0, end);
+  return mcp.kind === 'file' || Object.hasOwn(mcp.servers, server) ? server : undefined;
+}
+
+/** One grant for each server that these names are of. */
+function grantsOf(names: readonly string[], mcp: McpSource | undefined): readonly McpTools[] {
+  const wanted = new Map<string, string[]>();
+  for (const name of names) {
+    const server = serverOf(name, mcp) ?? '';
+    const tools = wanted.get(server) ?? [];
+    wanted.set(server, [...tools, name.slice(server.length + SERVER_END.length)]);
+  }
+  return [...wanted].map(([server, only]) => mcpTools(server, only.includes(ALL) ? {} : { only }));
 }
 
 /** Tools by name in lower case; an embedder's own tool takes precedence over the built-in one. */

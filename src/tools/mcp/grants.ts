@@ -9,7 +9,7 @@ import { serverNameSchema } from './server-options.ts';
 
 const GRANT: unique symbol = Symbol('troupe.mcp-tools');
 
-/** Options of `mcpTools`. The names are those at the server. */
+/** Options of `mcpTools`. The names are those at the server; `only` compares them without regard to case. */
 export interface McpToolsOptions {
   /** The tools that the agent may use; default: all, also those that the server gets later. */
   readonly only?: readonly string[];
@@ -68,9 +68,10 @@ export function grantedTools(
 ): readonly RegisteredTool[] {
   const taken = new Set(own.map((tool) => tool.description.name));
   return grants.flatMap(({ server, only, effects = {} }) => {
+    const wanted = only === undefined ? undefined : new Set(only.map((name) => name.toLowerCase()));
     const list = lists.find((each) => each.server === server);
     return (list?.tools ?? []).flatMap(({ name: tool, description }): readonly RegisteredTool[] => {
-      if (taken.has(description.name) || only?.includes(tool) === false) return [];
+      if (taken.has(description.name) || wanted?.has(tool.toLowerCase()) === false) return [];
       taken.add(description.name);
       const effect = (Object.hasOwn(effects, tool) ? effects[tool] : undefined) ?? (description.effect as McpEffect);
       const bounds = { timeoutMs, concurrency: MCP_CALLS_IN_FLIGHT_MAX };

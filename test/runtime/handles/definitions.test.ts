@@ -11,8 +11,10 @@ import { agent, tool } from '../../../src/index.ts';
 import { scripted } from '../../../src/testing/index.ts';
 import { think } from '../../../src/tools/built-in/index.ts';
 import { deferred, failure, gatedModel, history, log, MATRIX, queue, runtimeKit } from '../../support/runtime-kit.ts';
+import { effectsKit } from '../../tools/mcp/support.ts';
 
 const kit = runtimeKit();
+const effects = effectsKit();
 
 async function directory(files: Readonly<Record<string, string>>): Promise<string> {
   const path = await kit.directory();
@@ -109,6 +111,22 @@ describe.each(MATRIX)('threads %o', (threads) => {
     expect(JSON.parse(reply)).toEqual(['claude-haiku-4-5', 'Be kind.', ['think']]);
     expect(await runtime.session('t').ask('hello')).toContain('claude-opus-5-5');
   });
+});
+
+test('F149: a specialist names tools of MCP servers, or all tools of one; an unknown server leaves it out', async () => {
+  const specialists = await directory({
+    'payer.md': file('payer', 'Pay.', 'tools: [Think, S__Pay, s__read]\n'),
+    'all.md': file('all', 'Do.', 'tools: s__*\n'),
+    'lost.md': file('lost', 'Ask.', 'tools: t__read\n'),
+  });
+  const { logger, lines } = warned();
+  const provider = scripted(({ tools }) => JSON.stringify(tools?.map((tool) => tool.name)));
+  const mcp = { s: (await effects()).process() };
+  const runtime = await kit.open({ provider, specialists, mcp, logger, agents: [agent({ name: 'main' })] });
+  expect(JSON.parse(await runtime.session('one', 'payer').ask('hello'))).toEqual(['think', 's__read', 's__pay']);
+  const all: unknown = JSON.parse(await runtime.session('two', 'all').ask('hello'));
+  expect(all).toEqual(expect.arrayContaining(['s__read', 's__pay', 's__refuse']));
+  expect(lines).toEqual(['a specialist is left out: unknown tool t__read (lost)']);
 });
 
 test('unknown names and missing directories are refused', async () => {
