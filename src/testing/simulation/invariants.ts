@@ -34,13 +34,15 @@
  *      no metadata of another one (checked by `simulated-model.ts` and `other-vendor.ts`);
  *  I22 a session asks the model that its log says (a part of I3: the model is a part of the request);
  *  I23 a half-step asks no model again after it has moved on; each model has separate attempts, and the last one has
- *      all of them (checked by `model-trail.ts`).
+ *      all of them (checked by `model-trail.ts`);
+ *  I24 a question is asked once and decided once; its answer fits the form that its record has, and an acknowledged reply
+ *      is the result of its call (checked by `simulated-questions.ts` and `answer-invariants.ts`).
  */
 
 import type { Limits } from '../../base/bounds.ts';
 import { historyMessages } from '../../session/history/history-form.ts';
 import type { ReceiptState } from '../../session/state/state.ts';
-import { checkAnswers } from './answer-invariants.ts';
+import { checkAnswers, checkReplies } from './answer-invariants.ts';
 import { type CallStory, digestOf, isWithin, type Ledger, type MessageStory, type Outcome } from './ledger.ts';
 import type { SessionStory } from './session-story.ts';
 import { contentOf } from './simulated-media.ts';
@@ -119,6 +121,7 @@ export class Invariants {
     this.#checkDeleted(names);
     this.#checkModelCalls(stories);
     checkToolRuns(this.#ledger, stories, this.#resultIn);
+    checkReplies(this.#ledger, stories);
     this.#noteDone(stories);
   }
 

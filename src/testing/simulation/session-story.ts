@@ -25,6 +25,7 @@ import { digestOf, requestDigest } from './ledger.ts';
 import type { ModelRendering } from './models/agent-models.ts';
 import { ModelTrail, type TrailFault } from './models/model-trail.ts';
 import { isAnswerTool } from './simulated-forms.ts';
+import { QuestionTrail } from './simulated-questions.ts';
 
 /** Agents have tools, and none has manual thinking, so deliveries are sent as phantom pairs. */
 const RENDERING: ModelRendering = { options: { timestamps: false, deliveriesAsText: false } };
@@ -134,6 +135,7 @@ class Teller {
   readonly #prepared = new Set<number>();
   readonly #renderingAt: RenderingAt;
   readonly #trail = new ModelTrail();
+  readonly #questions = new QuestionTrail();
   /**
    * The half-step whose request was noted last, and its epoch. A request that is made again after a change counts as
    * another request.
@@ -198,7 +200,7 @@ class Teller {
       this.#noteTrail(this.#trail.before(state, record));
       const pending = state.suspended === undefined ? [] : [...state.openCalls.keys()];
       apply(state, record, at, this.#observer);
-      this.#noteTrail(this.#trail.after(state, record));
+      this.#noteTrail(this.#trail.after(state, record) ?? this.#questions.after(state, record));
       if (record.type === 'taskActivated' || record.type === 'taskStarted') this.#leave(pending);
       this.#record(record);
     }
