@@ -178,6 +178,23 @@ describe('a question to a parent', () => {
     expect(texts.at(-2)).toContain('Not answered: the agent that gave you your task has ended');
   });
 
+  test('ends when its parent is restarted, which leaves the question behind', async () => {
+    const model = gatedModel();
+    const runtime = await kit.open({
+      limits: { depth: 2 },
+      agents: [agent({ name: 'a', tools, supervision: { onChildFailure: 'restart' } })],
+      provider: model.provider,
+    });
+    await runtime.session('s').spawn({ task: 'x', replies: 'handle' });
+    (await model.next()).answer(spawning('deeper'));
+    const both = [await model.next(), await model.next()];
+    both.find(({ session }) => session === 's:1:1')?.answer(ask('ask_parent', 'Where?'));
+    await asked(runtime.session('s:1:1'));
+    both.find(({ session }) => session === 's:1')?.answer({ error: { type: 'invalid_request_error', message: 'no' } });
+    const next = [await model.next(), await model.next()].find(({ session }) => session === 's:1:1');
+    expect(JSON.stringify(next?.request.messages.at(-1))).toContain('has ended or begun again');
+  });
+
   test('ends with an interrupt of the parent', async () => {
     const runtime = await kit.open({
       agents: [agent({ name: 'a', tools })],
