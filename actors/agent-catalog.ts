@@ -37,7 +37,7 @@ import { checkTools } from './agent-checks.ts';
 import type { AgentDefinition, AgentPlan } from './agent-plan.ts';
 import { type AnswerParts, answerParts, toolsWith } from './answer-forms.ts';
 import { answerOptions, headerOf } from './request-headers.ts';
-import { NO_SPAWN, runtimeTools } from './runtime-tools.ts';
+import { asksOf, NO_SPAWN, runtimeTools } from './runtime-tools.ts';
 import { type SupervisorOptionsInput, supervisorOptions } from './supervision/child-spec.ts';
 
 /** Everything about its agent that a session's half-steps need. */
@@ -268,7 +268,8 @@ export class AgentCatalog {
     if (definition === undefined) return undefined;
     const { serverTools = [] } = definition;
     const tools = this.#toolsOf(definition, this.#mcp.newest);
-    return [...tools.map((tool) => tool.description.name), ...serverTools.map((tool) => tool.name)];
+    const asks = asksOf(definition.plan.asks ?? [], { isChild: false, grants: undefined });
+    return [...tools.map((tool) => tool.description.name), ...[...serverTools, ...asks].map(({ name: each }) => each)];
   }
 
   /** The agent's own tools, and then those of MCP servers. */
@@ -289,11 +290,13 @@ export class AgentCatalog {
     const specialists = [...this.#definitions.values()]
       .filter((other) => other.plan.name !== plan.name)
       .map((other) => ({ name: other.plan.name, description: other.plan.description ?? '' }));
+    const asks = asksOf(plan.asks ?? [], role);
     const own = runtimeTools({
       // A child that owes a structured reply ends with that reply, not with a free text.
       reports: role.isChild && form === undefined,
       spawn: role.depth < this.#limits.depth ? plan.subagents.spawn : NO_SPAWN,
       specialists,
+      asks,
     });
     const registry = new ToolRegistry(plan.name, [...granted.list(), ...own], granted.server);
     const granting = registry.schemas(this.#settings.timeouts.tool * SECOND_MS);
@@ -432,6 +435,7 @@ export class AgentCatalog {
           timeoutMs: description.timeoutMs ?? timeouts.tool * SECOND_MS,
           adjustableTimeout: takesTimeout(description),
           isRuntimeTool: runtimeNames.has(name),
+          asks: plan.asks?.find((each) => each.name === name),
         };
       },
       toolRounds: plan.toolRounds ?? this.#limits.toolRounds,
@@ -441,6 +445,9 @@ export class AgentCatalog {
       compression: this.#compression(plan, role),
       enrichers: role.isChild ? this.#namer : this.#enrichers,
       ...runLoopFacts(plan),
+      ...(plan.approvals === undefined
+        ? {}
+        : { approvals: { ...this.#settings.approvals, ...defined(plan.approvals) } }),
     };
   }
 

@@ -1,7 +1,8 @@
 /** An agent as plain data: its options, and the tools that were found for it. */
-import type { CompressionSettings } from '../src/base/settings.ts';
+import type { CompressionSettings, Settings } from '../src/base/settings.ts';
 import type { ModelOptions } from '../src/models/model-options.ts';
 import type { AnswerForm } from '../src/session/state/answer-form.ts';
+import type { AskPlan } from '../src/tools/built-in/ask-tools.ts';
 import type { McpGrantData } from '../src/tools/mcp/grants.ts';
 import type { ServerToolEntry } from '../src/tools/server-tool.ts';
 import type { RegisteredTool } from '../src/tools/tool-registry.ts';
@@ -27,6 +28,10 @@ export interface AgentPlan extends ModelOptions {
   readonly maxSteps?: number;
   /** Tools whose calls need a person's approval. `function`: a predicate on the host thread selects the calls. */
   readonly approval?: readonly string[] | 'function';
+  /** How long its calls wait for a person, and the effect of input meanwhile. Missing members: the settings decide. */
+  readonly approvals?: Partial<Settings['approvals']>;
+  /** Its tools whose calls are questions; missing: none. */
+  readonly asks?: readonly AskPlan[];
   /** Whether the agent has guardrails on the host thread, before and after its model calls. */
   readonly guards?: { readonly before: boolean; readonly after: boolean };
   /** The agent's purpose, shown to agents that may spawn it as a specialist. */

@@ -73,7 +73,8 @@ function freeName(taken: readonly string[]): string {
   return name;
 }
 
-function fitOf({ schema }: AnswerForm): AnswerFacts['fit'] {
+/** Judges values of a form: in the letters of its schema, or with every reason (within a bound) why they do not fit. */
+export function fitOf({ schema }: AnswerForm): AnswerFacts['fit'] {
   return (value) => {
     const issues = schemaIssues(schema, value, ANSWER_ISSUES_MAX);
     if (issues.length === 0) return { value };

@@ -5,6 +5,7 @@
 import { z } from 'zod';
 import { defined } from '../src/base/defined.ts';
 import type { Input, SpawnRequest } from '../src/session/state/inputs.ts';
+import type { AskPlan } from '../src/tools/built-in/ask-tools.ts';
 import type { RegisteredTool } from '../src/tools/tool-registry.ts';
 
 /** The name of the tool that spawns a child of the same agent. */
@@ -36,12 +37,25 @@ export function runtimeTools(role: {
   /** The spawn tools of the agent; none beyond the maximum depth. */
   readonly spawn: SpawnGrant;
   readonly specialists: readonly Specialist[];
+  /** The tools whose calls are questions. */
+  readonly asks: readonly AskPlan[];
 }): readonly RegisteredTool[] {
   const tools: RegisteredTool[] = [];
   if (role.spawn.subagent) tools.push(spawnSubagent());
   if (role.spawn.specialist && role.specialists.length > 0) tools.push(spawnSpecialist(role.specialists));
   if (role.reports) tools.push(markGoalCompleted());
+  tools.push(...role.asks.map(askTool));
   return tools;
+}
+
+/** The tools of the agent whose calls are questions, in the role of a session. A child may always ask its parent. */
+export function asksOf(
+  asks: readonly AskPlan[],
+  { isChild, grants }: { readonly isChild: boolean; readonly grants: readonly string[] | undefined },
+): readonly AskPlan[] {
+  return asks.filter(({ asked, name }) =>
+    asked === 'parent' ? isChild : grants === undefined || grants.includes(name),
+  );
 }
 
 /** Guidelines on children, for the system prompt of a session with enrichers. */
@@ -113,6 +127,17 @@ function markGoalCompleted(): RegisteredTool {
     { result: { type: 'string', description: 'The result, complete in itself.' } },
     ['result'],
   );
+}
+
+/** Choices are for a text: an answer with a form has the choices of its schema. */
+function askTool({ name, description, form }: AskPlan): RegisteredTool {
+  const question = { type: 'string', description: 'The question, complete in itself.' };
+  const choices = {
+    type: 'array',
+    items: { type: 'string' },
+    description: 'Answers to choose from, if there are some.',
+  };
+  return runtimeTool(name, description, form === undefined ? { question, choices } : { question }, ['question']);
 }
 
 const spawnInput = z.object({ task: z.string(), tools: z.unknown().optional(), name: z.string().optional() });

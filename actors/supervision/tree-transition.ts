@@ -6,8 +6,10 @@ import type { ErrorShape } from '../../src/base/errors.ts';
 import type { Observer } from '../../src/session/apply/fold.ts';
 import { plantSeed } from '../../src/session/history/fork-seed.ts';
 import { usedOf } from '../../src/session/rules/budget.ts';
+import { hasActive } from '../../src/session/rules/mailbox.ts';
 import type { Effect, Environment, Input } from '../../src/session/state/inputs.ts';
 import type { SessionRecord } from '../../src/session/state/records.ts';
+import type { SessionState } from '../../src/session/state/state.ts';
 import { runTurn } from '../../src/session/turn.ts';
 import type { SessionActor } from '../session-actor.ts';
 import type { FamilyOrder } from './family-supervisor.ts';
@@ -76,9 +78,15 @@ export function runTreeTransition(
     }
     const { state } = current;
     const used = state.budget === undefined ? 0 : usedOf(state);
+    const isFamily = state.children.size > 0;
+    const wasAtRest = isFamily && isAtRest(state);
     const outcome = runTurn(state, input, access.environment(current), access.observer(current));
     if (outcome.records.length > 0) write(writes, current, outcome.records);
     if (state.budget?.isShared === true) reportUse(access, queue, current, usedOf(state) - used);
+    if (isFamily && outcome.records.length > 0) {
+      const isOver = (!wasAtRest && isAtRest(state)) || outcome.records.some(({ type }) => type === 'restarted');
+      if (isOver) endQuestions(access, queue, state);
+    }
     for (const effect of outcome.effects) {
       const next = followUps(access, current, effect);
       if (next === 'outside') effects.push({ actor: current, effect });
@@ -86,6 +94,20 @@ export function runTreeTransition(
     }
   }
   return { writes, effects };
+}
+
+/** True for a sub-agent that has ended and has nothing more to do: no turn of it will answer its children. */
+function isAtRest(state: SessionState): boolean {
+  return state.exit !== undefined && state.state === 'idle' && !hasActive(state);
+}
+
+/** The children that wait for this session's answer continue without it. */
+function endQuestions(access: TreeAccess, queue: Step[], { children }: SessionState): void {
+  for (const { id } of children.values()) {
+    const child = access.find(id);
+    const asks = child?.state.approvals?.questions?.some(({ asked }) => asked === 'parent');
+    if (child !== undefined && asks === true) queue.push({ actor: child, input: { type: 'parentEnded' } });
+  }
 }
 
 /** Reports a session's use of a budget to its parent, before anything else that follows. */

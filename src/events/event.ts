@@ -16,7 +16,7 @@ export type SessionStateName = (typeof SESSION_STATES)[number];
 /** How an entry can leave a mailbox. */
 export const REMOVAL_REASONS = ['promoted', 'recalled', 'dropped'] as const;
 /** The activity of a session beyond its state. */
-export type Phase = 'preparing' | 'retrying' | 'paused' | 'approval' | 'suspended';
+export type Phase = 'preparing' | 'retrying' | 'paused' | 'approval' | 'question' | 'suspended';
 
 /** The content of an event, without its envelope. */
 export type EventBody =
@@ -85,6 +85,19 @@ export type EventBody =
       readonly toolUseId: string;
       readonly toolName: string;
       readonly input: unknown;
+    }
+  /**
+   * A call asks a person (`session.answer` answers) or the session's parent, and waits. `schema`: the JSON Schema that the
+   * answer must fit; missing: it is text. `choices`: answers that the model proposes.
+   */
+  | {
+      readonly type: 'question.asked';
+      readonly toolUseId: string;
+      readonly toolName: string;
+      readonly asked: 'human' | 'parent';
+      readonly question: string;
+      readonly choices?: readonly string[];
+      readonly schema?: Readonly<Record<string, Json>>;
     }
   /**
    * The messages of a failed turn were removed before the next one. `index`: the position that the first removed

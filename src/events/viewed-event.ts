@@ -32,7 +32,7 @@ export type ViewedSubGoal = Omit<SubGoal, 'description'>;
 export type ViewedGoal = Omit<Goal, 'description' | 'subGoals'> & { readonly subGoals: readonly ViewedSubGoal[] };
 
 /** Members of an event that are content and nothing else. */
-type Content = 'text' | 'content' | 'input' | 'data' | 'output';
+type Content = 'text' | 'content' | 'input' | 'data' | 'output' | 'question' | 'choices' | 'schema';
 
 /** Members of an event that hold content among other things, and their reduced forms. */
 interface Reduced {
@@ -107,6 +107,14 @@ const EVENT_MEMBERS: { readonly [Type in Kind]: Members<BodyOf<Type>> } = {
     output: 'hidden',
   },
   'approval.required': { toolUseId: 'carried', toolName: 'carried', input: 'hidden' },
+  'question.asked': {
+    toolUseId: 'carried',
+    toolName: 'carried',
+    asked: 'carried',
+    question: 'hidden',
+    choices: 'hidden',
+    schema: 'hidden',
+  },
   'session.rollback': { reason: 'carried', index: 'carried' },
   'turn.failed': { turn: 'carried', error: viewedError },
   bounce_back: { content: 'hidden', error: viewedError, messageSeq: 'carried' },
@@ -249,6 +257,10 @@ function cellOf(event: SessionEvent, mode: ShortViewMode): Rendered | null {
       return renderSpoken('user', { content: event.content, at: event.at, tokens: 0 }, mode);
     case 'approval.required':
       return renderCall(event, mode);
+    case 'question.asked':
+      // A question to a person is spoken to the reader of any mode. One to a parent is part of the work.
+      if (mode === 'basic' && event.asked === 'parent') return null;
+      return renderSpoken('assistant', { content: event.question, at: event.at, tokens: 0 }, mode);
     default:
       return null;
   }

@@ -155,6 +155,8 @@ function foldRecord(fold: TextFold, record: SessionRecord, at: number, found: Se
     case 'proceeded':
     case 'suspended':
     case 'continued':
+    case 'asked':
+    case 'misanswered':
     case 'decided':
     case 'blocked':
     case 'rolledBack':

@@ -108,6 +108,11 @@ export const approved: z.ZodType = z.strictObject({
   allow: z.boolean(),
   decided: z.boolean().describe('false: the call does not wait, or was decided otherwise'),
 });
+/** Whether the answer to a question holds. */
+export const answered: z.ZodType = z.strictObject({
+  callId: z.string(),
+  answered: z.boolean().describe('false: the call asks nothing, or was answered otherwise'),
+});
 /** A child that was spawned. */
 export const child: z.ZodType = z.strictObject({ id: z.string(), name: z.string(), parent: z.string() });
 /** Whether the store takes writes. */

@@ -192,6 +192,35 @@ const approve = route({
   },
 });
 
+const answer = route({
+  method: 'POST',
+  path: '/sessions/:id/answer',
+  summary: 'Answer a question of the model, or decline to',
+  query: noQuery,
+  body: z.union([
+    z.strictObject({
+      callId: z.string().min(1).max(256),
+      value: z.json().describe('A text, or a value of the schema of the question'),
+    }),
+    z.strictObject({
+      callId: z.string().min(1).max(256),
+      decline: z.literal(true),
+      reason: z.string().max(10_000).optional().describe('For the model'),
+    }),
+  ]),
+  answers: [
+    { status: 200, description: 'Whether the answer holds, also when it is sent again', schema: answers.answered },
+    UNKNOWN,
+    problemAnswer(400, 'An answer that does not fit; the question still waits. Or a call that needs an approval'),
+  ],
+  async handle({ part, body, server: { runtime } }) {
+    const session = runtime.session(await known(runtime, part('id')));
+    const { callId } = body;
+    const isAnswered = 'value' in body ? session.answer(callId, body.value) : session.decline(callId, body.reason);
+    return json({ callId, answered: await isAnswered });
+  },
+});
+
 const explain = route({
   method: 'GET',
   path: '/sessions/:id/explain',
@@ -252,6 +281,7 @@ export const sessionRoutes: readonly Route[] = [
   resume,
   spawn,
   approve,
+  answer,
   explain,
   viewport,
   request,

@@ -1,7 +1,8 @@
 /** Why a session is not running: exactly one reason for each state. Pure. */
 import type { ErrorShape } from '../base/errors.ts';
 import { isPreparing } from './rules/memory.ts';
-import { approvalsExpireAt, isRefusedRequest, waitsForApprovalOnly } from './rules/run-loop.ts';
+import { approvalsExpireAt, isRefusedRequest, waitingPhase, waitsForApprovalOnly } from './rules/run-loop.ts';
+import { type WaitingCall, waitingCalls } from './rules/waiting-calls.ts';
 import type { SessionState } from './state/state.ts';
 
 /** The reason, and a sentence for people. */
@@ -18,6 +19,7 @@ export interface Explanation {
     | 'waiting_for_tools'
     | 'waiting_for_listener'
     | 'waiting_for_approval'
+    | 'waiting_for_answer'
     | 'suspended'
     | 'preparing'
     | 'starting';
@@ -47,7 +49,7 @@ export interface Surroundings {
   readonly isQueued: boolean;
   /** Why the governor holds back the session's model call; missing: it does not. */
   readonly governorWait?: string | undefined;
-  /** Milliseconds a call waits for a person before it is denied (`settings.approvals`); null or missing: forever. */
+  /** Milliseconds a call waits for a person before it is denied (`agent({ approvals })`, `settings.approvals`); null or missing: forever. */
   readonly approvalsMs?: number | null;
 }
 
@@ -61,10 +63,10 @@ export function explain(state: SessionState, outside: Surroundings): Explanation
     return { reason: 'waiting_for_listener', detail: 'the listener asked about this message has not answered yet' };
   }
   if (waitsForApprovalOnly(state)) {
-    const calls = state.approvals?.waiting.map((id) => `${state.openCalls.get(id)?.name} (${id})`).join(', ');
+    const isQuestion = waitingPhase(state) === 'question';
     return {
-      reason: 'waiting_for_approval',
-      detail: `approve() decides: ${calls}${approvalDetails(state, outside.approvalsMs ?? null)}`,
+      reason: isQuestion ? 'waiting_for_answer' : 'waiting_for_approval',
+      detail: `${waitingDetails(state)}${approvalDetails(state, outside.approvalsMs ?? null)}`,
     };
   }
   if (state.state === 'executing' && state.openCalls.size > 0) {
@@ -121,6 +123,27 @@ function explainAwaiting(state: SessionState, { now, governorWait }: Surrounding
 function atRest(accompanying: number): string {
   if (accompanying === 0) return 'the mailbox is empty';
   return `${accompanying} ${accompanying === 1 ? 'entry goes' : 'entries go'} along with the next message`;
+}
+
+/** The waiting calls, each with what it waits for. */
+function waitingDetails(state: SessionState): string {
+  const waiting = waitingCalls(state);
+  const calls = (what: string, of: readonly WaitingCall[]): readonly string[] =>
+    of.length === 0 ? [] : [`${what}: ${of.map(({ callId, toolName }) => `${toolName} (${callId})`).join(', ')}`];
+  return [
+    ...calls(
+      'approve() decides',
+      waiting.filter(({ kind }) => kind === 'approval'),
+    ),
+    ...calls(
+      'answer() answers',
+      waiting.filter(({ asked }) => asked === 'human'),
+    ),
+    ...calls(
+      'its parent or answer() answers',
+      waiting.filter(({ asked }) => asked === 'parent'),
+    ),
+  ].join('; ');
 }
 
 /** The time at which undecided calls are denied, and the messages that wait for it. */

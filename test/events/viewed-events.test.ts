@@ -177,6 +177,28 @@ const SAMPLES: {
       rendered: { role: 'tool_call', tool: 'note', timestamp: AT, input: 'a: 1\nb: 2\n...' },
     },
   },
+  'question.asked': {
+    raw: {
+      toolUseId: 'c1',
+      toolName: 'ask_human',
+      asked: 'human',
+      question: `${MARKER} which?`,
+      choices: [MARKER],
+      schema: { title: MARKER },
+    },
+    basic: {
+      toolUseId: 'c1',
+      toolName: 'ask_human',
+      asked: 'human',
+      rendered: { role: 'assistant', content: `${MARKER} which?` },
+    },
+    verbose: {
+      toolUseId: 'c1',
+      toolName: 'ask_human',
+      asked: 'human',
+      rendered: { role: 'assistant', content: `${MARKER} which?`, timestamp: AT },
+    },
+  },
   'session.rollback': same({ reason: 'no luck', index: 2 }),
   'turn.failed': {
     raw: { turn: 'turn-1', error },

@@ -8,6 +8,7 @@ import { eventAndPoolBugs } from './event-and-pool-bugs.ts';
 import { historyBugs } from './history-bugs.ts';
 import { modelBugs } from './model-bugs.ts';
 import type { PlantedBug } from './planted-bug.ts';
+import { questionBugs } from './question-bugs.ts';
 import { requestBugs } from './request-bugs.ts';
 import { sessionBugs } from './session-bugs.ts';
 import { storeBugs } from './store-bugs.ts';
@@ -21,6 +22,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   ...enricherBugs,
   ...requestBugs,
   ...answerBugs,
+  ...questionBugs,
   ...modelBugs,
 ];
 

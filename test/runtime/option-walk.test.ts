@@ -436,6 +436,11 @@ const agentRows: Readonly<Record<string, Row>> = {
     'session/history/approval.test.ts',
     'an approval predicate is called with the calls that could run, before anything starts',
   ),
+  'approvals.expiresMs': shown(
+    'runtime/questions.test.ts',
+    'approvals of the agent: its calls expire at its time, those of another agent never',
+  ),
+  'approvals.onInput': shown('session/history/question.test.ts', 'the policy of the agent overrides the settings'),
   'guardrails.before': shown(
     'runtime/handles/history-run-loop.test.ts',
     'guardrails run in order, each on the result of the previous one; a block prevents the call',

@@ -7,7 +7,9 @@ import { echo, serverKit } from './support.ts';
 const kit = serverKit();
 const POSTS = [
   '/sessions',
-  ...['messages', 'interrupt', 'pause', 'resume', 'recall', 'approve', 'children'].map((name) => `/sessions/s/${name}`),
+  ...['messages', 'interrupt', 'pause', 'resume', 'recall', 'approve', 'answer', 'children'].map(
+    (name) => `/sessions/s/${name}`,
+  ),
 ];
 const GETS = ['', '/messages', '/pending', '/request', '/viewport', '/explain', '/receipts/1', '/events'];
 
@@ -24,6 +26,8 @@ const names = [
   'pendingId',
   'callId',
   'allow',
+  'value',
+  'decline',
   'input',
   '__proto__',
   'constructor',

@@ -5,6 +5,7 @@ import { LOOP_PIECE_BYTES_MIN } from '../../src/base/bounds.ts';
 import { agent, checkRequest, tool } from '../../src/index.ts';
 import * as answers from '../../src/server/answers.ts';
 import { scripted } from '../../src/testing/scripted.ts';
+import { askHuman } from '../../src/tools/built-in/index.ts';
 import { eventually, gatedModel, log } from '../support/runtime-kit.ts';
 import { type Answer, echo, serverKit } from './support.ts';
 
@@ -352,6 +353,32 @@ describe('conversation', () => {
     expect((await get('/sessions/s/receipts/1?wait=answer')).body).toMatchObject({ answer: 'Done.' });
     expect((await log(runtime.session('s'))).at(-2)).toBe('tool_response:paid 4');
     expect((await post('/sessions/nobody/approve', { callId, allow: true })).status).toBe(404);
+  });
+
+  test('a question is answered over HTTP: a misfit is 400 with the reasons, a second answer does not hold', async () => {
+    const provider = scripted([{ toolUse: { name: 'ask_human', input: { question: 'How many?' } } }, 'Done.']);
+    const tools = [askHuman({ answer: z.object({ n: z.number().int() }) })];
+    const { post, get, runtime } = await kit.serve({ agents: [agent({ name: 'a', tools })], provider });
+    await post('/sessions/s/messages', { content: 'Count.' });
+    await eventually(async () => (await runtime.session('s').state()).phase === 'question');
+    expect((await get('/sessions/s')).body).toMatchObject({ state: 'executing', phase: 'question' });
+    const [call] = (await runtime.session('s').messages()).filter(({ type }) => type === 'tool_call');
+    const callId = call?.toolUseId ?? '';
+    const path = '/sessions/s/answer';
+    const misfit = await post(path, { callId, value: { n: 'many' } });
+    expect(misfit.status).toBe(400);
+    expect(misfit.body).toMatchObject({ code: 'content', detail: expect.stringContaining('$.n') });
+    for (const body of [{ callId }, { callId, value: 1, decline: true }, { callId, decline: false }]) {
+      expect((await post(path, body)).status).toBe(400);
+    }
+    expect((await post('/sessions/s/approve', { callId, allow: true })).status).toBe(400);
+    expect(as(answers.answered, (await post(path, { callId, value: { n: 3 } })).body)).toEqual({
+      callId,
+      answered: true,
+    });
+    expect((await post(path, { callId, decline: true, reason: 'no' })).body).toEqual({ callId, answered: false });
+    expect((await get('/sessions/s/receipts/1?wait=answer')).body).toMatchObject({ answer: 'Done.' });
+    expect((await post('/sessions/nobody/answer', { callId, value: 'x' })).status).toBe(404);
   });
 });
 

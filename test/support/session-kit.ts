@@ -2,6 +2,7 @@
  * A session without a runtime: the pure core alone. A `Machine` holds one state, receives inputs, and collects their
  * records and effects. The core is the real one; only the clock, the random numbers and the agent are made up.
  */
+import { fitOf } from '../../actors/answer-forms.ts';
 import { LIMIT_DEFAULTS, type Limits } from '../../src/base/bounds.ts';
 import type { ErrorShape } from '../../src/base/errors.ts';
 import type { ContentBlock, Deliver, Usage } from '../../src/base/messages.ts';
@@ -158,6 +159,7 @@ export function environmentOf(world: World): Environment {
     admits: world.admits,
     isSupervised: () => world.isSupervised,
     exists: (sessionId) => world.taken.has(sessionId),
+    fitOf,
   };
 }
 

@@ -67,6 +67,11 @@ export const WAITING_LISTENERS_MAX = 1_024;
 /** Characters of the reason a person gives for a denial: the model reads it. */
 export const APPROVAL_REASON_CHARACTERS_MAX = 10_000;
 
+/** Characters of a question that a model asks, with its choices. A person or another model reads it whole. */
+export const QUESTION_CHARACTERS_MAX = 20_000;
+/** Answers that a model may propose with a question: more cannot be surveyed. */
+export const QUESTION_CHOICES_MAX = 50;
+
 // ---- history, tasks and forks -------------------------------------------------------------------------------------
 
 /** Task titles that one session remembers, newest last. An older task is named by its first message. */

@@ -1,4 +1,5 @@
 /** Answers the methods `history.…`: operations on a session's history, queries of it, and its subscriptions. */
+import { fitOf } from '../../../actors/answer-forms.ts';
 import { isRunnable, type SessionActor } from '../../../actors/session-actor.ts';
 import { TRANSIENT_SESSIONS_MAX } from '../../base/bounds.ts';
 import { InvalidArgumentError, LimitError } from '../../base/errors.ts';
@@ -106,5 +107,6 @@ function environmentOf(shard: Shard): Environment {
     toolNamesOf: () => undefined,
     admits: false,
     exists: () => false,
+    fitOf,
   };
 }

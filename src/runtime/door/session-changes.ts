@@ -49,6 +49,10 @@ export function sessionChanges(door: ShardDoor): SessionChanges {
         false,
       );
     },
+    'session.answer': (request) => {
+      const { callId, reply } = request;
+      return door.submitIfPresent(request, { type: 'answer', callId, reply }, false);
+    },
     'session.pause': (request) => door.submit(request, { type: 'pause' }),
     'session.resume': async (request) => {
       shard.life.liftIsolation(request.session);

@@ -18,7 +18,7 @@ import { viewport } from '../../session/rules/eviction.ts';
 import { goalsOf } from '../../session/rules/goals.ts';
 import { hasActive } from '../../session/rules/mailbox.ts';
 import { isPreparing } from '../../session/rules/memory.ts';
-import { isRefusedRequest } from '../../session/rules/run-loop.ts';
+import { approvalPolicy, isRefusedRequest, waitingPhase } from '../../session/rules/run-loop.ts';
 import { type LoggedMessage, publicMessage } from '../../session/state/messages.ts';
 import { emptyState, type SessionState } from '../../session/state/state.ts';
 import type { ForkedRecord, SessionSnapshot, ShardHandlers, ShardMethods } from '../protocol/protocol.ts';
@@ -171,7 +171,7 @@ function explanationOf(shard: Shard, state: SessionState): Explanation {
     isAgentDefined: state.agent === undefined || catalog.has(state.agent),
     isQueued: shard.life.isQueued(state.id),
     governorWait: shard.life.callWaitOf(state.id)?.detail,
-    approvalsMs: settings.approvals.expiresMs,
+    approvalsMs: approvalPolicy({ agent: catalog.of(state)?.facts, settings }).expiresMs,
   });
 }
 
@@ -246,7 +246,8 @@ function snapshotOf(state: SessionState, now: number): SessionSnapshot {
 
 function phaseOf(state: SessionState, isRetrying: boolean): SessionSnapshot['phase'] {
   if (state.paused) return 'paused';
-  if (state.approvals !== undefined && state.approvals.waiting.length > 0) return 'approval';
+  const waiting = waitingPhase(state);
+  if (waiting !== undefined) return waiting;
   if (state.suspended !== undefined) return 'suspended';
   if (state.enrichment !== undefined) return 'preparing';
   if (state.state !== 'awaiting' && isPreparing(state.memory) && hasActive(state)) return 'preparing';

@@ -5,6 +5,7 @@ import { ConfigError, describeValue } from '../../base/errors.ts';
 import { parseSpecialist, type SpecialistDefinition } from '../../definitions/definition.ts';
 import { readDefinitions, type Warn } from '../../definitions/definition-files.ts';
 import { DefinitionLibrary } from '../../definitions/definition-library.ts';
+import { askPlanOf } from '../../tools/built-in/ask-tools.ts';
 import {
   bash,
   edit_file,
@@ -148,7 +149,8 @@ function toolsByName(agents: readonly Agent<unknown>[]): ReadonlyMap<string, Any
   const tools = new Map<string, AnyTool>(BUILT_IN.map((each) => [each.name.toLowerCase(), each]));
   for (const each of agents) {
     for (const tool of each.tools ?? []) {
-      if (tool instanceof URL || isServerTool(tool) || isMcpTools(tool) || isRuntimeTool(tool)) continue;
+      if (tool instanceof URL || isServerTool(tool) || isMcpTools(tool)) continue;
+      if (isRuntimeTool(tool) && askPlanOf(tool) === undefined) continue;
       tools.set(tool.name.toLowerCase(), tool);
     }
   }

@@ -11,7 +11,7 @@ import {
 import { defined } from '../../base/defined.ts';
 import { ConfigError, ContentError, describeValue, InvalidArgumentError } from '../../base/errors.ts';
 import { checkSessionId } from '../../base/ids.ts';
-import { NotPlainError, toPlainJson, wellFormed } from '../../base/json.ts';
+import { type Json, NotPlainError, stableText, toPlainJson, wellFormed } from '../../base/json.ts';
 import type { Deliver } from '../../base/messages.ts';
 import { parseOption } from '../../base/settings.ts';
 import { answerForm, type OutputSchema } from '../protocol/output-option.ts';
@@ -115,9 +115,10 @@ const PLACE = /^\d{1,15}$/;
 /** Kind of delivery and number of an entry. */
 const PENDING_PLACE = /^[0-4]-\d{1,15}$/;
 
+const reasonSchema = z.string().max(APPROVAL_REASON_CHARACTERS_MAX).transform(wellFormed).optional();
 const approvalSchema = z.strictObject({
   allow: z.boolean(),
-  reason: z.string().max(APPROVAL_REASON_CHARACTERS_MAX).transform(wellFormed).optional(),
+  reason: reasonSchema,
   input: z.record(z.string(), z.unknown()).optional(),
 });
 
@@ -169,11 +170,29 @@ export function checkDecision(
 ): Omit<ShardMethods['session.approve']['request'], 'session' | 'agent'> {
   const { allow, reason, input } = parseOption(approvalSchema, 'approve', decision);
   return {
-    callId: parseOption(z.string(), 'approve.callId', callId),
+    callId: callIdOf('approve', callId),
     allow,
     ...defined({ reason }),
-    ...(input === undefined ? {} : { input: plainInput(input) }),
+    ...(input === undefined ? {} : { input: plainValue(input, 'input') }),
   };
+}
+
+/** The arguments of `session.answer`, checked. Throws `ConfigError`, `ContentError`. */
+export function checkAnswer(callId: unknown, value: unknown): AnswerRequest {
+  const plain = plainValue(value, 'the answer');
+  return { callId: callIdOf('answer', callId), reply: { value: plain, fingerprint: fingerprintOf(stableText(plain)) } };
+}
+
+/** The arguments of `session.decline`, checked. Throws `ConfigError`. */
+export function checkDecline(callId: unknown, reason: unknown): AnswerRequest {
+  const given = parseOption(reasonSchema, 'decline.reason', reason);
+  return { callId: callIdOf('decline', callId), reply: { declined: true, ...defined({ reason: given }) } };
+}
+
+type AnswerRequest = Omit<ShardMethods['session.answer']['request'], 'session' | 'agent'>;
+
+function callIdOf(method: string, callId: unknown): string {
+  return parseOption(z.string(), `${method}.callId`, callId);
 }
 
 /** The options of `session.spawn` as one item of `session.spawnAll`. Throws `ConfigError`. */
@@ -210,12 +229,19 @@ function spawnItem(options: unknown, index: number): SpawnItem {
   return key === undefined ? item : { ...item, key, fingerprint: fingerprintOf(JSON.stringify(item)) };
 }
 
-/** A storable copy of an input. Throws `ContentError`. */
-function plainInput(input: unknown): unknown {
+/** A storable copy of a value. Throws `ContentError`. */
+function plainValue(value: unknown, what: string): Json {
   try {
-    return toPlainJson(input);
+    return toPlainJson(value);
   } catch (error) {
-    if (error instanceof NotPlainError) throw new ContentError(`input is ${error.message}`, { cause: error });
+    if (error instanceof NotPlainError) throw new ContentError(`${what} is ${error.message}`, { cause: error });
     throw error;
   }
+}
+
+/** The schema of a child's structured reply, in the options of its spawn, which were checked. */
+export function outputOf(options: unknown): OutputSchema | undefined {
+  return typeof options === 'object' && options !== null && 'output' in options
+    ? (options.output as OutputSchema | undefined)
+    : undefined;
 }

@@ -37,7 +37,9 @@ import { History } from './history.ts';
 import { parseReceiptId, Receipt } from './receipt.ts';
 import {
   type ApprovalDecision,
+  checkAnswer,
   checkDecision,
+  checkDecline,
   checkForkOptions,
   checkMessagesOptions,
   checkPageOptions,
@@ -45,6 +47,7 @@ import {
   checkSpawnItems,
   type ForkOptions,
   keyedSpawn,
+  outputOf,
   type PageOptions,
   type SendOptions,
   type SpawnOptions,
@@ -258,11 +261,26 @@ export class Session<Answer = string> {
    * Decides a call that waits for a person (`approval.required`). The decision is durable when this resolves. True if
    * the decision holds, even if the same decision was made before. False if the call does not wait, or was decided
    * otherwise. `input` runs an allowed call with another input; the model sees the `reason` of a denial. Rejects with
-   * `ContentError` for an input that cannot be stored, `ConfigError` for a bad option.
+   * `ContentError` (an input that cannot be stored), `ConfigError`, `InvalidArgumentError` (a question: use `answer`).
    */
   async approve(callId: string, decision: ApprovalDecision): Promise<boolean> {
     const request = { ...this.address, ...checkDecision(callId, decision) };
     return this.#parts.link.call('session.approve', request, true);
+  }
+
+  /**
+   * Answers a question of the model (`question.asked`): with a text, or with a value of the question's schema. Durable
+   * when this resolves. True if the answer holds, even if the same was given before; false if the call asks nothing, or
+   * was answered otherwise. Rejects with `ContentError` for an answer that does not fit (`data.issues`; the question
+   * still waits), `LimitError` (too large), `InvalidArgumentError` (`invalid_argument`: the call needs `approve`).
+   */
+  async answer(callId: string, value: unknown): Promise<boolean> {
+    return this.#parts.link.call('session.answer', { ...this.address, ...checkAnswer(callId, value) }, true);
+  }
+
+  /** Declines to answer a question. The model sees the `reason`. Resolves and rejects as `answer` does. */
+  async decline(callId: string, reason?: string): Promise<boolean> {
+    return this.#parts.link.call('session.answer', { ...this.address, ...checkDecline(callId, reason) }, true);
   }
 
   /**
@@ -478,11 +496,4 @@ export function orAborted<T>(promise: Promise<T>, signal: AbortSignal | undefine
     signal.addEventListener('abort', onAbort, { once: true });
     promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
   });
-}
-
-/** The schema of a child's structured reply, in the options of its spawn, which were checked. */
-function outputOf(options: unknown): OutputSchema | undefined {
-  return typeof options === 'object' && options !== null && 'output' in options
-    ? (options.output as OutputSchema | undefined)
-    : undefined;
 }

@@ -6,8 +6,9 @@ import { defined } from '../../base/defined.ts';
 import { ConfigError, describeValue } from '../../base/errors.ts';
 import { isAgentName } from '../../base/ids.ts';
 import { isRecord } from '../../base/json.ts';
-import { type CompressionSettings, parseOption } from '../../base/settings.ts';
+import { type CompressionSettings, parseOption, type Settings } from '../../base/settings.ts';
 import type { ModelOptions } from '../../models/model-options.ts';
+import { askPlanOf } from '../../tools/built-in/ask-tools.ts';
 import { isRuntimeTool } from '../../tools/built-in/runtime-tool-names.ts';
 import { grantData, isMcpTools, type McpTools } from '../../tools/mcp/grants.ts';
 import { isNamedTool } from '../../tools/named-tool.ts';
@@ -68,6 +69,11 @@ export interface AgentOptions extends ModelOptions {
    * call.
    */
   readonly approve?: readonly string[] | ApprovalPredicate;
+  /**
+   * How long calls of its sessions wait for a person (`expiresMs`, null: forever), and the effect of a user's message
+   * meanwhile (`onInput`); each overrides `settings.approvals`.
+   */
+  readonly approvals?: Partial<Settings['approvals']>;
   /** Functions that run before each model call and after each answer, on the host thread. */
   readonly guardrails?: Guardrails;
   readonly subagents?: SubagentOptions;
@@ -142,6 +148,9 @@ export const agentSchema: z.ZodType<AgentOptions & { readonly output?: OutputSch
       z.array(z.string().min(1)),
       z.custom<ApprovalPredicate>((value) => typeof value === 'function', 'must be tool names or a function'),
     ])
+    .optional(),
+  approvals: z
+    .strictObject({ expiresMs: positive.nullable().optional(), onInput: z.enum(['wait', 'deny']).optional() })
     .optional(),
   guardrails: z.strictObject({ before: functions, after: functions }).optional(),
   subagents: z.strictObject({ spawn: z.boolean().optional(), maxActive: positive.optional() }).optional(),
@@ -234,7 +243,8 @@ export function agentSource(definition: Agent<unknown>): AgentSource {
   const { name, model, system, maxTokens, toolRounds, tokenBudget, thinking, subagents, supervision, description } =
     definition;
   const { compression, maxSteps, approve, guardrails, effort, toolChoice, parallelToolCalls } = definition;
-  const { stopSequences, serviceTier, speed, cacheTtl, betas, request, output } = definition;
+  const { stopSequences, serviceTier, speed, cacheTtl, betas, request, output, approvals, tools = [] } = definition;
+  const asks = tools.flatMap((tool) => askPlanOf(tool) ?? []);
   return {
     plan: {
       name,
@@ -247,7 +257,8 @@ export function agentSource(definition: Agent<unknown>): AgentSource {
       ...(typeof system === 'string' ? { system } : {}),
       ...defined({ maxTokens, toolRounds, tokenBudget, thinking, description, compression }),
       ...defined({ effort, toolChoice, parallelToolCalls, stopSequences, serviceTier, speed }),
-      ...defined({ cacheTtl, betas, request }),
+      ...defined({ cacheTtl, betas, request, approvals }),
+      ...(asks.length === 0 ? {} : { asks }),
       ...(output === undefined ? {} : { output: answerForm(output, `agent ${name}.output`) }),
       ...(maxSteps === undefined || maxSteps === null ? {} : { maxSteps }),
       ...(approve === undefined ? {} : { approval: typeof approve === 'function' ? 'function' : approve }),
@@ -260,7 +271,7 @@ export function agentSource(definition: Agent<unknown>): AgentSource {
             },
           }),
     },
-    tools: (definition.tools ?? []).flatMap((tool) => (isRuntimeTool(tool) ? [] : [toolSource(name, tool)])),
+    tools: tools.flatMap((tool) => (isRuntimeTool(tool) ? [] : [toolSource(name, tool)])),
   };
 }
 

@@ -234,6 +234,16 @@ export interface ShardMethods {
     };
     answer: boolean;
   };
+  /** Answers a question, or declines to. `fingerprint`: that of the value. */
+  'session.answer': {
+    request: OfSession & {
+      readonly callId: string;
+      readonly reply:
+        | { readonly value: Json; readonly fingerprint: string }
+        | { readonly declined: true; readonly reason?: string };
+    };
+    answer: boolean;
+  };
   /** Turns on or off the waiting for listeners on the host at the session's message boundaries. */
   'history.gate': { request: { readonly session: string; readonly on: boolean }; answer: undefined };
   'session.spawn': { request: OfSession & { readonly items: readonly SpawnItem[] }; answer: readonly SpawnAnswer[] };

@@ -95,11 +95,6 @@ export class Admission {
     }
   }
 
-  /** The working sessions for which `holds` is true, as a copy. */
-  filter(holds: (actor: SessionActor) => boolean): readonly SessionActor[] {
-    return [...this.#live.keys()].filter(holds);
-  }
-
   #add(actor: SessionActor, bytes: number): void {
     this.#bytes += bytes - (this.#live.get(actor) ?? 0);
     this.#live.set(actor, bytes);

@@ -27,8 +27,8 @@ export interface TimersPlace {
   readonly wake: (actor: SessionActor, input: Input) => void;
   /** True if the tool pool still holds this call, so that its result will come. */
   readonly holdsCall: (sessionId: string, callId: string) => boolean;
-  /** `settings.approvals.expiresMs`. */
-  readonly approvalsMs: number | null;
+  /** Milliseconds that calls of this session wait for a decision; null: forever. */
+  readonly approvalsMs: (actor: SessionActor) => number | null;
 }
 
 /** See the head of the file. */
@@ -99,7 +99,7 @@ export class SessionTimers {
 
   /** The log gives the due time, so the timer is set again after a restart, and when other calls wait. */
   #settleApprovals(actor: SessionActor): void {
-    const dueAt = approvalsExpireAt(actor.state, this.#place.approvalsMs);
+    const dueAt = approvalsExpireAt(actor.state, this.#place.approvalsMs(actor));
     if (dueAt === actor.approvalsDueAt) return;
     this.#clearApprovals(actor);
     if (dueAt === undefined) return;

@@ -7,6 +7,7 @@
  * that needs a part created later receives a function here.
  */
 import { isRunnable, type SessionActor } from '../../../actors/session-actor.ts';
+import { approvalPolicy } from '../../session/rules/run-loop.ts';
 import { EventReplays } from '../reading/event-replay.ts';
 import { Admission } from './admission.ts';
 import { CommitQueue } from './commit-queue.ts';
@@ -59,7 +60,7 @@ export class Shard {
         if (residency.holds(actor)) this.transitions.submit(actor.id, [input]);
       },
       holdsCall: (sessionId, callId) => work.holdsCall(sessionId, callId),
-      approvalsMs: settings.approvals.expiresMs,
+      approvalsMs: (actor) => approvalPolicy({ agent: actor.agent?.facts, settings }).expiresMs,
     });
     const live = new Admission(limits, (id) => this.transitions.submit(id, [{ type: 'wake' }]));
     const work = new SessionWork(parts, {

@@ -2,6 +2,7 @@
  * The environment that `decide` receives. A shard has one such object; it is filled again for each step, and no reader
  * keeps it.
  */
+import { fitOf } from '../../../actors/answer-forms.ts';
 import type { Limits } from '../../base/bounds.ts';
 import type { Settings } from '../../base/settings.ts';
 import type { TransientMessage } from '../../session/state/edit-request.ts';
@@ -31,6 +32,7 @@ export class TransitionEnvironment implements Environment {
   readonly exists: (sessionId: string) => boolean;
   readonly isSupervised: () => boolean;
   readonly stateOf: (sessionId: string) => SessionState | undefined;
+  readonly fitOf: Environment['fitOf'] = fitOf;
   readonly readContent: ReadContent;
   waitingBytes = 0;
   now = 0;

@@ -360,11 +360,12 @@ export class Transitions {
     }
   }
 
-  /** Interrupts every working descendant. An idle one is skipped, so that no interrupt flag remains on it (F070). */
+  /** Interrupts every working descendant, and those that wait for a person or for an answer. */
   #interruptChildren(actor: SessionActor, reason: string | undefined): void {
-    const working = this.#live.filter((other) => other !== actor && this.#isDescendant(other, actor.id));
-    for (const child of working) {
-      if (child.state.state === 'idle' && child.state.enrichment === undefined) continue;
+    // None that works has left memory. An idle one is skipped, so that no interrupt flag remains on it (F070).
+    for (const child of [...this.#residency.actors()]) {
+      const isIdle = child.state.state === 'idle' && child.state.enrichment === undefined;
+      if (isIdle || child === actor || !this.#isDescendant(child, actor.id)) continue;
       this.submit(child.id, [{ type: 'interrupt', ...(reason === undefined ? {} : { reason }) }]);
     }
   }

@@ -39,10 +39,12 @@ import { applyAccepted, applyDropped, applyPoisoned, applyRecalled } from './mai
 import { applyMemory } from './memory.ts';
 import { applyModel } from './models.ts';
 import {
+  applyAsked,
   applyContinued,
   applyCorrected,
   applyDecided,
   applyGathered,
+  applyMisanswered,
   applyProceeded,
   applySuspended,
 } from './run-loop.ts';
@@ -184,6 +186,10 @@ export function applyRecord(fold: Fold, record: SessionRecord): void {
       return applySuspended(fold, record);
     case 'continued':
       return applyContinued(fold, record);
+    case 'asked':
+      return applyAsked(fold, record);
+    case 'misanswered':
+      return applyMisanswered(fold, record);
     case 'decided':
       return applyDecided(fold, record);
     case 'blocked':

@@ -11,6 +11,7 @@ import type { EventBody, SessionStateName } from '../../events/event.ts';
 import { prefixText } from '../rules/goals.ts';
 import { withShown } from '../rules/memory.ts';
 import type { MessageDraft } from '../rules/promotion.ts';
+import { withWaiting } from '../rules/waiting-calls.ts';
 import type { ReadContent } from '../state/messages.ts';
 import { type LoggedMessage, publicMessage } from '../state/messages.ts';
 import type { ReceiptState, SessionState } from '../state/state.ts';
@@ -142,7 +143,7 @@ export class Fold {
 export function endRunLoop(state: SessionState): void {
   state.held = undefined;
   const { approvals } = state;
-  if (approvals !== undefined && approvals.waiting.length > 0) state.approvals = { ...approvals, waiting: [] };
+  if (approvals !== undefined && approvals.waiting.length > 0) state.approvals = withWaiting(approvals, () => false);
 }
 
 /** Keeps a map that grows by one entry at a time within its bound. */

@@ -4,8 +4,10 @@
  * pure. Keeps S4 of `state.ts`: held calls have not started.
  */
 import { APPROVALS_REMEMBERED_MAX } from '../../base/bounds.ts';
-import { lastAnswerText } from '../rules/run-loop.ts';
-import type { Suspension } from '../state/boundary.ts';
+import type { Phase } from '../../events/event.ts';
+import { lastAnswerText, waitingPhase } from '../rules/run-loop.ts';
+import { questionOf, withWaiting } from '../rules/waiting-calls.ts';
+import type { Approvals, DecidedCall, Suspension } from '../state/boundary.ts';
 import type { OpenCall } from '../state/messages.ts';
 import type { RecordOf } from '../state/records.ts';
 import type { ReceiptState, SessionState } from '../state/state.ts';
@@ -13,6 +15,8 @@ import { estimateTokens } from '../state/tokens.ts';
 import { endRunLoop, type Fold } from './fold.ts';
 import { promoteAll } from './mailbox.ts';
 import { beginTurn, continuePaused, finishTurn, turnName } from './turn.ts';
+
+const NO_APPROVALS: Approvals = Object.freeze({ waiting: [], decided: [] });
 
 /** Holds an answer at its boundary. `firstSeq`: seq of the answer's first message. */
 export function holdAnswer(state: SessionState, record: RecordOf<'responded'>, firstSeq: number): void {
@@ -145,19 +149,61 @@ function holdPending(state: SessionState, suspended: Suspension): void {
   state.held = { at: 'resume', halfStep, firstSeq: state.nextMessageSeq, next: 'tools', stop: '', calls };
 }
 
-/** A person decided a call. The record that follows answers a denied one. */
+/** A call asks, and waits for the answer. */
+export function applyAsked(fold: Fold, record: RecordOf<'asked'>): void {
+  const { state } = fold;
+  const { type: _type, ...asked } = record;
+  const { callId, form, ...shown } = asked;
+  const call = state.openCalls.get(callId);
+  if (call === undefined) throw new Error(`S4: call ${callId} asks and is not open`);
+  const { approvals = NO_APPROVALS } = state;
+  const before = waitingPhase(state);
+  const questions = [...(approvals.questions ?? []), { ...asked, at: fold.at }];
+  state.approvals = { ...approvals, waiting: [...approvals.waiting, callId], questions };
+  const schema = form === undefined ? {} : { schema: form.schema };
+  fold.countAndPublish({ type: 'question.asked', toolUseId: callId, toolName: call.name, ...shown, ...schema });
+  publishPhase(fold, before);
+}
+
+/** The parent's answer did not fit. */
+export function applyMisanswered({ state }: Fold, { callId }: RecordOf<'misanswered'>): void {
+  const { approvals } = state;
+  if (approvals?.questions === undefined) throw new Error(`call ${callId} asks nothing`);
+  const questions = approvals.questions.map((each) =>
+    each.callId === callId ? { ...each, misfits: (each.misfits ?? 0) + 1 } : each,
+  );
+  state.approvals = { ...approvals, questions };
+}
+
+/** A waiting call was decided. The record that follows answers a denied one and a question. */
 export function applyDecided(fold: Fold, record: RecordOf<'decided'>): void {
   const { state } = fold;
-  const { callId, allow } = record;
-  const { waiting = [], decided = [] } = state.approvals ?? {};
+  const { callId, allow, answer } = record;
+  const { approvals } = state;
   const call = state.openCalls.get(callId);
-  if (call === undefined || !waiting.includes(callId)) throw new Error(`call ${callId} does not wait for a person`);
-  const left = waiting.filter((id) => id !== callId);
-  const remembered = [...decided, { id: callId, allow }].slice(-APPROVALS_REMEMBERED_MAX);
-  state.approvals = { ...state.approvals, waiting: left, decided: remembered };
-  if (allow) {
+  if (call === undefined || approvals?.waiting.includes(callId) !== true) {
+    throw new Error(`call ${callId} does not wait for a decision`);
+  }
+  const isQuestion = questionOf(state, callId) !== undefined;
+  const decision = {
+    id: callId,
+    allow,
+    ...(isQuestion ? { isQuestion } : {}),
+    ...(answer === undefined ? {} : { answer }),
+  } satisfies DecidedCall;
+  const before = waitingPhase(state);
+  const decided = [...approvals.decided, decision].slice(-APPROVALS_REMEMBERED_MAX);
+  state.approvals = { ...withWaiting(approvals, (id) => id !== callId), decided };
+  if (allow && !isQuestion) {
     if (record.input !== undefined) state.openCalls.set(callId, { ...call, input: record.input } satisfies OpenCall);
     fold.countAndPublish({ type: 'tool.started', toolUseId: callId, toolName: call.name });
   }
-  if (left.length === 0) fold.countAndPublish({ type: 'session.state', state: 'executing' });
+  publishPhase(fold, before);
+}
+
+/** Publishes the phase if it is another one than `before`. */
+function publishPhase(fold: Fold, before: Phase | undefined): void {
+  const phase = waitingPhase(fold.state);
+  if (phase === before) return;
+  fold.countAndPublish({ type: 'session.state', state: 'executing', ...(phase === undefined ? {} : { phase }) });
 }

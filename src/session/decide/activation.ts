@@ -6,11 +6,10 @@
 import { ConfigError, LimitError, type TroupeError } from '../../base/errors.ts';
 import { activeDefinitions, SKILL_CALL, WORKFLOW_CALL } from '../rules/activation.ts';
 import { mailboxRefusal } from '../rules/mailbox.ts';
-import type { Decision } from '../state/decision.ts';
+import { type Decision, refuse } from '../state/decision.ts';
 import type { Environment, Input } from '../state/inputs.ts';
 import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
-import { refuse } from './send.ts';
 
 /** Puts the text of a skill or a workflow into the mailbox, unless it is active. The result says whether it did. */
 export function decideActivation(

@@ -1,14 +1,24 @@
 /**
  * Handles calls that wait for a person: the decision about one call, and its consequences for the other calls of its
- * round. Pure.
+ * round. `questions.ts` has the answers to questions, which wait here too. Pure.
  *
  * A person's decision is not a `verdict`, because no function is called: the question is a record and an event, and the
  * decision is a request that gets a reply. The decision may come days and restarts later, and may be repeated.
  */
 
-import { approvalsExpireAt, isWaitingForApproval } from '../rules/run-loop.ts';
-import { APPROVAL_SKIPPED, DENIED_FOR_INPUT, deniedText, expiredReason } from '../rules/tool-texts.ts';
-import { type Decision, NOTHING, WAKE } from '../state/decision.ts';
+import { InvalidArgumentError } from '../../base/errors.ts';
+import { denials, endOf } from '../rules/denials.ts';
+import { approvalPolicy, approvalsExpireAt, isWaitingForApproval } from '../rules/run-loop.ts';
+import {
+  APPROVAL_SKIPPED,
+  DENIED_FOR_INPUT,
+  deniedText,
+  expiredReason,
+  expiredWhy,
+  UNANSWERED,
+} from '../rules/tool-texts.ts';
+import { questionOf, waitingCalls } from '../rules/waiting-calls.ts';
+import { type Decision, NO_RECORDS, NOTHING, refuse, WAKE } from '../state/decision.ts';
 import type { Effect, Environment, Input } from '../state/inputs.ts';
 import type { OpenCall } from '../state/messages.ts';
 import type { SessionRecord } from '../state/records.ts';
@@ -18,7 +28,7 @@ import { startCall } from './tools.ts';
 /**
  * An allowed call starts, with the replaced input if there is one. A denied call is answered, and so is every other
  * call of the round that still waits. A repeated decision gets the same answer as the first. A decision that is late or
- * contradicts the first is answered `false`.
+ * contradicts the first is answered `false`. A question is refused, since it needs an answer.
  */
 export function decideApproval(
   state: SessionState,
@@ -26,15 +36,30 @@ export function decideApproval(
   environment: Environment,
 ): Decision {
   const { callId, allow } = input;
+  const known = state.approvals?.decided.findLast((each) => each.id === callId);
   const call = state.openCalls.get(callId);
+  if (questionOf(state, callId) !== undefined || known?.isQuestion === true) {
+    const remedy = 'session.answer(callId, value) answers it, session.decline(callId, reason) declines';
+    return refuse(
+      new InvalidArgumentError('invalid_argument', `call ${JSON.stringify(callId)} asks a question: ${remedy}`, {
+        data: { callId, kind: 'question' },
+      }),
+    );
+  }
   if (call === undefined || !isWaitingForApproval(state, callId)) {
-    const known = state.approvals?.decided.findLast((each) => each.id === callId);
     return { records: [], effects: [{ type: 'result', value: known?.allow === allow }] };
   }
   const result: Effect = { type: 'result', value: true };
   if (!allow) {
-    const denied = denials(state, { reason: input.reason, only: call }, state.nextPendingId);
-    return { records: denied, effects: [result, WAKE] };
+    const others = waitingCalls(state).filter((other) => other.callId !== callId);
+    const records = denials(
+      [
+        { call, content: deniedText(input.reason), ...(input.reason === undefined ? {} : { reason: input.reason }) },
+        ...others.map((other) => endOf(state, other, APPROVAL_SKIPPED, UNANSWERED.denied)),
+      ],
+      state.nextPendingId,
+    );
+    return { records, effects: [result, WAKE] };
   }
   const changed: OpenCall = input.input === undefined ? call : { ...call, input: input.input };
   return {
@@ -52,56 +77,31 @@ export function decideApproval(
 }
 
 /**
- * No decision came in time: all waiting calls are denied. A timer that fires early, or after a decision, changes
- * nothing.
+ * No decision came in time: the calls that have waited that long are denied. A timer that fires early, or after a
+ * decision, changes nothing.
  */
-export function decideApprovalsExpired(state: SessionState, { now, settings }: Environment): Decision {
-  const { expiresMs } = settings.approvals;
+export function decideApprovalsExpired(state: SessionState, environment: Environment): Decision {
+  const { expiresMs } = approvalPolicy(environment);
   const expiresAt = approvalsExpireAt(state, expiresMs);
-  if (expiresAt === undefined || now < expiresAt) return NOTHING;
-  const reason = expiredReason(expiresMs ?? 0);
-  return { records: denials(state, { reason }, state.nextPendingId), effects: [WAKE] };
+  if (expiresMs === null || expiresAt === undefined || environment.now < expiresAt) return NOTHING;
+  const late = waitingCalls(state).filter(({ at }) => at + expiresMs <= environment.now);
+  const reason = expiredReason(expiresMs);
+  const ends = late.map((each) => ({ ...endOf(state, each, deniedText(reason), expiredWhy(expiresMs)), reason }));
+  return { records: denials(ends, state.nextPendingId), effects: [WAKE] };
 }
 
 /**
- * A user's message arrived: waiting calls are denied, so that the next half-step reads the message. `id`: the id of the
- * first answer.
+ * A user's message arrived: waiting calls are denied if the policy says so, so that the next half-step reads the
+ * message. A question to the parent ends in any case, since the message may be the answer that the parent does not
+ * give. `id`: the id of the first answer.
  */
-export function denyForInput(state: SessionState, id: number): readonly SessionRecord[] {
-  return denials(state, { reason: DENIED_FOR_INPUT }, id);
-}
-
-/**
- * The denials and the answers of all waiting calls, all durable in the same batch. `firstId` is the id of the first
- * answer. With `only`, the person denied that call, and the other calls are answered because of this denial.
- */
-function denials(
-  state: SessionState,
-  { reason, only }: { readonly reason: string | undefined; readonly only?: OpenCall },
-  firstId: number,
-): readonly SessionRecord[] {
-  const records: SessionRecord[] = [];
-  let id = firstId;
-  const waiting = state.approvals?.waiting ?? [];
-  for (const callId of only === undefined ? waiting : [only.id, ...waiting.filter((other) => other !== only.id)]) {
-    const call = state.openCalls.get(callId);
-    if (call === undefined) continue;
-    const isDenied = only === undefined || callId === only.id;
-    records.push(
-      { type: 'decided', callId, allow: false, ...(isDenied && reason !== undefined ? { reason } : {}) },
-      {
-        type: 'accepted',
-        id,
-        entry: {
-          type: 'tool_response',
-          content: isDenied ? deniedText(reason) : APPROVAL_SKIPPED,
-          source: { type: 'tool', name: call.name },
-          toolUseId: callId,
-          success: false,
-        },
-      },
-    );
-    id += 1;
-  }
-  return records;
+export function denyForInput(state: SessionState, id: number, environment: Environment): readonly SessionRecord[] {
+  if (state.approvals === undefined || state.approvals.waiting.length === 0) return NO_RECORDS;
+  const isDenied = approvalPolicy(environment).onInput === 'deny';
+  const ended = waitingCalls(state).filter(({ asked }) => isDenied || asked === 'parent');
+  const reason = DENIED_FOR_INPUT;
+  return denials(
+    ended.map((each) => ({ ...endOf(state, each, deniedText(reason), UNANSWERED.input), reason })),
+    id,
+  );
 }

@@ -3,12 +3,12 @@ import { ConfigError, type ErrorShape, InvalidNameError, KeyReusedError, LimitEr
 import { checkNickname, SESSION_ID_CHARACTERS_MAX } from '../../base/ids.ts';
 import { budgetError, childBudget } from '../rules/budget.ts';
 import { childPrompt, spawnConfirmation } from '../rules/child-texts.ts';
-import { type Decision, NOTHING, WAKE } from '../state/decision.ts';
+import { type Decision, NOTHING, refuse, WAKE } from '../state/decision.ts';
 import type { ChildSeed, Effect, Environment, Input, SpawnRequest } from '../state/inputs.ts';
 import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { answerForEnded, childOfCall, spawnAnswer } from './naming.ts';
-import { refuse } from './send.ts';
+import { answerOfParent } from './questions.ts';
 import { exitDecision } from './supervision.ts';
 
 /** Room for `:<n>` behind a parent's id. */
@@ -301,8 +301,10 @@ export function decideChildExit(
   return { records, effects };
 }
 
-/** The parent addressed this child with `@name` (§7.6). */
-export function decideParentSaid(state: SessionState, content: string): Decision {
+/** The parent addressed this child with `@name` (§7.6): with the answer that the child waits for, or with a message. */
+export function decideParentSaid(state: SessionState, content: string, environment: Environment): Decision {
+  const answer = answerOfParent(state, content, environment);
+  if (answer !== undefined) return answer;
   return {
     records: [
       {

@@ -32,6 +32,7 @@ import { decideClaim, decideSystem, decideSystemFailure } from './half-step.ts';
 import { decideInterrupt, decidePause, decideRecall, decideResume } from './interrupt.ts';
 import { decideSummarised } from './memory.ts';
 import { decideChildName, decideChildReady, decideNamed, decideNickname } from './naming.ts';
+import { decideAsk, decideChildAsked, decideParentEnded, decideReply } from './questions.ts';
 import { decideRecovery } from './recovery.ts';
 import { decideBoundary } from './run-loop.ts';
 import { decideSend } from './send.ts';
@@ -94,7 +95,7 @@ export function decide(state: SessionState, input: Input, environment: Environme
     case 'escalated':
       return decideEscalation(state, input, environment);
     case 'parentSaid':
-      return decideParentSaid(state, input.content);
+      return decideParentSaid(state, input.content, environment);
     case 'goal':
       return decideGoal(state, input.change, environment);
     case 'activate':
@@ -123,6 +124,14 @@ export function decide(state: SessionState, input: Input, environment: Environme
       return decideVerdict(state, input, environment);
     case 'approve':
       return decideApproval(state, input, environment);
+    case 'ask':
+      return decideAsk(state, input);
+    case 'answer':
+      return decideReply(state, input, environment);
+    case 'childAsked':
+      return decideChildAsked(state, input);
+    case 'parentEnded':
+      return decideParentEnded(state);
     case 'approvalsExpired':
       return decideApprovalsExpired(state, environment);
     case 'recover':

@@ -5,11 +5,10 @@
 import { SESSION_NAME_CHARACTERS_MAX } from '../../base/bounds.ts';
 import { ContentError, LimitError } from '../../base/errors.ts';
 import { mailboxRefusal } from '../rules/mailbox.ts';
-import { type Decision, NO_RECORDS } from '../state/decision.ts';
+import { type Decision, NO_RECORDS, refuse } from '../state/decision.ts';
 import type { Effect, Environment, Input } from '../state/inputs.ts';
 import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
-import { refuse } from './send.ts';
 
 /** Names the session. The same name again changes nothing. */
 export function decideRename(state: SessionState, given: string): Decision {

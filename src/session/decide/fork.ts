@@ -3,12 +3,11 @@ import { FORK_DEPTH_MAX, FORKS_SHARED_MAX } from '../../base/bounds.ts';
 import { errorShape, InvalidArgumentError, InvalidNameError } from '../../base/errors.ts';
 import { SESSION_ID_CHARACTERS_MAX } from '../../base/ids.ts';
 import { forkSeed } from '../history/fork-seed.ts';
-import type { Decision } from '../state/decision.ts';
+import { type Decision, refuse } from '../state/decision.ts';
 import type { ForkSeed } from '../state/fork-seed.ts';
 import type { Environment } from '../state/inputs.ts';
 import type { SessionRecord } from '../state/records.ts';
 import type { ForkOrigin, SessionState } from '../state/state.ts';
-import { refuse } from './send.ts';
 
 type Forked = Extract<SessionRecord, { type: 'forked' }>;
 

@@ -9,12 +9,11 @@ import { textOf } from '../../base/messages.ts';
 import { activeCount, goalOf, isActive, publicGoal, withCompleted } from '../rules/goal-book.ts';
 import { bookOf } from '../rules/goals.ts';
 import { mailboxRefusal } from '../rules/mailbox.ts';
-import type { Decision } from '../state/decision.ts';
+import { type Decision, refuse } from '../state/decision.ts';
 import type { GoalBook, GoalNode } from '../state/goals.ts';
 import type { Environment } from '../state/inputs.ts';
 import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
-import { refuse } from './send.ts';
 
 /** A change of goals. It is answered with the goal in its new form, or with the number of links made. */
 export function decideGoal(state: SessionState, change: GoalChange, environment: Environment): Decision {

@@ -1,15 +1,8 @@
 /** Acceptance of a message into the mailbox: bounds, idempotency, and the delivery policies. Pure. */
-import {
-  ContentError,
-  errorShape,
-  KeyReusedError,
-  LimitError,
-  SessionBusyError,
-  type TroupeError,
-} from '../../base/errors.ts';
+import { ContentError, KeyReusedError, LimitError, SessionBusyError, type TroupeError } from '../../base/errors.ts';
 import { imagesProblem } from '../rules/images.ts';
 import { checkEntry, hasActive, mailboxRefusal } from '../rules/mailbox.ts';
-import { type Decision, WAKE } from '../state/decision.ts';
+import { type Decision, refuse, WAKE } from '../state/decision.ts';
 import type { Effect, Environment, Input } from '../state/inputs.ts';
 import type { MailboxEntry } from '../state/messages.ts';
 import type { Entry, SessionRecord } from '../state/records.ts';
@@ -90,12 +83,11 @@ function isBusy(state: SessionState): boolean {
   return state.state !== 'idle' || hasActive(state);
 }
 
-function accept(state: SessionState, entry: Entry, { settings }: Environment): Decision {
+function accept(state: SessionState, entry: Entry, environment: Environment): Decision {
   const id = state.nextPendingId;
   const record: SessionRecord = { type: 'accepted', id, entry };
   const accepted: Effect = { type: 'accepted', pendingId: id, seq: 0, duplicate: false };
-  const denied =
-    settings.approvals.onInput === 'deny' && entry.type === 'user_message' ? denyForInput(state, id + 1) : [];
+  const denied = entry.type === 'user_message' ? denyForInput(state, id + 1, environment) : [];
   if (entry.deliver === 'latest') return replace(state, [record, ...denied], accepted);
   if (entry.deliver === 'interrupt' && state.state !== 'idle') {
     const interrupted = interruptRecords(state, 'a message with deliver "interrupt" arrived', id + 1);
@@ -130,9 +122,4 @@ function replacedBy(state: SessionState): readonly SessionRecord[] {
 
 function isReplaceable(entry: MailboxEntry): boolean {
   return entry.type === 'user_message' && entry.deliver === 'latest';
-}
-
-/** A refusal as an effect. */
-export function refuse(error: TroupeError): Decision {
-  return { records: [], effects: [{ type: 'refused', error: errorShape(error) }] };
 }

@@ -3,10 +3,9 @@
 import { TASK_BRANCHES_MAX } from '../../base/bounds.ts';
 import { LimitError } from '../../base/errors.ts';
 import { chainOf, nextActive, parentOf, shortTitle, taskOf } from '../history/tasks.ts';
-import type { Decision } from '../state/decision.ts';
+import { type Decision, refuse } from '../state/decision.ts';
 import type { MailboxEntry } from '../state/messages.ts';
 import type { SessionState } from '../state/state.ts';
-import { refuse } from './send.ts';
 import { exitDecision } from './supervision.ts';
 
 /** The outcome of an undo or a switch. */

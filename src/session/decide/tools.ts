@@ -1,6 +1,7 @@
 /** Dispatch of an answer's calls and the arrival of their results (contract §5.3). Pure. */
 
 import { isBlank } from '../../base/messages.ts';
+import { askedInput } from '../rules/asked-input.ts';
 import { imagesProblem } from '../rules/images.ts';
 import { isWaitingForApproval } from '../rules/run-loop.ts';
 import { BLANK_RESULT, unknownToolText } from '../rules/tool-texts.ts';
@@ -35,6 +36,7 @@ export function startCall(
 ): Effect {
   const facts = environment.agent.tool(call.name);
   if (facts === undefined) return failCall(call.id, unknownToolText(call.name, environment.agent.toolNames));
+  if (facts.asks !== undefined) return { type: 'again', input: askedInput(call, facts.asks) };
   return {
     type: 'runTool',
     callId: call.id,

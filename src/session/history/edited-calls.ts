@@ -11,6 +11,7 @@
  *  E4 a suspended run without remaining calls, or without any message, is no longer suspended.
  */
 import type { EventBody } from '../../events/event.ts';
+import { withWaiting } from '../rules/waiting-calls.ts';
 import type { LoggedMessage, OpenCall } from '../state/messages.ts';
 import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
@@ -72,10 +73,10 @@ export function settleCalls(
   }
   const { approvals } = state;
   if (approvals === undefined || approvals.waiting.length === 0) return;
-  const left = approvals.waiting.filter((id) => state.openCalls.has(id));
-  if (left.length === approvals.waiting.length) return;
-  state.approvals = { ...approvals, waiting: left };
-  if (left.length === 0) publish({ type: 'session.state', state: 'executing' });
+  const left = withWaiting(approvals, (id) => state.openCalls.has(id));
+  if (left.waiting.length === approvals.waiting.length) return;
+  state.approvals = left;
+  if (left.waiting.length === 0) publish({ type: 'session.state', state: 'executing' });
 }
 
 /**

@@ -1,5 +1,8 @@
 /** Texts that introduce a child and its parent to each other (contract §7.3, §7.4). Pure. */
 
+import type { AnswerIssue } from '../state/answer-form.ts';
+import type { AskedOfModel } from '../state/inputs.ts';
+
 /** Identity and communication of a child, added to its agent's system prompt. The name has no `@`. */
 export function childPrompt(name: string): string {
   return [
@@ -30,4 +33,23 @@ export function spawnConfirmation(
 ): string {
   const start = isQueued ? ' It starts when one of the others has finished.' : '';
   return `${kind} ${name} spawned (session ${id}).${start} Its messages will appear here by themselves; do not wait or poll. To address it, write its name with an @ in front.`;
+}
+
+/**
+ * A child's question, for its parent's model. It contains no `@name`, for the same reason. `issues`: why the parent's
+ * last answer does not fit.
+ */
+export function parentQuestion(
+  name: string,
+  { question, choices, form }: AskedOfModel,
+  issues?: readonly AnswerIssue[],
+): string {
+  const lines = [`[question from ${name}] ${question}`];
+  if (issues !== undefined) {
+    lines.push('Your answer does not fit its schema:', ...issues.map(({ path, message }) => `${path}: ${message}`));
+  }
+  if (choices !== undefined) lines.push(`Possible answers: ${choices.join('; ')}`);
+  if (form !== undefined) lines.push(`The answer is a JSON object of this schema: ${JSON.stringify(form.schema)}`);
+  lines.push(`${name} waits for your answer: write its name with an @ in front, and the answer.`);
+  return lines.join('\n');
 }

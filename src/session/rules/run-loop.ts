@@ -4,11 +4,13 @@
  */
 import type { ErrorShape } from '../../base/errors.ts';
 import type { HistoryMessage } from '../../base/history-message.ts';
+import type { Settings } from '../../base/settings.ts';
 import { historyMessages } from '../history/history-form.ts';
-import type { Judged, Question } from '../state/inputs.ts';
+import type { AgentFacts, Judged, Question } from '../state/inputs.ts';
 import type { LoggedMessage } from '../state/messages.ts';
 import type { SessionState } from '../state/state.ts';
 import { answerText } from './answer.ts';
+import { waitingCalls } from './waiting-calls.ts';
 
 /** The outcome of a turn that did not simply complete. */
 export type TurnOutcomeName =
@@ -57,21 +59,38 @@ export function awaitsVerdict({ held, current }: SessionState, question: Questio
   return current?.halfStep === question.halfStep && (question.on === 'answer' || current.attempt === 1);
 }
 
-/** True if the call waits for a person. */
+/** True if the call waits for a decision: for an approval, or for the answer to its question. */
 export function isWaitingForApproval(state: SessionState, callId: string): boolean {
   return state.approvals?.waiting.includes(callId) === true;
 }
 
-/** Epoch ms at which the calls that wait for a person are denied; undefined: none waits, or they wait forever. */
-export function approvalsExpireAt(
-  { approvals, updatedAt }: SessionState,
-  expiresMs: number | null,
-): number | undefined {
-  if (expiresMs === null || approvals === undefined || approvals.waiting.length === 0) return undefined;
-  return (approvals.since ?? updatedAt) + expiresMs;
+/** How long calls of a session wait for a decision, and the effect of input meanwhile. */
+export function approvalPolicy({
+  agent,
+  settings,
+}: {
+  readonly agent?: Pick<AgentFacts, 'approvals'> | undefined;
+  readonly settings: Pick<Settings, 'approvals'>;
+}): Settings['approvals'] {
+  return agent?.approvals ?? settings.approvals;
 }
 
-/** True if all open calls wait for a person, so that nothing runs until one of them is decided. */
+/** Epoch ms at which the first waiting call expires; undefined: none waits, or they wait forever. */
+export function approvalsExpireAt(state: SessionState, expiresMs: number | null): number | undefined {
+  if (expiresMs === null || state.approvals === undefined) return undefined;
+  let first: number | undefined;
+  for (const { at } of waitingCalls(state)) first = Math.min(first ?? at, at);
+  return first === undefined ? undefined : first + expiresMs;
+}
+
+/** The phase of a session while calls wait for decisions; undefined: none waits. */
+export function waitingPhase({ approvals }: Pick<SessionState, 'approvals'>): 'approval' | 'question' | undefined {
+  const waiting = approvals?.waiting.length ?? 0;
+  if (waiting === 0) return undefined;
+  return waiting > (approvals?.questions?.length ?? 0) ? 'approval' : 'question';
+}
+
+/** True if all open calls wait for a decision, so that nothing runs until one of them is decided. */
 export function waitsForApprovalOnly(state: SessionState): boolean {
   const waiting = state.approvals?.waiting.length ?? 0;
   return waiting > 0 && waiting === state.openCalls.size;

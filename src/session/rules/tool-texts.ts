@@ -39,6 +39,29 @@ export function expiredReason(expiresMs: number): string {
 /** The result of a call that waited beside one that a person denied. */
 export const APPROVAL_SKIPPED = 'Denied: not executed, as your human denied another call of this answer.';
 
+/** The result of a question that is no longer answered. `why`: the reason, as a sentence without its full stop. */
+export function unansweredText(why: string): string {
+  return `Not answered: ${why}.`;
+}
+
+/** Why a question has no answer, each for `unansweredText`. */
+export const UNANSWERED = {
+  input: 'your human sent a message instead of answering',
+  denied: 'your human denied another call of this answer',
+  parentEnded: 'the agent that gave you your task has ended or begun again, so decide it yourself',
+  noParent: 'there is no agent that gave you a task, so decide it yourself',
+} as const;
+
+/** A person declined to answer. */
+export function declinedWhy(reason: string | undefined): string {
+  return `your human declined to answer${reason === undefined || reason.trim() === '' ? '' : `: ${reason}`}`;
+}
+
+/** No answer came in time. */
+export function expiredWhy(expiresMs: number): string {
+  return `no answer came within ${Math.round(expiresMs / SECOND_MS)} seconds`;
+}
+
 /** Replaces a blank result: a mailbox entry needs content, or its round would never close (Δ19). */
 export const BLANK_RESULT = '(no output)';
 

@@ -1,6 +1,7 @@
 /** State of a run that is held at a message boundary, suspended, waiting for a person, or failed. Plain data. */
 import type { ErrorShape } from '../../base/errors.ts';
 import type { Json } from '../../base/json.ts';
+import type { AnswerForm } from './answer-form.ts';
 import type { Continuation, DispatchedCall } from './messages.ts';
 
 /**
@@ -41,14 +42,48 @@ export interface Suspension {
   readonly refused?: Readonly<Record<string, string>>;
 }
 
-/** Calls that wait for a person, and recent decisions. */
+/** Calls that wait for a person or a parent, and recent decisions. */
 export interface Approvals {
-  /** Call ids, in call order. Each of these calls is open and has not started. */
+  /** Call ids, in call order, those of questions last. Each of these calls is open and has not started. */
   readonly waiting: readonly string[];
-  /** Epoch ms at which these calls began to wait. Missing in states stored before this member existed. */
+  /**
+   * Epoch ms at which the calls that need an approval began to wait. Missing in states stored before this member
+   * existed.
+   */
   readonly since?: number;
+  /** The calls among `waiting` that are questions; missing: there are none. Every other one needs an approval. */
+  readonly questions?: readonly AskedQuestion[];
   /** The last decisions, oldest first: they let a repeated decision be recognised. */
-  readonly decided: readonly { readonly id: string; readonly allow: boolean }[];
+  readonly decided: readonly DecidedCall[];
+}
+
+/** The one who answers a question of the model: a person, or the model or program that spawned the session. */
+export type Asked = 'human' | 'parent';
+
+/** A question that the model asks with a call. The call waits, and the answer is its result. */
+export interface AskedQuestion {
+  readonly callId: string;
+  readonly question: string;
+  readonly asked: Asked;
+  /** Answers that the model proposes. Another answer may be given. */
+  readonly choices?: readonly string[];
+  /** The form of the answer; missing: it is text. */
+  readonly form?: AnswerForm;
+  /** Epoch ms at which it was asked. */
+  readonly at: number;
+  /** Answers of the parent that did not have the form; missing: none. */
+  readonly misfits?: number;
+}
+
+/** A decision about a call. */
+export interface DecidedCall {
+  readonly id: string;
+  /** True if the call was allowed, or its question answered. */
+  readonly allow: boolean;
+  /** True for a question. */
+  readonly isQuestion?: true;
+  /** The fingerprint of the answer, if a person or a program gave it. */
+  readonly answer?: string;
 }
 
 /** The failure of the last turn. A deferred rollback uses it. */

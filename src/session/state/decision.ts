@@ -1,4 +1,5 @@
 /** The outcome of one `decide`, and the outcomes that are always the same. */
+import { errorShape, type TroupeError } from '../../base/errors.ts';
 import type { Effect } from './inputs.ts';
 import type { SessionRecord } from './records.ts';
 
@@ -22,3 +23,8 @@ export const NOTHING: Decision = Object.freeze({ records: NO_RECORDS, effects: N
 
 /** The session looks for waiting work: effect C of the contract. */
 export const WAKE: Effect = Object.freeze({ type: 'again', input: Object.freeze({ type: 'wake' }) });
+
+/** A refusal as an effect. */
+export function refuse(error: TroupeError): Decision {
+  return { records: [], effects: [{ type: 'refused', error: errorShape(error) }] };
+}

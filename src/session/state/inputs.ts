@@ -7,8 +7,8 @@ import type { AssistantMessage, HistoryMessage } from '../../base/history-messag
 import type { Json } from '../../base/json.ts';
 import type { ResultBlock, Usage } from '../../base/messages.ts';
 import type { CompressionSettings, Settings } from '../../base/settings.ts';
-import type { AnswerFacts, AnswerForm } from './answer-form.ts';
-import type { Held } from './boundary.ts';
+import type { AnswerFacts, AnswerForm, AnswerIssue } from './answer-form.ts';
+import type { Asked, AskedQuestion, Held } from './boundary.ts';
 import type { Container } from './container.ts';
 import type { EditRequest, TransientMessage } from './edit-request.ts';
 import type { ForkSeed } from './fork-seed.ts';
@@ -24,6 +24,8 @@ export interface ToolFacts {
   readonly adjustableTimeout: boolean;
   /** True for a tool whose calls the session's own thread handles in one batch (spawning, goals), without a pool. */
   readonly isRuntimeTool: boolean;
+  /** For a tool whose calls are questions: who answers, and the form of the answer; missing form: text. */
+  readonly asks?: { readonly asked: Asked; readonly form?: AnswerForm } | undefined;
 }
 
 /** The facts on which the opening of an epoch depends. */
@@ -83,6 +85,8 @@ export interface AgentFacts {
   readonly maxSteps?: number;
   /** Names of the tools whose calls a person must allow, or `function`: a predicate outside decides. */
   readonly approval?: ReadonlySet<string> | 'function';
+  /** How long its calls wait for a person, and the effect of input meanwhile; missing: the settings decide. */
+  readonly approvals?: Settings['approvals'] | undefined;
   /** Whether guardrails run before the agent's model calls, and whether they run after them. */
   readonly guards?: { readonly before: boolean; readonly after: boolean };
   /** How the session's answers are judged now; missing: they are text. */
@@ -151,6 +155,8 @@ export interface Environment {
   readonly stateOf?: (sessionId: string) => SessionState | undefined;
   /** UTF-8 bytes that wait in the mailboxes of all sessions of this thread; missing: none. */
   readonly waitingBytes?: number;
+  /** Judges values of a form, as a log has it. */
+  readonly fitOf: (form: AnswerForm) => AnswerFacts['fit'];
   /** Reads the content of a waiting entry of this session from its log; missing: no content is only in the log. */
   readonly readContent?: ReadContent;
 }
@@ -201,6 +207,25 @@ export type Input =
       readonly reason?: string;
       readonly input?: unknown;
     }
+  /** A call of a tool that asks: its question begins to wait. */
+  | ({ readonly type: 'ask'; readonly callId: string } & AskedOfModel)
+  /** The answer to a question, or with `declined` its refusal. `fingerprint`: that of the value. */
+  | {
+      readonly type: 'answer';
+      readonly callId: string;
+      readonly reply:
+        | { readonly value: Json; readonly fingerprint: string }
+        | { readonly declined: true; readonly reason?: string };
+    }
+  /** A child asks its parent. `issues`: why the parent's last answer does not fit. */
+  | {
+      readonly type: 'childAsked';
+      readonly child: string;
+      readonly question: AskedOfModel;
+      readonly issues?: readonly AnswerIssue[];
+    }
+  /** The parent has ended, or left behind what it knew. It answers no earlier question. */
+  | { readonly type: 'parentEnded' }
   /** The calls that wait for a person may have expired. */
   | { readonly type: 'approvalsExpired' }
   | { readonly type: 'modelFailed'; readonly halfStep: number; readonly attempt: number; readonly error: ErrorShape }
@@ -294,6 +319,9 @@ export type EnricherName = 'melete' | 'recall' | 'mneme' | 'namer';
 /** A model's answer. */
 export type AnsweredInput = Extract<Input, { type: 'answered' }>;
 
+/** A question, as a call of the model asks it. */
+export type AskedOfModel = Pick<AskedQuestion, 'question' | 'asked' | 'choices' | 'form'>;
+
 /** The beginning of a new child. */
 export interface ChildSeed {
   readonly id: string;
@@ -329,7 +357,10 @@ export type Effect =
     }
   | {
       readonly type: 'sendToParent';
-      readonly input: Extract<Input, { type: 'subagentSaid' | 'childExited' | 'nameChild' | 'childReady' }>;
+      readonly input: Extract<
+        Input,
+        { type: 'subagentSaid' | 'childExited' | 'nameChild' | 'childReady' | 'childAsked' }
+      >;
     }
   | { readonly type: 'nameChild'; readonly child: string; readonly name: string }
   | { readonly type: 'sendToChild'; readonly child: string; readonly content: string }

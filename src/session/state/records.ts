@@ -11,7 +11,7 @@ import type { HistoryMessage } from '../../base/history-message.ts';
 import { isRecord, type Json } from '../../base/json.ts';
 import type { ContentBlock, Deliver, PendingType, Source, Usage } from '../../base/messages.ts';
 import type { AnswerForm } from './answer-form.ts';
-import type { SuspensionReason } from './boundary.ts';
+import type { Asked, SuspensionReason } from './boundary.ts';
 import type { Container } from './container.ts';
 import type { ForkSeed } from './fork-seed.ts';
 import type { SnapshotBudgets, SummaryRun } from './memory.ts';
@@ -226,13 +226,28 @@ export type SessionRecord =
    * do.
    */
   | { readonly type: 'continued'; readonly turn?: number }
-  /** A person decided a call. `input`: the input it runs with instead. */
+  /** A call asks a person or the parent, and waits for the answer. `form`: that of the answer; missing: text. */
+  | {
+      readonly type: 'asked';
+      readonly callId: string;
+      readonly asked: Asked;
+      readonly question: string;
+      readonly choices?: readonly string[];
+      readonly form?: AnswerForm;
+    }
+  /** The parent's answer to a question does not have its form. The question keeps waiting. */
+  | { readonly type: 'misanswered'; readonly callId: string }
+  /**
+   * A call that waits was decided. `input`: the input it runs with instead. For a question `allow` is true if it was
+   * answered, and the record that follows has the answer; `answer`: the fingerprint of what a person or program gave.
+   */
   | {
       readonly type: 'decided';
       readonly callId: string;
       readonly allow: boolean;
       readonly reason?: string;
       readonly input?: unknown;
+      readonly answer?: string;
     }
   /**
    * A guardrail stopped the half-step: before its call, or after it. In the second case the answer is discarded and its

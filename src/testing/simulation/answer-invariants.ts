@@ -1,7 +1,9 @@
-/** The invariant of structured answers (I19 of `invariants.ts`): what was asked for, and what was given. */
-import type { Ledger, Outcome } from './ledger.ts';
+/** The invariants of structured answers and replies to questions (I19, I24 of `invariants.ts`): what was asked for, and what was given. */
+import { type Ledger, type Outcome, sessionOfKey } from './ledger.ts';
 import type { SessionStory } from './session-story.ts';
 import { type FormName, formOfSchema, hasForm } from './simulated-forms.ts';
+import { isReply } from './simulated-questions.ts';
+import type { Stories } from './store-reading.ts';
 
 /**
  * Checks the structured answers of a session's log. `correctionsMax`: the most corrections of one turn. Violations go to
@@ -30,4 +32,23 @@ export function checkReceived(ledger: Ledger, what: string, form: FormName | und
   if (form === undefined || outcome.kind !== 'text') return;
   if (outcome.value !== undefined && hasForm(form, outcome.value)) return;
   ledger.violate('failed', `${what} asked for a ${form} and received ${outcome.text} (I19)`);
+}
+
+/** Every reply that was acknowledged is the result of its call, and fits (I24). Violations go to the ledger. */
+export function checkReplies(ledger: Ledger, stories: Stories): void {
+  for (const [key, { form, value }] of ledger.personReplies) {
+    const session = sessionOfKey(key);
+    const story = stories.get(session);
+    if (story === undefined || ledger.isDeleted(session)) continue;
+    const results = story.calls.get(key)?.results ?? [];
+    const [result] = results;
+    const isSame =
+      value === undefined
+        ? result?.success === false
+        : result?.success === true && isReply(form, value, result.content);
+    if (results.length !== 1 || !isSame) {
+      const what = `${key} was answered ${JSON.stringify(value)}, stored is ${JSON.stringify(results)} (I24)`;
+      ledger.violate('changed', what);
+    }
+  }
 }

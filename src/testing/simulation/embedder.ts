@@ -218,7 +218,7 @@ export class Embedder {
     if (chance < 0.32) return this.#look(session);
     if (chance < 0.35) return this.#read(session);
     if (chance < 0.4) return this.#edit(session);
-    if (session.startsWith('p') && chance < 0.52) return this.#histories.decide(session);
+    if (['careful', 'guard'].includes(agentOfSession(session)) && chance < 0.52) return this.#histories.decide(session);
     if (chance < 0.4 + this.#parts.swarm.historyShare) return this.#histories.act(session);
     return this.#send(session);
   }

@@ -7,6 +7,7 @@ import { InvalidArgumentError } from '../../base/errors.ts';
 import type { Runtime } from '../../runtime/handles/runtime.ts';
 import type { Session } from '../../runtime/handles/session.ts';
 import { digestOf, type Ledger } from './ledger.ts';
+import { Persons } from './question-actions.ts';
 import type { SeededRandom } from './seeded-random.ts';
 import { agentOfSession } from './swarm.ts';
 import type { SimulatedProcess, World } from './world.ts';
@@ -40,9 +41,11 @@ const ABSENT_ROUNDS = 850;
 /** See the file header. */
 export class HistoryActions {
   readonly #parts: HistoryActionParts;
+  readonly #persons: Persons;
 
   constructor(parts: HistoryActionParts) {
     this.#parts = parts;
+    this.#persons = new Persons(parts);
   }
 
   /** Takes one action on a session, or on one of its forks. */
@@ -58,13 +61,15 @@ export class HistoryActions {
     return this.#parts.send(session);
   }
 
-  /** Resumes the session, which continues a suspended run, or decides about its waiting calls. */
+  /** Resumes the session, which continues a suspended run, or decides about its waiting calls or those of a child. */
   decide(session: string): Promise<void> {
     const { random } = this.#parts;
     return this.#parts.attempt('decide', async () => {
       const handle = this.#handle(session);
-      if (random.chance(0.4)) await handle.resume();
-      else await this.#approve(handle, 0.7);
+      if (random.chance(0.4)) return handle.resume();
+      const { children } = await handle.state();
+      const child = random.chance(0.4) ? random.pick([undefined, ...children])?.id : undefined;
+      return this.#approve(child === undefined ? handle : this.#parts.runtime.session(child), 0.7);
     });
   }
 
@@ -79,7 +84,9 @@ export class HistoryActions {
     while (process.isAlive) {
       let waiting = 0;
       for (const { id, agent, state } of await runtime.sessions.list({ limit: 10_000 })) {
-        if (agent !== 'careful') continue;
+        if (agent !== 'careful' && agent !== 'guard') continue;
+        // A guard's sub-agents ask, and a person replies where their parents do not.
+        if (agent === 'guard' && state !== 'executing') continue;
         if (state !== 'idle') waiting += 1;
         await this.#parts.attempt('attend', async () => {
           const handle = runtime.session(id);
@@ -115,8 +122,10 @@ export class HistoryActions {
     // This looks at all messages, not only the last assistant message: an edit may have put another one after it.
     const messages = await handle.messages();
     const answered = new Set(messages.flatMap(({ type, toolUseId }) => (type === 'tool_response' ? [toolUseId] : [])));
-    for (const { type, toolUseId: callId } of messages) {
+    for (const message of messages) {
+      const { type, toolUseId: callId } = message;
       if (type !== 'tool_call' || callId === undefined || answered.has(callId)) continue;
+      if (await this.#persons.reply(handle, message)) continue;
       const allow = random.chance(share);
       const input = allow && random.chance(0.2) ? { input: { n: 7 } } : {};
       const held = await handle.approve(callId, { allow, ...input });

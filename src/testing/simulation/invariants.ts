@@ -35,6 +35,8 @@
  *  I22 a session asks the model that its log says (a part of I3: the model is a part of the request);
  *  I23 a half-step asks no model again after it has moved on; each model has separate attempts, and the last one has
  *      all of them (checked by `model-trail.ts`);
+ *  I24 a question is asked once and decided once; its answer fits the form that its record has, and an acknowledged reply
+ *      is the result of its call (checked by `simulated-questions.ts` and `answer-invariants.ts`);
  *  I27 at most `subagents.maxActive` children of a session work at once. Others wait in the order of their spawning,
  *      start nothing, and take each place that becomes free in the batch that frees it.
  */
@@ -42,7 +44,7 @@
 import type { Limits } from '../../base/bounds.ts';
 import { historyMessages } from '../../session/history/history-form.ts';
 import type { ReceiptState } from '../../session/state/state.ts';
-import { checkAnswers } from './answer-invariants.ts';
+import { checkAnswers, checkReplies } from './answer-invariants.ts';
 import { type CallStory, digestOf, isWithin, type Ledger, type MessageStory, type Outcome } from './ledger.ts';
 import type { SessionStory } from './session-story.ts';
 import { contentOf } from './simulated-media.ts';
@@ -125,6 +127,7 @@ export class Invariants {
     this.#checkDeleted(names);
     this.#checkModelCalls(stories);
     checkToolRuns(this.#ledger, stories, this.#resultIn);
+    checkReplies(this.#ledger, stories);
     this.#noteDone(stories);
   }
 

@@ -113,6 +113,8 @@ export class Ledger {
   readonly answers: Map<string, { readonly session: string; readonly pendingId: number; readonly outcome: Outcome }> =
     new Map();
   readonly replies: Map<string, Outcome> = new Map();
+  /** Replies of persons to questions that were acknowledged, by the key of the call; no value: it was declined. */
+  readonly personReplies: Map<string, { readonly form: FormName | 'text'; readonly value: unknown }> = new Map();
   /** Digests of published durable events, by session and seq. */
   readonly events: Map<string, Map<number, string>> = new Map();
   readonly tools: Map<string, ToolStory> = new Map();
@@ -219,6 +221,7 @@ export class Ledger {
     for (const [uid, story] of this.spawns) if (isOf(story.session)) this.spawns.delete(uid);
     for (const [receipt, answer] of this.answers) if (isOf(answer.session)) this.answers.delete(receipt);
     for (const child of this.replies.keys()) if (isOf(child)) this.replies.delete(child);
+    for (const key of this.personReplies.keys()) if (isOf(sessionOfKey(key))) this.personReplies.delete(key);
     for (const id of this.events.keys()) if (isOf(id)) this.events.delete(id);
     for (const id of this.forks.keys()) if (isOf(id)) this.forks.delete(id);
     for (const id of this.tasks.keys()) if (isOf(id)) this.tasks.delete(id);

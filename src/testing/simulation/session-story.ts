@@ -26,6 +26,7 @@ import { digestOf, requestDigest } from './ledger.ts';
 import type { ModelRendering } from './models/agent-models.ts';
 import { ModelTrail, type TrailFault } from './models/model-trail.ts';
 import { isAnswerTool } from './simulated-forms.ts';
+import { QuestionTrail } from './simulated-questions.ts';
 
 /** Agents have tools, and none has manual thinking, so deliveries are sent as phantom pairs. */
 const RENDERING: ModelRendering = { options: { timestamps: false, deliveriesAsText: false } };
@@ -136,6 +137,7 @@ class Teller {
   readonly #prepared = new Set<number>();
   readonly #renderingAt: RenderingAt;
   readonly #trail = new ModelTrail();
+  readonly #questions = new QuestionTrail();
   /**
    * The half-step whose request was noted last, and its epoch. A request that is made again after a change counts as
    * another request.
@@ -202,7 +204,7 @@ class Teller {
       this.#noteTrail(this.#story.line.note(state.id, record));
       const pending = state.suspended === undefined ? [] : [...state.openCalls.keys()];
       apply(state, record, at, this.#observer);
-      this.#noteTrail(this.#trail.after(state, record));
+      this.#noteTrail(this.#trail.after(state, record) ?? this.#questions.after(state, record));
       if (record.type === 'taskActivated' || record.type === 'taskStarted') this.#leave(pending);
       this.#record(record);
     }
@@ -353,8 +355,8 @@ class Teller {
         if (record.type === 'closed' && record.output !== undefined) this.#takeAnswer(record.output);
         return;
       case 'corrected': {
-        const turn = story.state.turn?.id ?? 0;
-        story.corrections.set(turn, (story.corrections.get(turn) ?? 0) + 1);
+        const { id = 0 } = story.state.turn ?? {};
+        story.corrections.set(id, (story.corrections.get(id) ?? 0) + 1);
         return;
       }
       case 'retried':
@@ -371,10 +373,8 @@ class Teller {
         return;
       case 'responded':
         if (story.responded.has(record.halfStep)) {
-          story.faults.push({
-            kind: 'repeated',
-            what: `half-step ${record.halfStep} of ${story.id} was answered twice`,
-          });
+          const what = `half-step ${record.halfStep} of ${story.id} was answered twice`;
+          story.faults.push({ kind: 'repeated', what });
         }
         story.responded.add(record.halfStep);
         this.#usage = addUsage(this.#usage, record.usage);

@@ -24,6 +24,7 @@ import type { SeededRandom } from './seeded-random.ts';
 import { SKILL_NAMES, WORKFLOW_NAMES } from './simulated-definitions.ts';
 import { type FormName, formOfSchema, isAnswerTool, valueFor } from './simulated-forms.ts';
 import { LINE_MS_MAX } from './simulated-line.ts';
+import { answerToChild, askedForm } from './simulated-questions.ts';
 import { SimulatedThreads, type ThreadSurroundings, withoutForeign } from './simulated-threads.ts';
 import type { SimulatedProcess } from './world.ts';
 
@@ -209,7 +210,10 @@ export class SimulatedModel {
     const { faults } = this.#surroundings;
     const random = this.#random;
     const usage = { input_tokens: random.between(1, 500), output_tokens: random.between(1, 100) };
-    const text = (): Block => ({ type: 'text', text: `answer ${this.#next()}` });
+    const text = (): Block => {
+      const n = this.#next();
+      return { type: 'text', text: answerToChild(request, { n, random }) ?? `answer ${n}` };
+    };
     // With manual thinking the model always thinks, since a turn must start with a thought (R22).
     const isManual = request.thinking?.type === 'enabled';
     const thinking = thinks(request) && (isManual || random.chance(0.5)) ? [this.#thought(request)] : [];
@@ -330,6 +334,7 @@ export class SimulatedModel {
     if (name === 'mark_goal_completed') return { result: `result ${this.#next()}` };
     const form = isAnswerTool(name) ? formOf(request) : undefined;
     if (form !== undefined) return valueFor(form, { fits: random.chance(0.7), n: this.#next(), random });
+    if (askedForm(name) !== undefined) return { question: `question ${this.#next()}` };
     const enricher = enricherInput(name, random, () => this.#next());
     if (enricher !== undefined) return enricher;
     return { n: random.between(0, 9) };

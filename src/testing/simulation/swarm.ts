@@ -10,6 +10,7 @@ import type { AnyTool } from '../../tools/tool.ts';
 import { type AgentModels, drawModels, renderingOf } from './models/agent-models.ts';
 import type { SeededRandom } from './seeded-random.ts';
 import type { RenderingAt } from './session-story.ts';
+import { HUMAN_TOOLS, PARENT_TOOLS } from './simulated-questions.ts';
 import { TOOL_MODULE } from './simulated-tools.ts';
 
 /** The runtime of one run. */
@@ -198,7 +199,7 @@ export function swarmAgents(
       ...model,
       name: 'guard',
       system: prompt('Delegate.'),
-      tools,
+      tools: [...tools, ...PARENT_TOOLS],
       subagents: { spawn: true },
       supervision: { strategy: 'oneForOne', intensity: 2, periodMs: 60_000, onChildFailure: 'restart' },
     }),
@@ -207,7 +208,7 @@ export function swarmAgents(
       ...model,
       name: 'careful',
       system: prompt('Ask first.'),
-      tools,
+      tools: [...tools, ...HUMAN_TOOLS, ...PARENT_TOOLS],
       maxSteps: 2,
       approve: [...ASKED_TOOLS],
     }),

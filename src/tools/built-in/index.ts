@@ -5,6 +5,7 @@
  */
 import { workerUrl } from '../../threads/worker-url.ts';
 
+export { type AskOptions, type AskTool, askHuman, askParent } from './ask-tools.ts';
 export { type BashInput, type BashOptions, type BashTool, bash, bashTool } from './bash.ts';
 export { type EditFileInput, type EditFileOptions, edit_file, editFile } from './edit-file.ts';
 export {

@@ -17,7 +17,8 @@ export function isRuntimeTool(value: unknown): value is RuntimeTool {
   return typeof value === 'object' && value !== null && RUNTIME_TOOL in value;
 }
 
-function runtimeTool(name: string, description: string): RuntimeTool {
+/** A tool of this name. The runtime's part of it is in `actors/runtime-tools.ts`. */
+export function runtimeTool(name: string, description: string): RuntimeTool {
   return {
     [RUNTIME_TOOL]: true,
     name,

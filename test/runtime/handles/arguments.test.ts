@@ -28,6 +28,8 @@ type Argument = readonly [fitting: unknown, allows?: (value: unknown) => boolean
 const isText = (value: unknown): boolean => typeof value === 'string';
 const isFunction = (value: unknown): boolean => typeof value === 'function';
 const isBoxed = (value: unknown): boolean => typeof value === 'object' && value !== null;
+const isJson = (value: unknown): boolean =>
+  !['bigint', 'symbol', 'function'].includes(typeof value) && !Number.isNaN(value) && !Array.isArray(value);
 const OPTIONS: Argument = [{}];
 const MESSAGE: Argument = [{ role: 'user', content: 'Hi' }];
 const TEXT: Argument = ['x', isText];
@@ -62,6 +64,8 @@ const TABLE: Readonly<Record<string, Readonly<Record<string, readonly Argument[]
     recall: [[1]],
     interrupt: [TEXT],
     approve: [TEXT, [{ allow: true }]],
+    answer: [TEXT, ['value', isJson]],
+    decline: [TEXT, TEXT],
     spawn: [[{ task: 'look' }], OPTIONS],
     spawnAll: [[[], (value) => Array.isArray(value) && value.length === 0]],
     child: [['none']],

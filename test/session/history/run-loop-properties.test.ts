@@ -1,15 +1,16 @@
 /**
  * Goal: a run can end after any verdicts at any time. A `once` call starts at most once, a call runs only with its
- * approval, and the state is the fold of the log. Method: random lives of one session with listeners, limits, approvals
- * and guardrails, crashes included. A failing life prints its seed.
+ * approval, and the state is the fold of the log. Method: random lives of one session with listeners, limits, approvals,
+ * questions and guardrails, crashes included. A failing life prints its seed.
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { historyMessages } from '../../../src/session/history/history-form.ts';
+import { questionOf } from '../../../src/session/rules/waiting-calls.ts';
 import type { EditRequest } from '../../../src/session/state/edit-request.ts';
-import type { AgentFacts, Effect, GuardVerdict, Unjudged } from '../../../src/session/state/inputs.ts';
+import type { AgentFacts, Effect, GuardVerdict, ToolFacts, Unjudged } from '../../../src/session/state/inputs.ts';
 import { refolded, reopened, throughSnapshot } from '../../support/reopen.ts';
-import { call, FATAL, type Machine, startedSession, text } from '../../support/session-kit.ts';
+import { call, FATAL, type Machine, startedSession, TOOLS, text } from '../../support/session-kit.ts';
 
 type Step =
   | { readonly do: 'send' | 'resume' | 'interrupt' | 'crash' | 'gate' }
@@ -62,12 +63,21 @@ const steps: fc.Arbitrary<readonly Step[]> = fc.array(
   { maxLength: 30 },
 );
 
+const ASKING: ToolFacts = {
+  effect: 'keyed',
+  timeoutMs: 1_000,
+  adjustableTimeout: false,
+  isRuntimeTool: true,
+  asks: { asked: 'human' },
+};
+
 function factsOf({ maxSteps, approval, before, after }: Options): Partial<AgentFacts> {
   return {
     guards: { before, after },
+    tool: (name) => (name === 'ask_human' ? ASKING : TOOLS[name]),
     ...(maxSteps === undefined && approval === 'none' ? {} : { holdsCalls: true }),
     ...(maxSteps === undefined ? {} : { maxSteps }),
-    ...(approval === 'none' ? {} : { approval: approval === 'names' ? new Set(['bash']) : approval }),
+    ...(approval === 'none' ? {} : { approval: approval === 'names' ? new Set(['bash', 'ask_human']) : approval }),
   };
 }
 
@@ -182,6 +192,11 @@ class RunLife {
   #approve(which: number, allow: boolean): void {
     const waiting = this.machine.state.approvals?.waiting ?? [];
     const callId = waiting[which % Math.max(1, waiting.length)] ?? 'nobody';
+    if (questionOf(this.machine.state, callId) !== undefined) {
+      const reply = allow ? { value: 'yes', fingerprint: 'yes' } : ({ declined: true } as const);
+      this.machine.input({ type: 'answer', callId, reply });
+      return;
+    }
     if (allow && waiting.includes(callId)) this.allowed.add(callId);
     this.machine.input({ type: 'approve', callId, allow });
   }
@@ -212,7 +227,8 @@ class RunLife {
   #content(calls: number): readonly unknown[] {
     const uses = Array.from({ length: calls }, () => {
       this.#calls += 1;
-      return call(`c${this.#calls}`, this.#calls % 2 === 0 ? 'bash' : 'read_file');
+      const name = ['bash', 'read_file', 'ask_human'][this.#calls % 3] ?? '';
+      return call(`c${this.#calls}`, name, name === 'ask_human' ? { question: 'Really?' } : undefined);
     });
     return [text('words'), ...uses];
   }
@@ -223,6 +239,7 @@ class RunLife {
     for (; this.#seen < effects.length; this.#seen += 1) {
       const effect = effects[this.#seen];
       if (effect?.type !== 'runTool') continue;
+      expect(effect.name, 'a question runs').not.toBe('ask_human');
       if (effect.name === 'bash') this.started.set(effect.callId, (this.started.get(effect.callId) ?? 0) + 1);
       if (this.asked.has(effect.callId)) expect(this.allowed, 'ran without its person').toContain(effect.callId);
       if (this.#options.approval === 'names' && effect.name === 'bash') {
@@ -267,6 +284,8 @@ function checkRunLoop(life: RunLife): void {
     expect(state.openCalls.has(id), 'waits and is not open').toBe(true);
     expect(calls.get(id)?.input, 'E2').toEqual(state.openCalls.get(id)?.input);
   }
+  for (const { callId } of state.approvals?.questions ?? [])
+    expect(waiting, 'asks and does not wait').toContain(callId);
   for (const [id, count] of life.started) expect(count, `${id} may happen once`).toBe(1);
   expect(refolded(life.machine).state).toEqual(state);
   expect(throughSnapshot(life.machine)).toEqual(state);

@@ -1,0 +1,207 @@
+/**
+ * Questions of the model: to a person, and of a child to its parent. A question is a call that waits as one that needs
+ * an approval does (`approval.ts`); its answer is the call's result. Pure.
+ *
+ * The form of an answer comes from the record of the question, so that a restart with another agent judges the answer in
+ * the same way. An answer that does not fit changes nothing.
+ */
+import { ContentError, describeValue, InvalidArgumentError, LimitError } from '../../base/errors.ts';
+import type { Json } from '../../base/json.ts';
+import { isBlank } from '../../base/messages.ts';
+import { parentQuestion } from '../rules/child-texts.ts';
+import { denials, endOf } from '../rules/denials.ts';
+import { isWaitingForApproval } from '../rules/run-loop.ts';
+import { declinedWhy, UNANSWERED, unansweredText } from '../rules/tool-texts.ts';
+import { questionOf, waitingCalls } from '../rules/waiting-calls.ts';
+import type { AnswerIssue } from '../state/answer-form.ts';
+import type { AskedQuestion } from '../state/boundary.ts';
+import { type Decision, NOTHING, refuse, WAKE } from '../state/decision.ts';
+import type { AskedOfModel, Effect, Environment, Input } from '../state/inputs.ts';
+import type { OpenCall } from '../state/messages.ts';
+import type { SessionRecord } from '../state/records.ts';
+import type { SessionState } from '../state/state.ts';
+import { contentBytes } from '../state/tokens.ts';
+
+/** The call begins to wait for its answer. A question to the parent is delivered to the parent in the same batch. */
+export function decideAsk(state: SessionState, input: Extract<Input, { type: 'ask' }>): Decision {
+  const { type: _type, callId, ...question } = input;
+  if (!state.openCalls.has(callId) || isWaitingForApproval(state, callId)) {
+    return { records: [], effects: [{ type: 'stale', what: 'question' }] };
+  }
+  if (question.asked === 'parent' && state.parent === undefined) {
+    const content = unansweredText(UNANSWERED.noParent);
+    return {
+      records: [],
+      effects: [{ type: 'again', input: { type: 'toolFinished', callId, content, success: false } }],
+    };
+  }
+  return {
+    records: [{ type: 'asked', callId, ...question }],
+    effects: question.asked === 'parent' ? [toParent(state, question)] : [],
+  };
+}
+
+function toParent(state: SessionState, question: AskedOfModel, issues?: readonly AnswerIssue[]): Effect {
+  const { asked, question: text, choices, form } = question;
+  const input = {
+    type: 'childAsked',
+    child: state.id,
+    question: {
+      asked,
+      question: text,
+      ...(choices === undefined ? {} : { choices }),
+      ...(form === undefined ? {} : { form }),
+    },
+    ...(issues === undefined ? {} : { issues }),
+  } as const;
+  return { type: 'sendToParent', input };
+}
+
+/** A child's question enters the mailbox. That of a child whose replies go to its handle is the program's to answer. */
+export function decideChildAsked(state: SessionState, input: Extract<Input, { type: 'childAsked' }>): Decision {
+  const child = state.children.get(input.child);
+  if (child === undefined || child.replies === 'handle') return NOTHING;
+  const content = parentQuestion(child.name, input.question, input.issues);
+  const source = { type: 'subagent', name: child.name } as const;
+  return {
+    records: [{ type: 'accepted', id: state.nextPendingId, entry: { type: 'subagent', content, source } }],
+    effects: [WAKE],
+  };
+}
+
+/**
+ * A person or a program answers a question, or declines. The answer is the result of the call. Repeated, it gets the
+ * same reply as the first; an answer that is late or contradicts the first is answered `false`.
+ */
+export function decideReply(
+  state: SessionState,
+  { callId, reply }: Extract<Input, { type: 'answer' }>,
+  environment: Environment,
+): Decision {
+  const question = questionOf(state, callId);
+  const call = state.openCalls.get(callId);
+  if (question === undefined || call === undefined) return replyToDecided(state, callId, reply);
+  const result: Effect = { type: 'result', value: true };
+  if ('declined' in reply) {
+    const content = unansweredText(declinedWhy(reply.reason));
+    const reason = reply.reason === undefined ? {} : { reason: reply.reason };
+    return { records: denials([{ call, content, ...reason }], state.nextPendingId), effects: [result, WAKE] };
+  }
+  const judged = judge(question, reply.value, environment);
+  if ('issues' in judged) return refuse(misfitError(call, question, judged.issues));
+  const { content } = judged;
+  const bytes = contentBytes(content);
+  const bytesMax = environment.limits.messageBytes;
+  if (bytes > bytesMax) {
+    return refuse(
+      new LimitError(`an answer of ${bytes} bytes is over limits.messageBytes (${bytesMax})`, {
+        data: { limit: 'messageBytes', value: bytes },
+      }),
+    );
+  }
+  return { records: answered(state, call, content, reply.fingerprint), effects: [result, WAKE] };
+}
+
+function replyToDecided(
+  state: SessionState,
+  callId: string,
+  reply: Extract<Input, { type: 'answer' }>['reply'],
+): Decision {
+  const known = state.approvals?.decided.findLast((each) => each.id === callId);
+  const isApproval = known === undefined ? isWaitingForApproval(state, callId) : known.isQuestion !== true;
+  if (isApproval) {
+    const remedy = 'session.approve(callId, { allow }) decides';
+    return refuse(
+      new InvalidArgumentError('invalid_argument', `call ${JSON.stringify(callId)} needs an approval: ${remedy}`, {
+        data: { callId, kind: 'approval' },
+      }),
+    );
+  }
+  const isSame =
+    known !== undefined && ('declined' in reply ? !known.allow : known.allow && known.answer === reply.fingerprint);
+  return { records: [], effects: [{ type: 'result', value: isSame }] };
+}
+
+/**
+ * The parent addressed this child with `@name`, and the child waits for its answer: the text answers the oldest question
+ * to it. Undefined: none waits. A text that does not fit is returned to the parent, a bounded number of times.
+ */
+export function answerOfParent(state: SessionState, text: string, environment: Environment): Decision | undefined {
+  const question = state.approvals?.questions?.find(({ asked }) => asked === 'parent');
+  const call = question === undefined ? undefined : state.openCalls.get(question.callId);
+  if (question === undefined || call === undefined) return undefined;
+  const value = question.form === undefined ? text : objectIn(text);
+  const judged: Judged =
+    value === undefined
+      ? { issues: [{ path: '$', message: 'the message has no JSON object' }] }
+      : judge(question, value, environment);
+  if ('content' in judged) return { records: answered(state, call, judged.content), effects: [WAKE] };
+  const { callId } = question;
+  if ((question.misfits ?? 0) < environment.limits.answerCorrections) {
+    return { records: [{ type: 'misanswered', callId }], effects: [toParent(state, question, judged.issues)] };
+  }
+  const [first] = judged.issues;
+  const why = `the answers of the agent that gave you your task do not fit: ${first?.path}: ${first?.message}`;
+  return { records: denials([{ call, content: unansweredText(why) }], state.nextPendingId), effects: [WAKE] };
+}
+
+/** The parent will not answer any more: the questions to it end, so that the child continues without. */
+export function decideParentEnded(state: SessionState): Decision {
+  if (state.replies === 'handle') return NOTHING;
+  const ended = waitingCalls(state).filter(({ asked }) => asked === 'parent');
+  if (ended.length === 0) return NOTHING;
+  const ends = ended.map((each) => endOf(state, each, '', UNANSWERED.parentEnded));
+  return { records: denials(ends, state.nextPendingId), effects: [WAKE] };
+}
+
+type Judged = { readonly content: string } | { readonly issues: readonly AnswerIssue[] };
+
+/** The result that an answer gives its call, or why the answer does not fit. */
+function judge({ form }: AskedQuestion, value: Json, environment: Environment): Judged {
+  if (form === undefined) {
+    if (typeof value === 'string' && !isBlank(value)) return { content: value };
+    return { issues: [{ path: '$', message: `must be a text that is not blank, got ${describeValue(value)}` }] };
+  }
+  const found = environment.fitOf(form)(value);
+  return 'issues' in found ? found : { content: JSON.stringify(found.value) };
+}
+
+function answered(
+  state: SessionState,
+  call: OpenCall,
+  content: string,
+  fingerprint?: string,
+): readonly SessionRecord[] {
+  const answer = fingerprint === undefined ? {} : { answer: fingerprint };
+  const source = { type: 'tool', name: call.name } as const;
+  return [
+    { type: 'decided', callId: call.id, allow: true, ...answer },
+    {
+      type: 'accepted',
+      id: state.nextPendingId,
+      entry: { type: 'tool_response', content, source, toolUseId: call.id, success: true },
+    },
+  ];
+}
+
+function misfitError({ id, name }: OpenCall, { form }: AskedQuestion, issues: readonly AnswerIssue[]): ContentError {
+  const what = issues.map(({ path, message }) => `${path}: ${message}`).join('; ');
+  const expected = form === undefined ? 'give a text' : 'give a value of the schema in its event question.asked';
+  return new ContentError(
+    `the answer to ${name} (${JSON.stringify(id)}) does not fit: ${what}; ${expected}, or decline(); the question still waits`,
+    { data: { callId: id, issues } },
+  );
+}
+
+/** The outermost JSON object in a text, which may also address the child and have prose around the object. */
+function objectIn(text: string): Json | undefined {
+  const from = text.indexOf('{');
+  const to = text.lastIndexOf('}');
+  if (from === -1 || to < from) return undefined;
+  try {
+    return JSON.parse(text.slice(from, to + 1)) as Json;
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}

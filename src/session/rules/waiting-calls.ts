@@ -1,0 +1,65 @@
+/** The calls of a session that wait for a person or a parent: one list of approvals and questions. Pure. */
+import type { Json } from '../../base/json.ts';
+import type { Approvals, Asked, AskedQuestion } from '../state/boundary.ts';
+import type { SessionState } from '../state/state.ts';
+
+/** A call that waits for a decision. */
+export interface WaitingCall {
+  readonly callId: string;
+  readonly toolName: string;
+  /** `approval`: `session.approve` decides; `question`: `session.answer` answers. */
+  readonly kind: 'approval' | 'question' | 'elicitation';
+  /** The input that the model gave the call. */
+  readonly input: unknown;
+  /** For a question: its text. */
+  readonly question?: string;
+  /** For a question: the JSON Schema that the answer must fit; missing: the answer is text. */
+  readonly schema?: Readonly<Record<string, Json>>;
+  /** For a question: answers that the model proposes. */
+  readonly choices?: readonly string[];
+  /** For a question: who answers it. */
+  readonly asked?: Asked;
+  /** Epoch ms at which the call began to wait. */
+  readonly at: number;
+}
+
+/** The calls that wait for a decision, approvals first, each kind in call order. */
+export function waitingCalls(state: SessionState): readonly WaitingCall[] {
+  const { approvals } = state;
+  if (approvals === undefined) return [];
+  return approvals.waiting.flatMap((callId): readonly WaitingCall[] => {
+    const call = state.openCalls.get(callId);
+    if (call === undefined) return [];
+    const { name: toolName, input } = call;
+    const asked = questionOf(state, callId);
+    if (asked !== undefined) return [questionCall(asked, toolName, input)];
+    return [{ callId, toolName, kind: 'approval', input, at: approvals.since ?? state.updatedAt }];
+  });
+}
+
+/** The question that a call asks, while it waits; undefined for every other call. */
+export function questionOf({ approvals }: Pick<SessionState, 'approvals'>, callId: string): AskedQuestion | undefined {
+  return approvals?.questions?.find((each) => each.callId === callId);
+}
+
+/** The same with only those calls waiting that `keeps`. */
+export function withWaiting(approvals: Approvals, keeps: (callId: string) => boolean): Approvals {
+  const { questions = [], ...rest } = approvals;
+  const left = questions.filter(({ callId }) => keeps(callId));
+  return { ...rest, waiting: rest.waiting.filter(keeps), ...(left.length === 0 ? {} : { questions: left }) };
+}
+
+function questionCall(asked: AskedQuestion, toolName: string, input: unknown): WaitingCall {
+  const { callId, question, choices, form, at } = asked;
+  return {
+    callId,
+    toolName,
+    kind: 'question',
+    input,
+    question,
+    ...(form === undefined ? {} : { schema: form.schema }),
+    ...(choices === undefined ? {} : { choices }),
+    asked: asked.asked,
+    at,
+  };
+}
