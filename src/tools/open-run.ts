@@ -1,8 +1,9 @@
 /** One run of a tool pool, from its acceptance to its outcome. */
 import { TOOL_ADMITTED, TOOL_CONCURRENCY } from '../base/bounds.ts';
+import { defined } from '../base/defined.ts';
 import type { ToolRun } from './pool.ts';
 import type { QueuedRun } from './run-queue.ts';
-import type { ToolOutcome } from './tool.ts';
+import type { ToolFailure, ToolOutcome } from './tool.ts';
 
 /**
  * The phase of a run. `handed`: with a thread, begun or not; the marks of its batch say which (`batch-cursor.ts`).
@@ -26,6 +27,8 @@ export interface OpenRun extends QueuedRun {
   startedAt: number;
   /** The answer of the run, once the pool has decided it. */
   decided: string | undefined;
+  /** How the run failed, if that decided it. */
+  failed: ToolFailure | undefined;
   /** True if the decision stands even if the run did not get the chance to end. */
   isFinal: boolean;
   /** The stack of what the tool threw, if that decided the run. */
@@ -72,6 +75,7 @@ function openRun(
     repeats: 0,
     startedAt: 0,
     decided: undefined,
+    failed: undefined,
     isFinal: false,
     stack: undefined,
     decidedAt: 0,
@@ -91,6 +95,6 @@ export function threadLane(url: string, exportName: string): string {
 }
 
 /** An outcome that did not come from the tool. */
-export function failure(content: string, ms: number, stack?: string): ToolOutcome {
-  return stack === undefined ? { content, success: false, ms } : { content, success: false, ms, stack };
+export function failure(content: string, ms: number, failed?: ToolFailure, stack?: string): ToolOutcome {
+  return { content, success: false, ms, ...defined({ failed, stack }) };
 }

@@ -30,6 +30,8 @@ export interface ToolRun {
   readonly timeoutMs: number;
   /** `probe`: call the tool's `probe` first, and run only if it answers `undefined`. */
   readonly mode: 'run' | 'probe';
+  /** The number of the attempt, from 1; see `ToolContext`. */
+  readonly attempt: number;
   /** Decides whether the run may begin again when another call ends its thread, and whether it needs a thread alone. */
   readonly effect: Effect;
   /** Maximum simultaneous runs of this tool, from its description; if missing, the default of its effect. */

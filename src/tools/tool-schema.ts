@@ -5,6 +5,7 @@ import { ConfigError, describeValue } from '../base/errors.ts';
 import { isToolName } from '../base/ids.ts';
 import { cutText, isRecord, type Json } from '../base/json.ts';
 import { inputSchemaOf } from './input-schema.ts';
+import { retryPolicy } from './retry.ts';
 import type { Effect, ToolDescription } from './tool.ts';
 
 /** Characters shown of an invalid name. */
@@ -49,15 +50,17 @@ export function describeTool(tool: unknown): ToolDescription {
     isLine,
   );
   const guidelines = optional(tool, label, 'guidelines', `at most ${TOOL_GUIDELINES_MAX} such lines`, areLines);
+  const effect = toolEffect(tool, label);
+  const retry = tool['retry'] === undefined ? undefined : retryPolicy(tool['retry'], effect, label);
   return {
     name,
     description: toolText(tool['description'], label),
     inputSchema: inputSchemaOf(tool['input'], label),
-    effect: toolEffect(tool, label),
+    effect,
     ...defined({ timeoutMs }),
     adjustableTimeout: optional(tool, label, 'adjustableTimeout', 'a boolean', isBoolean) ?? false,
     truncate: optional(tool, label, 'truncate', 'a boolean', isBoolean) ?? true,
-    ...defined({ concurrency, snippet }),
+    ...defined({ concurrency, retry, snippet }),
     ...(optional(tool, label, 'deferLoading', 'a boolean', isBoolean) === true ? { deferLoading: true } : {}),
     ...(guidelines === undefined ? {} : { guidelines: [...guidelines] }),
   };

@@ -20,6 +20,11 @@ export interface ToolContext {
   readonly callId: string;
   /** Stable for this call across crashes and restarts: an idempotency key for external systems. */
   readonly key: string;
+  /**
+   * The number of this attempt, from 1: above 1 the tool's `retry` runs the call again. Counted from 1 again after a
+   * crash.
+   */
+  readonly attempt: number;
   /** Milliseconds this call may take from its start; missing on tool threads, where the pool keeps the time. */
   readonly timeoutMs?: number;
   /** Publishes the call's progress to subscribers; ephemeral, newest wins. */
@@ -39,6 +44,26 @@ export interface StandardSchema<Output = unknown> {
 export type StandardResult<Output> =
   | { readonly value: Output; readonly issues?: undefined }
   | { readonly issues: readonly { readonly message: string; readonly path?: readonly unknown[] | undefined }[] };
+
+/**
+ * The ways in which an attempt of a call can fail so that another one may help: the tool threw (`failure`), ran out of
+ * time (`timeout`), or its thread or process died, or its result did not arrive (`lost`).
+ */
+export type ToolFailure = 'failure' | 'timeout' | 'lost';
+
+/** When a failed call runs again. `timeoutMs` holds for each attempt; every attempt has the same `key`. */
+export interface ToolRetry {
+  /** The number of attempts, the first one included; 1 to 10. */
+  readonly attempts: number;
+  /** Milliseconds before the second attempt; default 500. */
+  readonly baseMs?: number;
+  /** Each wait is this many times the previous one; default 2. */
+  readonly factor?: number;
+  /** The longest wait in ms, before up to 15 % random jitter is added; default 30,000. */
+  readonly maximumMs?: number;
+  /** The failures after which the call runs again; default: all. */
+  readonly on?: readonly ToolFailure[];
+}
 
 /** A JSON Schema of an object. */
 export type JsonSchema = Readonly<Record<string, unknown>>;
@@ -62,6 +87,12 @@ export interface Tool<Input = unknown> {
    * no default bound.
    */
   readonly concurrency?: number;
+  /**
+   * Runs a failed call again, for tools that are `pure` or `keyed`. A returned `{ error }` is an answer to the model and
+   * is not repeated, nor is a thrown error whose `retryable` is false. The wait between two attempts holds no thread and
+   * does not count for `concurrency`.
+   */
+  readonly retry?: ToolRetry;
   /**
    * True if the model sees the tool only after a tool search has found it. The agent then needs a `serverTool` that
    * searches tools. A sub-agent without one sees the tool at once.
@@ -100,6 +131,7 @@ export interface ToolDescription {
   readonly adjustableTimeout: boolean;
   readonly truncate: boolean;
   readonly concurrency?: number;
+  readonly retry?: Required<ToolRetry>;
   readonly deferLoading?: true;
   readonly snippet?: string;
   readonly guidelines?: readonly string[];
@@ -114,6 +146,8 @@ export interface ToolOutcome {
   readonly blocks?: readonly ResultBlock[];
   readonly success: boolean;
   readonly ms: number;
+  /** How the attempt failed; missing: it did not, or another attempt would end in the same way. */
+  readonly failed?: ToolFailure;
   /** The stack of what the tool threw; for the runtime's log, never for the model. */
   readonly stack?: string;
 }

@@ -134,6 +134,13 @@ export const eventAndPoolBugs: readonly PlantedBug[] = [
     replace: '    if (isHeldUp) return now + TOOL_KILL_MS;',
   },
   {
+    name: 'attempts-not-counted',
+    what: 'the number of a failed attempt does not grow, so a call is repeated without end',
+    file: 'actors/tool-runner.ts',
+    find: 'attempt: attempt + 1 }',
+    replace: 'attempt }',
+  },
+  {
     name: 'lost-calls-never-asked-for',
     what: 'no deadline is set for the calls of a session',
     file: 'src/runtime/shard/session-timers.ts',

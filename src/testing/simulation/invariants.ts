@@ -34,7 +34,9 @@
  *      no metadata of another one (checked by `simulated-model.ts` and `other-vendor.ts`);
  *  I22 a session asks the model that its log says (a part of I3: the model is a part of the request);
  *  I23 a half-step asks no model again after it has moved on; each model has separate attempts, and the last one has
- *      all of them (checked by `model-trail.ts`).
+ *      all of them (checked by `model-trail.ts`);
+ *  I26 a call runs again only by its tool's `retry`, in order and after the wait, and at most as often as that says; it
+ *      is not given up earlier, and a `once` or `probe` call never has a second attempt.
  */
 
 import type { Limits } from '../../base/bounds.ts';

@@ -75,10 +75,10 @@ export class ThreadBatch {
   task(resultBytesMax: number): ThreadBatchTask {
     const calls: ThreadCall[] = [];
     for (const { run, mode } of this.runs) {
-      const { id, session, callId, key, toolName, place, input } = run;
+      const { id, session, callId, key, toolName, place, input, attempt } = run;
       if (place.kind !== 'thread') continue;
       const { url, exportName } = place;
-      calls.push({ run: { id, session, callId, key, toolName, input, mode }, url, exportName });
+      calls.push({ run: { id, session, callId, key, toolName, input, mode, attempt }, url, exportName });
     }
     const { shift, handedAt, cursor } = this;
     const { number, isAlone } = shift;
@@ -212,6 +212,13 @@ export function runAt({ batch, at }: BatchPlace): OpenRun {
   const open = batch.runs[at];
   assert(open !== undefined, 'a place is in its batch');
   return open;
+}
+
+/** Milliseconds for which a run's tool has worked; 0 before it began. `place`: with its thread, if it is there. */
+export function elapsedOf(open: OpenRun, place: BatchPlace | undefined, now: number): number {
+  const mark = place?.batch.cursor.markOf(place.at);
+  if (place !== undefined && mark !== undefined && 'ms' in mark) open.startedAt = place.batch.handedAt + mark.ms;
+  return open.startedAt === 0 ? 0 : Math.max(0, Math.round(now - open.startedAt));
 }
 
 /** True if the outcome of a run stands: it was cancelled or threw, or its tool had noticed the abort. */

@@ -12,6 +12,8 @@ import { CancelledError } from '../../base/errors.ts';
 import { serveTasks, type TaskReply } from '../../threads/task-thread.ts';
 import { findTools, loadModule, toolOf } from '../module-tools.ts';
 import { nameAndMessage, thrownStack, thrownText } from '../result-text.ts';
+import { mayRetryAfter } from '../retry.ts';
+
 import { type CallInThread, ShiftInThread, type ShiftSurroundings } from './call.ts';
 import type { ThreadNote, ThreadOrder, ThreadTask } from './protocol.ts';
 
@@ -31,7 +33,8 @@ const serve: (task: unknown) => Promise<TaskReply> = serveTasks((line) => {
     const call = calls.getStore() ?? shift?.only;
     if (call?.running === true) {
       const { content } = thrownText(thrown, resultBytesMax);
-      post({ kind: 'fault', id: call.call.run.id, content, stack: thrownStack(thrown) });
+      const failed = mayRetryAfter(thrown) ? ({ failed: 'failure' } as const) : {};
+      post({ kind: 'fault', id: call.call.run.id, content, ...failed, stack: thrownStack(thrown) });
       call.abort.abort(new CancelledError('the tool threw an uncaught error'));
       return;
     }
