@@ -1,7 +1,7 @@
 /** One run of a tool pool, from its acceptance to its outcome. */
 import { TOOL_ADMITTED, TOOL_CONCURRENCY } from '../base/bounds.ts';
 import { defined } from '../base/defined.ts';
-import type { ToolRun } from './pool.ts';
+import type { ThreadPlace, ToolRun } from './pool.ts';
 import type { QueuedRun } from './run-queue.ts';
 import type { ToolFailure, ToolOutcome } from './tool.ts';
 
@@ -85,13 +85,14 @@ function openRun(
 
 /** The lane of a run: its tool, or its MCP server, which has one bound for all its tools. */
 export function laneOf({ place, toolName }: ToolRun): string {
-  if (place.kind === 'thread') return threadLane(place.url, place.exportName);
+  if (place.kind === 'thread') return threadLane(place);
   return place.kind === 'host' ? `host\n${place.agent}\n${toolName}` : `mcp\n${place.server}`;
 }
 
-/** The lane of a module's export. */
-export function threadLane(url: string, exportName: string): string {
-  return `${url}\n${exportName}`;
+/** The lane of a module's export, or of a tool that it made from these options. */
+export function threadLane({ url, exportName, options }: Pick<ThreadPlace, 'url' | 'exportName' | 'options'>): string {
+  const lane = `${url}\n${exportName}`;
+  return options === undefined ? lane : `${lane}\n${options}`;
 }
 
 /** An outcome that did not come from the tool. */

@@ -5,12 +5,20 @@
 import type { McpEffect } from './mcp/protocol.ts';
 import type { Effect, ToolDescription, ToolOutcome } from './tool.ts';
 
+/** A tool's code on a tool thread. With `options`, as JSON, the export is a function that makes the tool from them. */
+export interface ThreadPlace {
+  readonly kind: 'thread';
+  readonly url: string;
+  readonly exportName: string;
+  readonly options?: string;
+}
+
 /**
  * The place of a tool's code: a tool thread, from a module's export; the host thread, as a value; or an MCP server, which
  * the host thread calls.
  */
 export type ToolPlace =
-  | { readonly kind: 'thread'; readonly url: string; readonly exportName: string }
+  | ThreadPlace
   | { readonly kind: 'host'; readonly agent: string }
   | { readonly kind: 'mcp'; readonly server: string; readonly tool: string; readonly effect: McpEffect };
 

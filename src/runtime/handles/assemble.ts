@@ -16,6 +16,7 @@ import { modelOf } from '../../models/model-options.ts';
 import type { ModelProvider, ProviderData } from '../../models/provider.ts';
 import { isModelProvider } from '../../models/provider-check.ts';
 import { isMemoryTool, type MessageMemory, withMemory } from '../../tools/built-in/memory-tools.ts';
+import { type ShellsOfTool, shellsOf } from '../../tools/built-in/shell-thread.ts';
 import type { AnyTool } from '../../tools/tool.ts';
 import { Diagnostics, type DiagnosticsParts } from '../events/diagnostics.ts';
 import { EventHub } from '../events/event-hub.ts';
@@ -78,7 +79,9 @@ export async function assembleWithModels(
   const warnings = new ModelWarnings(checked);
   warnings.log(known.models);
   const mcp = await openMcp(checked, place.directory);
+  const endUses = shellsInUse(checked).map((shells) => shells.use());
   const end = async (): Promise<void> => {
+    for (const endUse of endUses) endUse();
     await Promise.all([known.close(), mcp?.close()]);
   };
   const release = async (): Promise<void> => {
@@ -91,6 +94,11 @@ export async function assembleWithModels(
     await end();
     throw error;
   }
+}
+
+/** The shells of the agents' `bash` tools. */
+function shellsInUse({ agents }: CheckedOptions): readonly ShellsOfTool[] {
+  return [...new Set(agents.flatMap(({ tools = [] }) => tools.flatMap((tool) => shellsOf(tool) ?? [])))];
 }
 
 /** The MCP servers, imported only on use. */

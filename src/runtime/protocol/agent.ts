@@ -13,6 +13,7 @@ import { grantData, isMcpTools, type McpTools } from '../../tools/mcp/grants.ts'
 import { isNamedTool } from '../../tools/named-tool.ts';
 import { isServerTool, type ServerTool } from '../../tools/server-tool.ts';
 import type { AnyTool } from '../../tools/tool.ts';
+import { originOf } from '../../tools/tool-origin.ts';
 import { describeTool } from '../../tools/tool-schema.ts';
 import type { ApprovalPredicate, Guardrails } from './guardrails.ts';
 import { checkParallelCalls, modelOptionsShape } from './model-options-schema.ts';
@@ -50,7 +51,7 @@ export interface AgentOptions extends ModelOptions {
   readonly system?: string | SystemFunction;
   /**
    * The agent's tools. A URL names a module whose exported tools all run in tool threads. A tool given as a value runs
-   * on the host thread. A tool made by `serverTool` is run by the provider. `mcpTools` grants the tools of an MCP
+   * on the host thread, unless it is a built-in one. A tool made by `serverTool` is run by the provider. `mcpTools` grants the tools of an MCP
    * server.
    */
   readonly tools?: readonly (AnyTool | URL | ServerTool | McpTools)[];
@@ -277,7 +278,7 @@ function toolSource(agentName: string, tool: AnyTool | URL | ServerTool | McpToo
   if (isServerTool(tool)) return { kind: 'server', entry: tool.entry };
   if (isNamedTool(tool)) return { kind: 'named', name: tool.name };
   try {
-    return { kind: 'value', description: describeTool(tool) };
+    return { kind: 'value', description: describeTool(tool), ...defined({ origin: originOf(tool) }) };
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     throw new ConfigError(`agent ${JSON.stringify(agentName)}: ${error.message}`, { cause: error, data: error.data });

@@ -2,6 +2,7 @@
 import { strict as assert } from 'node:assert';
 import { TOOL_ABANDONED_MAX, TOOL_THREAD_CALLS_MAX } from '../../base/bounds.ts';
 import type { Deadline } from '../../base/deadline-queue.ts';
+import { defined } from '../../base/defined.ts';
 import { LazyAbort } from '../../base/lazy-abort.ts';
 import type { ThreadLine } from '../../threads/task-pool.ts';
 import { BatchCursor } from '../batch-cursor.ts';
@@ -77,8 +78,13 @@ export class ThreadBatch {
     for (const { run, mode } of this.runs) {
       const { id, session, callId, key, toolName, place, input, attempt } = run;
       if (place.kind !== 'thread') continue;
-      const { url, exportName } = place;
-      calls.push({ run: { id, session, callId, key, toolName, input, mode, attempt }, url, exportName });
+      const { url, exportName, options } = place;
+      calls.push({
+        run: { id, session, callId, key, toolName, input, mode, attempt },
+        url,
+        exportName,
+        ...defined({ options }),
+      });
     }
     const { shift, handedAt, cursor } = this;
     const { number, isAlone } = shift;

@@ -7,6 +7,7 @@ export interface ThreadCall {
   readonly run: Omit<ToolRun, 'place' | 'timeoutMs' | 'concurrency' | 'effect'>;
   readonly url: string;
   readonly exportName: string;
+  readonly options?: string;
 }
 
 /** Calls for one thread, which begins them in order. The first batch of a shift is its task, others come by its line. */

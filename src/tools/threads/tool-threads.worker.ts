@@ -10,12 +10,14 @@ import { TOOL_NOISE_MAX } from '../../base/bounds.ts';
 import { soon, systemClock } from '../../base/clock.ts';
 import { CancelledError } from '../../base/errors.ts';
 import { serveTasks, type TaskReply } from '../../threads/task-thread.ts';
-import { findTools, loadModule, toolOf } from '../module-tools.ts';
+import { findTools, loadModule, makeTool, toolOf } from '../module-tools.ts';
+import { threadLane } from '../open-run.ts';
 import { nameAndMessage, thrownStack, thrownText } from '../result-text.ts';
 import { mayRetryAfter } from '../retry.ts';
 
+import type { AnyTool } from '../tool.ts';
 import { type CallInThread, ShiftInThread, type ShiftSurroundings } from './call.ts';
-import type { ThreadNote, ThreadOrder, ThreadTask } from './protocol.ts';
+import type { ThreadCall, ThreadNote, ThreadOrder, ThreadTask } from './protocol.ts';
 
 type ModuleExports = Awaited<ReturnType<typeof loadModule>>;
 
@@ -25,6 +27,8 @@ const serve: (task: unknown) => Promise<TaskReply> = serveTasks((line) => {
   let resultBytesMax = 0;
   const noise = new Set<string>();
   const modules = new Map<string, ModuleExports>();
+  /** Tools that exports made from their options. There are as many as agents were given. */
+  const made = new Map<string, AnyTool>();
   const post = (note: ThreadNote): void => line.post(note);
 
   const onStray = (thrown: unknown): void => {
@@ -63,12 +67,17 @@ const serve: (task: unknown) => Promise<TaskReply> = serveTasks((line) => {
     modules.set(url, exports);
     return exports;
   };
+  const found = (exports: ModuleExports, { url, exportName, options }: ThreadCall): AnyTool | undefined => {
+    if (options === undefined) return toolOf(exports, exportName);
+    const name = threadLane({ url, exportName, options });
+    const tool = made.get(name) ?? makeTool(exports, exportName, options);
+    if (tool !== undefined) made.set(name, tool);
+    return tool;
+  };
   const surroundings: ShiftSurroundings = {
-    find: ({ url, exportName }) => {
-      const exports = modules.get(url);
-      return exports === undefined
-        ? load(url).then((loaded) => toolOf(loaded, exportName))
-        : toolOf(exports, exportName);
+    find: (call) => {
+      const exports = modules.get(call.url);
+      return exports === undefined ? load(call.url).then((loaded) => found(loaded, call)) : found(exports, call);
     },
     within: (call, begin) => calls.run(call, begin),
     clock: systemClock,
