@@ -49,7 +49,9 @@ export function openHostRun(run: ToolRun): OpenRun {
  * tool has its default on each thread, and `once` means that the run needs its thread alone.
  */
 export function openThreadRun(run: ToolRun, threads: number): OpenRun {
-  const { concurrency, effect } = run;
+  const { concurrency, effect, place } = run;
+  if (place.kind === 'thread' && place.isolation === 'process')
+    return openRun(run, concurrency, { isAlone: true, perThread: 1 });
   if (effect === 'once' && (concurrency === undefined || concurrency === 1))
     return openRun(run, concurrency, { isAlone: true, perThread: 1 });
   return openRun(run, concurrency ?? TOOL_ADMITTED * threads, {

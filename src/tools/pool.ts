@@ -11,6 +11,8 @@ export interface ThreadPlace {
   readonly url: string;
   readonly exportName: string;
   readonly options?: string;
+  /** `process`: each call runs in a child process. */
+  readonly isolation?: 'process';
 }
 
 /**

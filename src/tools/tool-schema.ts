@@ -42,6 +42,7 @@ export function describeTool(tool: unknown): ToolDescription {
   requireMember(label, 'run', 'a function', tool['run'], typeof tool['run'] === 'function');
   const timeoutMs = optional(tool, label, 'timeoutMs', 'a positive number of milliseconds', isPositive);
   const concurrency = optional(tool, label, 'concurrency', 'a positive integer', isPositiveInteger);
+  const isolation = optional(tool, label, 'isolation', '"process"', isIsolation);
   const snippet = optional(
     tool,
     label,
@@ -60,7 +61,7 @@ export function describeTool(tool: unknown): ToolDescription {
     ...defined({ timeoutMs }),
     adjustableTimeout: optional(tool, label, 'adjustableTimeout', 'a boolean', isBoolean) ?? false,
     truncate: optional(tool, label, 'truncate', 'a boolean', isBoolean) ?? true,
-    ...defined({ concurrency, retry, snippet }),
+    ...defined({ concurrency, isolation, retry, snippet }),
     ...(optional(tool, label, 'deferLoading', 'a boolean', isBoolean) === true ? { deferLoading: true } : {}),
     ...(guidelines === undefined ? {} : { guidelines: [...guidelines] }),
   };
@@ -128,6 +129,9 @@ function isPositive(value: unknown): value is number {
 }
 function isPositiveInteger(value: unknown): value is number {
   return isPositive(value) && Number.isInteger(value);
+}
+function isIsolation(value: unknown): value is 'process' {
+  return value === 'process';
 }
 function isBoolean(value: unknown): value is boolean {
   return typeof value === 'boolean';

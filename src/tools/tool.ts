@@ -88,6 +88,11 @@ export interface Tool<Input = unknown> {
    */
   readonly concurrency?: number;
   /**
+   * `process`: each call runs in a child process with its own process group. A native crash fails that call alone, and
+   * every process that the call started ends with it. Only for tools given by URL. Default: tool threads.
+   */
+  readonly isolation?: 'process';
+  /**
    * Runs a failed call again, for tools that are `pure` or `keyed`. A returned `{ error }` is an answer to the model and
    * is not repeated, nor is a thrown error whose `retryable` is false. The wait between two attempts holds no thread and
    * does not count for `concurrency`.
@@ -131,6 +136,7 @@ export interface ToolDescription {
   readonly adjustableTimeout: boolean;
   readonly truncate: boolean;
   readonly concurrency?: number;
+  readonly isolation?: 'process';
   readonly retry?: Required<ToolRetry>;
   readonly deferLoading?: true;
   readonly snippet?: string;

@@ -55,6 +55,7 @@ describe('refused tools', () => {
     ['timeoutMs', Number.NaN],
     ['timeoutMs', '5'],
     ['effect', 'sometimes'],
+    ['isolation', 'thread'],
     ['concurrency', 1.5],
     ['truncate', 'yes'],
     ['adjustableTimeout', 1],

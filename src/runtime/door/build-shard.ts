@@ -163,7 +163,10 @@ async function describeAgents(
     const found = await pool.describe(url);
     modules.set(
       url,
-      found.map(({ exportName, description }) => ({ description, place: { kind: 'thread', url, exportName } })),
+      found.map(({ exportName, description }) => {
+        const { isolation } = description;
+        return { description, place: { kind: 'thread', url, exportName, ...defined({ isolation }) } };
+      }),
     );
   }
   const byName = new Map([...modules.values()].flat().map((tool) => [tool.description.name.toLowerCase(), tool]));

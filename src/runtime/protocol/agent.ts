@@ -278,11 +278,21 @@ function toolSource(agentName: string, tool: AnyTool | URL | ServerTool | McpToo
   if (isServerTool(tool)) return { kind: 'server', entry: tool.entry };
   if (isNamedTool(tool)) return { kind: 'named', name: tool.name };
   try {
-    return { kind: 'value', description: describeTool(tool), ...defined({ origin: originOf(tool) }) };
+    const description = describeTool(tool);
+    if (description.isolation !== undefined) throw isolatedValue(description.name);
+    return { kind: 'value', description, ...defined({ origin: originOf(tool) }) };
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     throw new ConfigError(`agent ${JSON.stringify(agentName)}: ${error.message}`, { cause: error, data: error.data });
   }
+}
+
+function isolatedValue(tool: string): ConfigError {
+  const remedy = "export it from a module and give the agent the module's URL: new URL('./tools.js', import.meta.url)";
+  return new ConfigError(
+    `tool ${JSON.stringify(tool)}: isolation "process" is not possible for a value, whose functions belong to this thread; ${remedy}`,
+    { data: { key: 'isolation', tool } },
+  );
 }
 
 /** The tool values of an agent by name. */

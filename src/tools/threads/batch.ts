@@ -130,9 +130,11 @@ export class ThreadShift {
   /** The number of runs of each tool that are not over. */
   readonly #lanes = new Map<string, number>();
 
-  constructor(number: number, isAlone: boolean) {
+  /** `isSingle`: its thread is ended with its first run. */
+  constructor(number: number, isAlone: boolean, isSingle: boolean = false) {
     this.number = number;
     this.isAlone = isAlone;
+    this.isRetired = isSingle;
   }
 
   /** True if the thread can take more calls now: it has begun all its calls, and no call holds its loop. */

@@ -60,6 +60,8 @@ const LOST = 'The result of this call was lost on its way from the tool thread. 
 export interface ThreadRunsOptions {
   readonly threads: number;
   readonly tasks: TaskPool;
+  /** True if each run has a thread, here a process, that is ended with it. */
+  readonly isSingle?: true;
   readonly clock: Clock;
   readonly resultBytesMax: number;
   /** Takes a run's outcome. */
@@ -96,8 +98,9 @@ export class ThreadRuns {
     this.#options = options;
     const { clock } = options;
     this.#due = new DeadlineQueue(clock, (due) => {
-      if (due === 'share') this.#shareNow();
-      else this.#deadlines.check(due);
+      if (due !== 'share') return this.#deadlines.check(due);
+      this.#share = undefined;
+      this.#pump();
     });
     this.#deadlines = new RunDeadlines(this.#due, clock, {
       owns: (open, batch) => this.#handed.get(open.run.id)?.batch === batch,
@@ -115,6 +118,7 @@ export class ThreadRuns {
 
   /** Queues a run for a thread. */
   add(open: OpenRun): void {
+    if (this.#options.isSingle === true) this.#single.add(open);
     const earlier = this.#earlier.hold(open);
     if (earlier === undefined) this.#queue.add(open);
     else this.#retireFor(runAt(earlier), earlier);
@@ -284,11 +288,6 @@ export class ThreadRuns {
     return runs.length > 0;
   }
 
-  #shareNow(): void {
-    this.#share = undefined;
-    this.#pump();
-  }
-
   #unshare(): void {
     if (this.#share !== undefined) this.#due.remove(this.#share);
     this.#share = undefined;
@@ -306,7 +305,7 @@ export class ThreadRuns {
   /** Begins a shift of a free thread. */
   #hand(runs: readonly OpenRun[], isAlone: boolean): void {
     this.#lastShift += 1;
-    const shift = new ThreadShift(this.#lastShift, isAlone);
+    const shift = new ThreadShift(this.#lastShift, isAlone, this.#options.isSingle);
     this.#shifts.set(shift.number, shift);
     void this.#work(shift, this.#batchOf(shift, runs));
   }
