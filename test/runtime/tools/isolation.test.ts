@@ -3,12 +3,12 @@
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { agent, ConfigError, type SessionEvent, tool } from '../../src/index.ts';
-import { scripted } from '../../src/testing/scripted.ts';
-import { eventually, failure, runtimeKit } from '../support/runtime-kit.ts';
+import { agent, ConfigError, type SessionEvent, tool } from '../../../src/index.ts';
+import { scripted } from '../../../src/testing/scripted.ts';
+import { eventually, failure, runtimeKit } from '../../support/runtime-kit.ts';
 
 const kit = runtimeKit();
-const url = new URL('fixtures/isolated-tools.ts', import.meta.url);
+const url = new URL('../fixtures/isolated-tools.ts', import.meta.url);
 const agents = [agent({ name: 'a', tools: [url] })];
 
 const isAlive = (pid: number): boolean => {
@@ -96,8 +96,8 @@ describe('a tool in a process', () => {
   });
 
   test('the processes end with the program, even if it is killed', async () => {
-    const program = new URL('fixtures/isolating-process.ts', import.meta.url).pathname;
-    const loader = new URL('../loader/register.mjs', import.meta.url).href;
+    const program = new URL('../fixtures/isolating-process.ts', import.meta.url).pathname;
+    const loader = new URL('../../loader/register.mjs', import.meta.url).href;
     const child = spawn(process.execPath, ['--import', loader, program], { stdio: ['ignore', 'pipe', 'inherit'] });
     const pids = await new Promise<readonly number[]>((resolve) => {
       child.stdout.on('data', (line: Buffer) => resolve(JSON.parse(String(line)) as number[]));
@@ -108,7 +108,7 @@ describe('a tool in a process', () => {
   });
 
   test('a module that a thread cannot load because of its addon is described in a process', async () => {
-    const addon = agent({ name: 'a', tools: [new URL('fixtures/addon-tools.ts', import.meta.url)] });
+    const addon = agent({ name: 'a', tools: [new URL('../fixtures/addon-tools.ts', import.meta.url)] });
     const runtime = await kit.open({ agents: [addon], provider: calling('native') });
     expect(await runtime.session('s').ask('Go')).toBe('native code ran');
   });

@@ -10,10 +10,10 @@ import {
   type ToolRetry,
   TroupeError,
   tool,
-} from '../../src/index.ts';
-import { manualClock } from '../../src/testing/manual-clock.ts';
-import { scripted } from '../../src/testing/scripted.ts';
-import { eventually, gatedModel, runtimeKit } from '../support/runtime-kit.ts';
+} from '../../../src/index.ts';
+import { manualClock } from '../../../src/testing/manual-clock.ts';
+import { scripted } from '../../../src/testing/scripted.ts';
+import { eventually, gatedModel, runtimeKit } from '../../support/runtime-kit.ts';
 
 const kit = runtimeKit();
 const SOON: ToolRetry = { attempts: 3, baseMs: 1, maximumMs: 1 };
@@ -125,7 +125,7 @@ describe('a tool with retry', () => {
   });
 
   test('on tool threads: a thread that dies, an attempt that hangs, an error nobody catches', async () => {
-    const url = new URL('fixtures/flaky-tools.ts', import.meta.url);
+    const url = new URL('../fixtures/flaky-tools.ts', import.meta.url);
     for (const [name, reason] of [
       ['dies', 'lost'],
       ['hangs', 'timeout'],
