@@ -6,7 +6,8 @@
  * classes.
  *  T1 each call started here ends in exactly one `toolFinished`. Exceptions: its session was forgotten, or its outcome
  *     was lost on the way from the pool, which `holds` reports;
- *  T2 at most `PARALLEL_CALLS_MAX` pool runs of a session are in flight; the others wait in call order;
+ *  T2 at most `PARALLEL_CALLS_MAX` pool runs of a session, or as many as its agent states, are in flight; the others
+ *     wait in call order;
  *  T3 a call runs at most `attempts` times here, and only if its tool has `retry`. A call that waits for its next
  *     attempt is no run: it holds no slot and nothing of the pool, and its result is still to come.
  */
@@ -22,7 +23,7 @@ import { contentBytes } from '../src/session/state/tokens.ts';
 import type { ToolPool } from '../src/tools/pool.ts';
 import { tooLargeText } from '../src/tools/result-text.ts';
 import { type RetryPolicy, retryWaitMs } from '../src/tools/retry.ts';
-import type { ToolFailure, ToolOutcome } from '../src/tools/tool.ts';
+import type { ToolDescription, ToolFailure, ToolOutcome } from '../src/tools/tool.ts';
 import { toolTruncationReason } from '../src/tools/truncation.ts';
 import type { SessionAgent } from './agent-catalog.ts';
 import type { ResultShortener } from './result-store.ts';
@@ -67,7 +68,9 @@ interface RunOut extends CallStart {
   readonly session: string;
   readonly callId: string;
   readonly toolName: string;
-  readonly truncate: boolean;
+  /** Characters and UTF-8 bytes of the result that the model receives. */
+  readonly charactersMax: number;
+  readonly bytesMax: number;
   readonly retry: RetryPolicy | undefined;
   /** True if the run's outcome has arrived and is being stored. The pool no longer knows the run. */
   isStoring: boolean;
@@ -128,9 +131,10 @@ export class ToolRunner {
   }
 
   #fill(sessionId: string, runs: SessionRuns): void {
-    while (runs.running.size < PARALLEL_CALLS_MAX) {
-      const next = runs.waiting.shift();
-      if (next === undefined) return;
+    for (;;) {
+      const [next] = runs.waiting;
+      if (next === undefined || runs.running.size >= (next.agent.toolBounds.concurrency ?? PARALLEL_CALLS_MAX)) return;
+      runs.waiting.shift();
       this.#run(sessionId, runs, next);
     }
   }
@@ -148,7 +152,7 @@ export class ToolRunner {
       session: sessionId,
       callId: start.callId,
       toolName: start.name,
-      truncate: description?.truncate ?? true,
+      ...this.#boundsOf(description, agent),
       retry,
       isStoring: false,
     };
@@ -170,6 +174,19 @@ export class ToolRunner {
       effect,
       ...defined({ concurrency }),
     });
+  }
+
+  #boundsOf(
+    description: ToolDescription | undefined,
+    { toolBounds }: SessionAgent,
+  ): Pick<RunOut, 'charactersMax' | 'bytesMax'> {
+    const { settings, limits } = this.#host;
+    const { truncate = true, maxResultChars, maxResultBytes = Number.POSITIVE_INFINITY } = description ?? {};
+    const charactersMax = maxResultChars ?? toolBounds.resultChars ?? settings.tools.maxToolResponseChars;
+    return {
+      charactersMax: truncate ? charactersMax : Number.POSITIVE_INFINITY,
+      bytesMax: Math.min(maxResultBytes, limits.toolResultBytes),
+    };
   }
 
   /** Gives up a call whose result is no longer needed, because the session has already answered it. */
@@ -271,11 +288,10 @@ export class ToolRunner {
   }
 
   /** A text of a result, cut to its share of the bounds. `texts`: how many texts the result has. */
-  #shortened({ toolName, truncate }: RunOut, text: string, texts: number): string | Promise<string> {
-    const { settings, limits, resultStore } = this.#host;
-    return resultStore.shorten(text, {
-      charactersMax: truncate ? Math.floor(settings.tools.maxToolResponseChars / texts) : Number.POSITIVE_INFINITY,
-      bytesMax: Math.floor(limits.toolResultBytes / texts),
+  #shortened({ toolName, charactersMax, bytesMax }: RunOut, text: string, texts: number): string | Promise<string> {
+    return this.#host.resultStore.shorten(text, {
+      charactersMax: Math.floor(charactersMax / texts),
+      bytesMax: Math.floor(bytesMax / texts),
       reason: toolTruncationReason(toolName),
     });
   }

@@ -42,6 +42,12 @@ export function describeTool(tool: unknown): ToolDescription {
   requireMember(label, 'run', 'a function', tool['run'], typeof tool['run'] === 'function');
   const timeoutMs = optional(tool, label, 'timeoutMs', 'a positive number of milliseconds', isPositive);
   const concurrency = optional(tool, label, 'concurrency', 'a positive integer', isPositiveInteger);
+  const maxResultChars = optional(tool, label, 'maxResultChars', 'a positive integer', isPositiveInteger);
+  const maxResultBytes = optional(tool, label, 'maxResultBytes', 'a positive integer', isPositiveInteger);
+  if (maxResultChars !== undefined && tool['truncate'] === false) {
+    const why = 'maxResultChars shortens a result, and truncate: false keeps it whole; leave one of them out';
+    throw new ConfigError(`${label}: ${why}`, { data: { key: 'maxResultChars' } });
+  }
   const isolation = optional(tool, label, 'isolation', '"process"', isIsolation);
   const snippet = optional(
     tool,
@@ -61,7 +67,7 @@ export function describeTool(tool: unknown): ToolDescription {
     ...defined({ timeoutMs }),
     adjustableTimeout: optional(tool, label, 'adjustableTimeout', 'a boolean', isBoolean) ?? false,
     truncate: optional(tool, label, 'truncate', 'a boolean', isBoolean) ?? true,
-    ...defined({ concurrency, isolation, retry, snippet }),
+    ...defined({ maxResultChars, maxResultBytes, concurrency, isolation, retry, snippet }),
     ...(optional(tool, label, 'deferLoading', 'a boolean', isBoolean) === true ? { deferLoading: true } : {}),
     ...(guidelines === undefined ? {} : { guidelines: [...guidelines] }),
   };

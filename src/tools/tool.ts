@@ -78,8 +78,15 @@ export interface Tool<Input = unknown> {
   readonly timeoutMs?: number;
   /** True lets the model set the call's timeout. */
   readonly adjustableTimeout?: boolean;
-  /** False if the result is not cut to `settings.tools.maxToolResponseChars`. It is still bounded by `limits`. */
+  /** False if the result is not cut to `settings.tools.maxToolResponseChars`. It is still bounded in bytes. */
   readonly truncate?: boolean;
+  /**
+   * Characters from which the result is shortened; default `toolResultChars` of the agent, else
+   * `settings.tools.maxToolResponseChars`. Not together with `truncate: false`.
+   */
+  readonly maxResultChars?: number;
+  /** UTF-8 bytes of the result that the model receives; default and most `limits.toolResultBytes`. */
+  readonly maxResultBytes?: number;
   /**
    * The bound on simultaneous runs of this tool, per shard. Without it a tool thread runs up to 64 calls of a `pure`,
    * `keyed` or `probe` tool at a time; a call of a `once` tool has its thread to itself. With more than 1 a `once` tool
@@ -135,6 +142,8 @@ export interface ToolDescription {
   readonly timeoutMs?: number;
   readonly adjustableTimeout: boolean;
   readonly truncate: boolean;
+  readonly maxResultChars?: number;
+  readonly maxResultBytes?: number;
   readonly concurrency?: number;
   readonly isolation?: 'process';
   readonly retry?: Required<ToolRetry>;

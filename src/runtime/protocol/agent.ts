@@ -1,7 +1,7 @@
 /** `agent()` and its checks: the definition from which sessions are made. */
 import { z } from 'zod';
 import type { SpawnGrant } from '../../../actors/runtime-tools.ts';
-import { AGENT_MODELS_MAX, GUARDRAILS_MAX } from '../../base/bounds.ts';
+import { AGENT_MODELS_MAX, GUARDRAILS_MAX, PARALLEL_CALLS_MAX, TOOL_TIMEOUT_MS_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { ConfigError, describeValue } from '../../base/errors.ts';
 import { isAgentName } from '../../base/ids.ts';
@@ -59,6 +59,15 @@ export interface AgentOptions extends ModelOptions {
   readonly maxTokens?: number;
   /** Maximum model calls of one turn; default `limits.toolRounds`. */
   readonly toolRounds?: number;
+  /** Milliseconds that a call may take of a tool that states no `timeoutMs`; default `settings.timeouts.tool`. */
+  readonly toolTimeoutMs?: number;
+  /**
+   * Characters from which a result is shortened, of a tool that states no `maxResultChars`; default
+   * `settings.tools.maxToolResponseChars`.
+   */
+  readonly toolResultChars?: number;
+  /** Maximum tool calls of one session at a time; default and most 32. With 1 they run one after another. */
+  readonly toolConcurrency?: number;
   /**
    * Model answers after a user's message before the run stops with its calls pending. The next message, or `resume()`,
    * continues the run. Default and null: no limit.
@@ -137,6 +146,9 @@ export const agentSchema: z.ZodType<AgentOptions & { readonly output?: OutputSch
     .optional(),
   maxTokens: positive.optional(),
   toolRounds: positive.optional(),
+  toolTimeoutMs: positive.max(TOOL_TIMEOUT_MS_MAX).optional(),
+  toolResultChars: positive.optional(),
+  toolConcurrency: positive.max(PARALLEL_CALLS_MAX).optional(),
   maxSteps: positive.nullable().optional(),
   approve: z
     .union([
@@ -234,6 +246,7 @@ export function agentSource(definition: Agent<unknown>): AgentSource {
   const { fallbackAfterMs, returnAfterMs } = definition;
   const { name, model, system, maxTokens, toolRounds, tokenBudget, thinking, subagents, supervision, description } =
     definition;
+  const { toolTimeoutMs, toolResultChars, toolConcurrency } = definition;
   const { compression, maxSteps, approve, guardrails, effort, toolChoice, parallelToolCalls } = definition;
   const { stopSequences, serviceTier, speed, cacheTtl, betas, request, output } = definition;
   return {
@@ -246,6 +259,7 @@ export function agentSource(definition: Agent<unknown>): AgentSource {
       },
       ...defined({ model, fallbackAfterMs, returnAfterMs, supervision }),
       ...(typeof system === 'string' ? { system } : {}),
+      ...defined({ toolTimeoutMs, toolResultChars, toolConcurrency }),
       ...defined({ maxTokens, toolRounds, tokenBudget, thinking, description, compression }),
       ...defined({ effort, toolChoice, parallelToolCalls, stopSequences, serviceTier, speed }),
       ...defined({ cacheTtl, betas, request }),
