@@ -141,6 +141,13 @@ export const eventAndPoolBugs: readonly PlantedBug[] = [
     replace: 'attempt }',
   },
   {
+    name: 'last-attempt-left-out',
+    what: 'a call of a tool with retry is given up before its last attempt',
+    file: 'src/tools/retry.ts',
+    find: 'attempt >= policy.attempts',
+    replace: 'attempt + 1 >= policy.attempts',
+  },
+  {
     name: 'lost-calls-never-asked-for',
     what: 'no deadline is set for the calls of a session',
     file: 'src/runtime/shard/session-timers.ts',
