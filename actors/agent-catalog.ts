@@ -50,6 +50,8 @@ export interface SessionAgent {
   readonly renderOptions: RenderOptions;
   /** The part of a request that is not messages. The object stays the same as long as no part of it changes. */
   readonly header: (state: SessionState) => RequestHeader;
+  /** Bounds of the calls of one session that the agent states. */
+  readonly toolBounds: { readonly resultChars: number | undefined; readonly concurrency: number | undefined };
   /** Location of a tool's code. Undefined for tools of the runtime. */
   readonly place: (toolName: string) => ToolPlace | undefined;
 }
@@ -299,7 +301,7 @@ export class AgentCatalog {
       asks,
     });
     const registry = new ToolRegistry(plan.name, [...granted.list(), ...own], granted.server);
-    const granting = registry.schemas(this.#settings.timeouts.tool * SECOND_MS);
+    const granting = registry.schemas(this.#toolTimeoutMs(plan));
     const runtimeNames = new Set(own.map((tool) => tool.description.name));
     const model = this.#modelOf(plan, role);
     const answer = form === undefined ? undefined : answerParts(form, epoch.traits, registry.names());
@@ -335,6 +337,7 @@ export class AgentCatalog {
       registry,
       renderOptions,
       header: headerOf(base, plan.system, guide),
+      toolBounds: { resultChars: plan.toolResultChars, concurrency: plan.toolConcurrency },
       place: (name) => (runtimeNames.has(name) ? undefined : registry.get(name)?.place),
     };
   }
@@ -413,7 +416,7 @@ export class AgentCatalog {
       readonly epoch: EpochTraits;
     },
   ): AgentFacts {
-    const { llm, timeouts, subagents } = this.#settings;
+    const { llm, subagents } = this.#settings;
     const standard = role.isChild ? llm.subagentTokenBudget : llm.tokenBudget;
     const system = plan.hasSystemFunction ? '(function)' : (plan.system ?? '');
     return {
@@ -432,7 +435,7 @@ export class AgentCatalog {
         const { description } = tool;
         return {
           effect: description.effect,
-          timeoutMs: description.timeoutMs ?? timeouts.tool * SECOND_MS,
+          timeoutMs: description.timeoutMs ?? this.#toolTimeoutMs(plan),
           adjustableTimeout: takesTimeout(description),
           isRuntimeTool: runtimeNames.has(name),
           asks: plan.asks?.find((each) => each.name === name),
@@ -449,6 +452,10 @@ export class AgentCatalog {
         ? {}
         : { approvals: { ...this.#settings.approvals, ...defined(plan.approvals) } }),
     };
+  }
+
+  #toolTimeoutMs({ toolTimeoutMs }: AgentPlan): number {
+    return toolTimeoutMs ?? this.#settings.timeouts.tool * SECOND_MS;
   }
 
   /** Compression and Mneme exclude each other: each would summarise what the other already summarised. */

@@ -20,6 +20,9 @@ export interface AgentPlan extends ModelOptions {
   readonly hasSystemFunction: boolean;
   readonly maxTokens?: number;
   readonly toolRounds?: number;
+  readonly toolTimeoutMs?: number;
+  readonly toolResultChars?: number;
+  readonly toolConcurrency?: number;
   readonly tokenBudget?: number;
   readonly subagents: { readonly spawn: SpawnGrant; readonly maxActive?: number };
   /** How a failure of one of its sub-agents is handled. Missing: it is reported. */

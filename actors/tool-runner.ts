@@ -6,18 +6,24 @@
  * classes.
  *  T1 each call started here ends in exactly one `toolFinished`. Exceptions: its session was forgotten, or its outcome
  *     was lost on the way from the pool, which `holds` reports;
- *  T2 at most `PARALLEL_CALLS_MAX` pool runs of a session are in flight; the others wait in call order.
+ *  T2 at most `PARALLEL_CALLS_MAX` pool runs of a session, or as many as its agent states, are in flight; the others
+ *     wait in call order;
+ *  T3 a call runs at most `attempts` times here, and only if its tool has `retry`. A call that waits for its next
+ *     attempt is no run: it holds no slot and nothing of the pool, and its result is still to come.
  */
 
 import type { Limits } from '../src/base/bounds.ts';
 import { PARALLEL_CALLS_MAX } from '../src/base/bounds.ts';
+import type { Clock, Random } from '../src/base/clock.ts';
+import { defined } from '../src/base/defined.ts';
 import type { ResultBlock } from '../src/base/messages.ts';
 import type { Settings } from '../src/base/settings.ts';
 import type { Effect, Input } from '../src/session/state/inputs.ts';
 import { contentBytes } from '../src/session/state/tokens.ts';
 import type { ToolPool } from '../src/tools/pool.ts';
 import { tooLargeText } from '../src/tools/result-text.ts';
-import type { ToolOutcome } from '../src/tools/tool.ts';
+import { type RetryPolicy, retryWaitMs } from '../src/tools/retry.ts';
+import type { ToolDescription, ToolFailure, ToolOutcome } from '../src/tools/tool.ts';
 import { toolTruncationReason } from '../src/tools/truncation.ts';
 import type { SessionAgent } from './agent-catalog.ts';
 import type { ResultShortener } from './result-store.ts';
@@ -32,24 +38,49 @@ export interface ToolRunnerHost {
   progress(sessionId: string, callId: string, data: unknown): void;
   /** Called when a tool threw; its call is answered by a failure. */
   threw(sessionId: string, toolName: string, stack: string): void;
+  /** Called when an attempt of a call has failed and the call runs again. */
+  retried(sessionId: string, retry: RetriedCall): void;
+  readonly clock: Clock;
+  readonly random: Random;
   readonly settings: Settings;
   readonly limits: Limits;
   readonly resultStore: ResultShortener;
 }
 
-interface RunOut {
+/** A call whose attempt `attempt` (from 1) has failed, and which runs again after `waitMs`. */
+export interface RetriedCall {
+  readonly toolUseId: string;
+  readonly toolName: string;
+  readonly attempt: number;
+  readonly waitMs: number;
+  readonly reason: ToolFailure;
+}
+
+/** A call that waits for a slot. `attempt`: the number of its next attempt, from 1. */
+interface CallStart {
+  readonly agent: SessionAgent;
+  readonly start: ToolStart;
+  readonly attempt: number;
+}
+
+interface RunOut extends CallStart {
   readonly id: number;
   readonly session: string;
   readonly callId: string;
   readonly toolName: string;
-  readonly truncate: boolean;
+  /** Characters and UTF-8 bytes of the result that the model receives. */
+  readonly charactersMax: number;
+  readonly bytesMax: number;
+  readonly retry: RetryPolicy | undefined;
   /** True if the run's outcome has arrived and is being stored. The pool no longer knows the run. */
   isStoring: boolean;
 }
 
 interface SessionRuns {
   readonly running: Map<string, RunOut>;
-  readonly waiting: { readonly agent: SessionAgent; readonly start: ToolStart }[];
+  readonly waiting: CallStart[];
+  /** The timers of calls that wait for their next attempt, by call (T3). */
+  readonly pauses: Map<string, unknown>;
 }
 
 /** See the file header. */
@@ -70,21 +101,21 @@ export class ToolRunner {
     return this.#byId.size;
   }
 
-  /** True if a call of this session is in flight, or waits for a slot. */
+  /** True if a call of this session is in flight, or waits for a slot or its next attempt. */
   isOut(sessionId: string): boolean {
     return this.#sessions.has(sessionId);
   }
 
   /**
-   * True if a result of this call is still to come: the call waits for a slot, is with the pool, or its result is being
-   * stored.
+   * True if a result of this call is still to come: the call waits for a slot or its next attempt, is with the pool, or
+   * its result is being stored.
    */
   holds(sessionId: string, callId: string): boolean {
     const runs = this.#sessions.get(sessionId);
     if (runs === undefined) return false;
     const run = runs.running.get(callId);
     if (run !== undefined) return run.isStoring || this.#pool.holds(run.id);
-    return runs.waiting.some(({ start }) => start.callId === callId);
+    return runs.pauses.has(callId) || runs.waiting.some(({ start }) => start.callId === callId);
   }
 
   /** Starts a call, or queues it behind the session's others. */
@@ -93,32 +124,36 @@ export class ToolRunner {
       this.#host.submit(sessionId, runtimeToolInput(start.name, start.callId, start.input));
       return;
     }
-    const runs: SessionRuns = this.#sessions.get(sessionId) ?? { running: new Map(), waiting: [] };
+    const runs: SessionRuns = this.#sessions.get(sessionId) ?? { running: new Map(), waiting: [], pauses: new Map() };
     this.#sessions.set(sessionId, runs);
-    runs.waiting.push({ agent, start });
+    runs.waiting.push({ agent, start, attempt: 1 });
     this.#fill(sessionId, runs);
   }
 
   #fill(sessionId: string, runs: SessionRuns): void {
-    while (runs.running.size < PARALLEL_CALLS_MAX) {
-      const next = runs.waiting.shift();
-      if (next === undefined) return;
-      this.#run(sessionId, runs, next.agent, next.start);
+    for (;;) {
+      const [next] = runs.waiting;
+      if (next === undefined || runs.running.size >= (next.agent.toolBounds.concurrency ?? PARALLEL_CALLS_MAX)) return;
+      runs.waiting.shift();
+      this.#run(sessionId, runs, next);
     }
   }
 
-  #run(sessionId: string, runs: SessionRuns, agent: SessionAgent, start: ToolStart): void {
+  #run(sessionId: string, runs: SessionRuns, next: CallStart): void {
+    const { agent, start, attempt } = next;
     const place = agent.place(start.name);
     const description = agent.registry.get(start.name)?.description;
-    const { concurrency, effect = 'once' } = description ?? {};
+    const { concurrency, effect = 'once', retry } = description ?? {};
     const id = this.#nextId;
     this.#nextId += 1;
     const run: RunOut = {
+      ...next,
       id,
       session: sessionId,
       callId: start.callId,
       toolName: start.name,
-      truncate: description?.truncate ?? true,
+      ...this.#boundsOf(description, agent),
+      retry,
       isStoring: false,
     };
     if (place === undefined) throw new Error(`tool ${start.name} has no place to run`);
@@ -135,9 +170,23 @@ export class ToolRunner {
       input,
       timeoutMs,
       mode,
+      attempt,
       effect,
-      ...(concurrency === undefined ? {} : { concurrency }),
+      ...defined({ concurrency }),
     });
+  }
+
+  #boundsOf(
+    description: ToolDescription | undefined,
+    { toolBounds }: SessionAgent,
+  ): Pick<RunOut, 'charactersMax' | 'bytesMax'> {
+    const { settings, limits } = this.#host;
+    const { truncate = true, maxResultChars, maxResultBytes = Number.POSITIVE_INFINITY } = description ?? {};
+    const charactersMax = maxResultChars ?? toolBounds.resultChars ?? settings.tools.maxToolResponseChars;
+    return {
+      charactersMax: truncate ? charactersMax : Number.POSITIVE_INFINITY,
+      bytesMax: Math.min(maxResultBytes, limits.toolResultBytes),
+    };
   }
 
   /** Gives up a call whose result is no longer needed, because the session has already answered it. */
@@ -146,6 +195,7 @@ export class ToolRunner {
     if (runs === undefined) return;
     const waiting = runs.waiting.findIndex(({ start }) => start.callId === callId);
     if (waiting !== -1) runs.waiting.splice(waiting, 1);
+    this.#endPause(runs, callId);
     const run = runs.running.get(callId);
     if (run !== undefined) {
       this.#release(run);
@@ -159,7 +209,40 @@ export class ToolRunner {
     const runs = this.#sessions.get(sessionId);
     if (runs === undefined) return;
     runs.waiting.length = 0;
-    for (const run of [...runs.running.values()]) this.cancel(sessionId, run.callId, 'the session is gone');
+    for (const callId of [...runs.pauses.keys()]) this.cancel(sessionId, callId, 'the session is gone');
+    for (const callId of [...runs.running.keys()]) this.cancel(sessionId, callId, 'the session is gone');
+  }
+
+  /** Gives up the calls that wait for their next attempt. They run again when their session is opened again. */
+  close(): void {
+    for (const runs of this.#sessions.values()) {
+      for (const callId of [...runs.pauses.keys()]) this.#endPause(runs, callId);
+    }
+  }
+
+  /** Runs a call again whose attempt failed, if its tool says so (T3). Returns false if the outcome stands. */
+  #runAgain(run: RunOut, outcome: ToolOutcome): boolean {
+    const { session, callId, toolName, agent, start, attempt } = run;
+    const { clock, random } = this.#host;
+    const waitMs = retryWaitMs(run.retry, attempt, outcome, random);
+    const runs = this.#sessions.get(session);
+    if (waitMs === undefined || outcome.failed === undefined || runs === undefined) return false;
+    this.#release(run);
+    const resume = (): void => {
+      runs.pauses.delete(callId);
+      runs.waiting.unshift({ agent, start, attempt: attempt + 1 });
+      this.#fill(session, runs);
+    };
+    runs.pauses.set(callId, clock.setTimer(resume, waitMs));
+    this.#host.retried(session, { toolUseId: callId, toolName, attempt, waitMs, reason: outcome.failed });
+    this.#settle(session, runs);
+    return true;
+  }
+
+  #endPause(runs: SessionRuns, callId: string): void {
+    const timer = runs.pauses.get(callId);
+    if (timer !== undefined) this.#host.clock.clearTimer(timer);
+    runs.pauses.delete(callId);
   }
 
   /** Takes the pool's outcome of a run. */
@@ -167,6 +250,7 @@ export class ToolRunner {
     const run = this.#byId.get(id);
     if (run === undefined) return;
     if (outcome.stack !== undefined) this.#host.threw(run.session, run.toolName, outcome.stack);
+    if (this.#runAgain(run, outcome)) return;
     if (outcome.blocks !== undefined) {
       this.#finishedBlocks(run, outcome.blocks, outcome);
       return;
@@ -204,11 +288,10 @@ export class ToolRunner {
   }
 
   /** A text of a result, cut to its share of the bounds. `texts`: how many texts the result has. */
-  #shortened({ toolName, truncate }: RunOut, text: string, texts: number): string | Promise<string> {
-    const { settings, limits, resultStore } = this.#host;
-    return resultStore.shorten(text, {
-      charactersMax: truncate ? Math.floor(settings.tools.maxToolResponseChars / texts) : Number.POSITIVE_INFINITY,
-      bytesMax: Math.floor(limits.toolResultBytes / texts),
+  #shortened({ toolName, charactersMax, bytesMax }: RunOut, text: string, texts: number): string | Promise<string> {
+    return this.#host.resultStore.shorten(text, {
+      charactersMax: Math.floor(charactersMax / texts),
+      bytesMax: Math.floor(bytesMax / texts),
       reason: toolTruncationReason(toolName),
     });
   }
@@ -238,6 +321,7 @@ export class ToolRunner {
 
   #settle(sessionId: string, runs: SessionRuns): void {
     this.#fill(sessionId, runs);
-    if (runs.running.size === 0 && runs.waiting.length === 0) this.#sessions.delete(sessionId);
+    const { running, waiting, pauses } = runs;
+    if (running.size + waiting.length + pauses.size === 0) this.#sessions.delete(sessionId);
   }
 }

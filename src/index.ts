@@ -178,7 +178,9 @@ export {
   type StandardSchema,
   type Tool,
   type ToolContext,
+  type ToolFailure,
   type ToolOptions,
+  type ToolRetry,
   tool,
 } from './tools/tool.ts';
 export { content, type ToolContent } from './tools/tool-content.ts';

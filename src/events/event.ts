@@ -64,6 +64,18 @@ export type EventBody =
     }
   | { readonly type: 'tool.progress'; readonly toolUseId: string; readonly data: unknown }
   /**
+   * Ephemeral: attempt `attempt` (from 1) of a call has failed, and its tool's `retry` runs it again after `waitMs`.
+   * `reason`: the tool threw (`failure`), ran out of time, or its thread died or lost the result.
+   */
+  | {
+      readonly type: 'tool.retry';
+      readonly toolUseId: string;
+      readonly toolName: string;
+      readonly attempt: number;
+      readonly waitMs: number;
+      readonly reason: 'failure' | 'timeout' | 'lost';
+    }
+  /**
    * `reason`: the model's own stop reason, or why the turn was ended. `outcome`: missing if the turn simply completed;
    * otherwise `interrupted`, `max_steps`, `length`, `content_filter`, `context_window` or `other`.
    */

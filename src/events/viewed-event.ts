@@ -97,6 +97,7 @@ const EVENT_MEMBERS: { readonly [Type in Kind]: Members<BodyOf<Type>> } = {
   'tool.started': { toolUseId: 'carried', toolName: 'carried' },
   'tool.finished': { toolUseId: 'carried', toolName: 'carried', success: 'carried', ms: 'carried' },
   'tool.progress': { toolUseId: 'carried', data: 'hidden' },
+  'tool.retry': { toolUseId: 'carried', toolName: 'carried', attempt: 'carried', waitMs: 'carried', reason: 'carried' },
   'turn.finished': {
     turn: 'carried',
     reason: 'carried',

@@ -34,6 +34,12 @@ const FAMILIES: Readonly<Record<Figure, Family>> = {
   modelCallsWaiting: ['troupe_model_calls_waiting', 'gauge', 'Model calls held back by rates or a common pause.'],
   toolCallsRunning: ['troupe_tool_calls_running', 'gauge', 'Tool calls in flight.'],
   toolCallsWaiting: ['troupe_tool_calls_waiting', 'gauge', 'Tool calls in flight that wait for a tool thread.'],
+  toolRetries: ['troupe_tool_retries_total', 'counter', 'Failed attempts of tool calls that were repeated.'],
+  toolBlocks: [
+    'troupe_tool_blocks_total',
+    'counter',
+    'Times that tool values held the host thread for 250 ms or more.',
+  ],
   flushes: ['troupe_journal_flushes_total', 'counter', 'Group commits flushed.'],
   journalTurns: ['troupe_journal_turns_total', 'counter', 'Transitions written to the journal.'],
   stalls: ['troupe_session_thread_stalls_total', 'counter', 'Times a session thread stood still for a second or more.'],

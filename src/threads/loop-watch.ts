@@ -9,18 +9,39 @@
  */
 import { LOOP_STALL_MS, LOOP_WATCH_INTERVAL_MS } from '../base/bounds.ts';
 
+/** A watch of an event loop. */
+export interface LoopWatch {
+  /** Looks now, as the watch does at each interval: the work after a stall may end the watch before its next look. */
+  look(): void;
+  /** Takes the time until now as used, whatever happened in it. */
+  forget(): void;
+  end(): void;
+}
+
+/** Bounds of a watch, in milliseconds. */
+export interface LoopWatchOptions {
+  /** By how much a look is late when it reports a stall; default `LOOP_STALL_MS`. */
+  readonly stallMs?: number;
+  /** Between two looks; default `LOOP_WATCH_INTERVAL_MS`. */
+  readonly intervalMs?: number;
+}
+
 /**
  * Watches the event loop of the calling thread. `onStall` receives milliseconds, on the same thread, and must not
- * throw. Returns a function that ends the watch.
+ * throw.
  */
-export function watchLoop(onStall: (ms: number) => void): () => void {
-  let dueAt = performance.now() + LOOP_WATCH_INTERVAL_MS;
-  const timer = setInterval(() => {
-    const now = performance.now();
-    const lateMs = now - dueAt;
-    dueAt = now + LOOP_WATCH_INTERVAL_MS;
-    if (lateMs >= LOOP_STALL_MS) onStall(Math.round(lateMs));
-  }, LOOP_WATCH_INTERVAL_MS);
+export function watchLoop(onStall: (ms: number) => void, options: LoopWatchOptions = {}): LoopWatch {
+  const { stallMs = LOOP_STALL_MS, intervalMs = LOOP_WATCH_INTERVAL_MS } = options;
+  let dueAt = performance.now() + intervalMs;
+  const forget = (): void => {
+    dueAt = performance.now() + intervalMs;
+  };
+  const look = (): void => {
+    const lateMs = performance.now() - dueAt;
+    forget();
+    if (lateMs >= stallMs) onStall(Math.round(lateMs));
+  };
+  const timer = setInterval(look, intervalMs);
   timer.unref();
-  return () => clearInterval(timer);
+  return { look, forget, end: () => clearInterval(timer) };
 }

@@ -12,6 +12,7 @@ import {
   isMainThread,
   parentPort,
   type ResourceLimits,
+  SHARE_ENV,
   type Transferable,
   Worker,
   workerData,
@@ -39,6 +40,8 @@ export interface ThreadOptions {
   /** Ports and buffers inside `workerData` that move instead of being copied. */
   readonly transfer?: readonly object[];
   readonly resourceLimits?: ThreadLimits;
+  /** True if the thread has the `process.env` of the thread that starts it, with later changes; default: a copy. */
+  readonly sharesEnvironment?: boolean;
   /** Options for Node itself; default: those of the starting thread. */
   readonly execArgv?: readonly string[];
   /**
@@ -85,6 +88,7 @@ export function startThread(entry: URL, options: ThreadOptions): Thread {
     workerData: options.workerData,
     transferList: [...(options.transfer ?? [])] as Transferable[],
     ...(options.resourceLimits === undefined ? {} : { resourceLimits: workerLimits(options.resourceLimits) }),
+    ...(options.sharesEnvironment === true ? { env: SHARE_ENV } : {}),
     ...(options.execArgv === undefined ? {} : { execArgv: [...options.execArgv] }),
   });
   const endpoint = createEndpoint(worker);

@@ -14,7 +14,7 @@ import type { HostRunner } from './host-tools.ts';
 import { failure, type OpenRun } from './open-run.ts';
 import { nameAndMessage } from './result-text.ts';
 import { RunQueue } from './run-queue.ts';
-import type { ToolOutcome } from './tool.ts';
+import type { ToolFailure, ToolOutcome } from './tool.ts';
 import { timeoutText } from './tool-execution.ts';
 
 /** The dependencies of host runs. */
@@ -94,15 +94,16 @@ export class HostRuns {
 
   #due(open: OpenRun): void {
     const { toolName, timeoutMs } = open.run;
-    if (open.phase === 'running') this.#decide(open, timeoutText(toolName, timeoutMs));
+    if (open.phase === 'running') this.#decide(open, timeoutText(toolName, timeoutMs), 'timeout');
     else this.#over(open, failure(open.decided ?? '', this.#elapsed(open)));
   }
 
-  #decide(open: OpenRun, content: string): void {
+  #decide(open: OpenRun, content: string, failed?: ToolFailure): void {
     const before = this.#begun.get(open);
     if (open.phase === 'ending' || before === undefined) return;
     open.phase = 'ending';
     open.decided = content;
+    open.failed = failed;
     this.#begun.set(open, this.#deadlines.add(open, this.#options.clock.monotonic(), TOOL_KILL_MS));
     this.#deadlines.remove(before);
     this.#abort(open, content);
@@ -120,7 +121,8 @@ export class HostRuns {
     if (deadline === undefined) return;
     this.#begun.delete(open);
     this.#deadlines.remove(deadline);
-    this.#options.over(open, open.decided === undefined ? outcome : failure(open.decided, this.#elapsed(open)));
+    const { decided, failed } = open;
+    this.#options.over(open, decided === undefined ? outcome : failure(decided, this.#elapsed(open), failed));
     this.#queue.release(open);
     this.#pump();
   }

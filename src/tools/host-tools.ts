@@ -14,6 +14,7 @@ import type { ToolPlace, ToolRun } from './pool.ts';
 import { coalesceProgress, type ProgressPublisher } from './progress.ts';
 import type { AnyTool, ToolOutcome } from './tool.ts';
 import { type Expiring, startTool } from './tool-execution.ts';
+import type { ToolWatch } from './tool-watch.ts';
 
 /** The place of a tool of an MCP server. */
 export type McpPlace = Extract<ToolPlace, { kind: 'mcp' }>;
@@ -38,6 +39,8 @@ export interface HostToolsOptions {
   readonly clock?: Clock;
   /** The tools at work, shared with earlier and later runners of the same host; if missing, there are no others. */
   readonly work?: HostWork;
+  /** Reports tools that hold the thread; if missing, nothing does. */
+  readonly watch?: ToolWatch;
 }
 
 /**
@@ -126,7 +129,7 @@ class Runner implements OwnHostRunner {
 
   #start(running: Running): void {
     const { run, tool, abort } = running;
-    const { resultBytesMax } = this.#options;
+    const { resultBytesMax, watch } = this.#options;
     const execution = {
       input: run.input,
       context: run,
@@ -137,11 +140,14 @@ class Runner implements OwnHostRunner {
       clock: this.#clock,
       deadlines: this.#deadlines,
     };
-    startTool(
-      tool.effect === 'probe' ? watched(tool, run.key, this.#work) : tool,
-      resultBytesMax === undefined ? execution : { ...execution, resultBytesMax },
-      (outcome) => this.#end(running, outcome),
-    );
+    const start = (): void =>
+      startTool(
+        tool.effect === 'probe' ? watched(tool, run.key, this.#work) : tool,
+        resultBytesMax === undefined ? execution : { ...execution, resultBytesMax },
+        (outcome) => this.#end(running, outcome),
+      );
+    if (watch === undefined) start();
+    else watch.begin(run.toolName, start);
   }
 
   #publishProgress(running: Running, data: unknown): void {
@@ -151,6 +157,7 @@ class Runner implements OwnHostRunner {
 
   #end(running: Running, outcome: ToolOutcome): void {
     this.#running.delete(running.run.id);
+    this.#options.watch?.ended(running.run.toolName);
     running.progress?.end();
     running.resolve(outcome);
   }

@@ -25,6 +25,13 @@ export function toolOf(exports: ModuleExports, exportName: string): AnyTool | un
   return looksLikeTool(value) ? (value as unknown as AnyTool) : undefined;
 }
 
+/** The tool that an export makes from its options, as JSON; `undefined` when the export makes none. */
+export function makeTool(exports: ModuleExports, exportName: string, options: string): AnyTool | undefined {
+  const make = Object.hasOwn(exports, exportName) ? exports[exportName] : undefined;
+  const value: unknown = typeof make === 'function' ? make(JSON.parse(options)) : undefined;
+  return looksLikeTool(value) ? (value as unknown as AnyTool) : undefined;
+}
+
 /**
  * Every tool that a module exports, by export name. A tool exported twice counts once. Throws `ConfigError` that names
  * the module and the export when a tool is faulty, two share a name, or there is none.

@@ -1,8 +1,9 @@
 /** One run of a tool pool, from its acceptance to its outcome. */
 import { TOOL_ADMITTED, TOOL_CONCURRENCY } from '../base/bounds.ts';
-import type { ToolRun } from './pool.ts';
+import { defined } from '../base/defined.ts';
+import type { ThreadPlace, ToolRun } from './pool.ts';
 import type { QueuedRun } from './run-queue.ts';
-import type { ToolOutcome } from './tool.ts';
+import type { ToolFailure, ToolOutcome } from './tool.ts';
 
 /**
  * The phase of a run. `handed`: with a thread, begun or not; the marks of its batch say which (`batch-cursor.ts`).
@@ -26,6 +27,8 @@ export interface OpenRun extends QueuedRun {
   startedAt: number;
   /** The answer of the run, once the pool has decided it. */
   decided: string | undefined;
+  /** How the run failed, if that decided it. */
+  failed: ToolFailure | undefined;
   /** True if the decision stands even if the run did not get the chance to end. */
   isFinal: boolean;
   /** The stack of what the tool threw, if that decided the run. */
@@ -46,7 +49,9 @@ export function openHostRun(run: ToolRun): OpenRun {
  * tool has its default on each thread, and `once` means that the run needs its thread alone.
  */
 export function openThreadRun(run: ToolRun, threads: number): OpenRun {
-  const { concurrency, effect } = run;
+  const { concurrency, effect, place } = run;
+  if (place.kind === 'thread' && place.isolation === 'process')
+    return openRun(run, concurrency, { isAlone: true, perThread: 1 });
   if (effect === 'once' && (concurrency === undefined || concurrency === 1))
     return openRun(run, concurrency, { isAlone: true, perThread: 1 });
   return openRun(run, concurrency ?? TOOL_ADMITTED * threads, {
@@ -72,6 +77,7 @@ function openRun(
     repeats: 0,
     startedAt: 0,
     decided: undefined,
+    failed: undefined,
     isFinal: false,
     stack: undefined,
     decidedAt: 0,
@@ -81,16 +87,17 @@ function openRun(
 
 /** The lane of a run: its tool, or its MCP server, which has one bound for all its tools. */
 export function laneOf({ place, toolName }: ToolRun): string {
-  if (place.kind === 'thread') return threadLane(place.url, place.exportName);
+  if (place.kind === 'thread') return threadLane(place);
   return place.kind === 'host' ? `host\n${place.agent}\n${toolName}` : `mcp\n${place.server}`;
 }
 
-/** The lane of a module's export. */
-export function threadLane(url: string, exportName: string): string {
-  return `${url}\n${exportName}`;
+/** The lane of a module's export, or of a tool that it made from these options. */
+export function threadLane({ url, exportName, options }: Pick<ThreadPlace, 'url' | 'exportName' | 'options'>): string {
+  const lane = `${url}\n${exportName}`;
+  return options === undefined ? lane : `${lane}\n${options}`;
 }
 
 /** An outcome that did not come from the tool. */
-export function failure(content: string, ms: number, stack?: string): ToolOutcome {
-  return stack === undefined ? { content, success: false, ms } : { content, success: false, ms, stack };
+export function failure(content: string, ms: number, failed?: ToolFailure, stack?: string): ToolOutcome {
+  return { content, success: false, ms, ...defined({ failed, stack }) };
 }

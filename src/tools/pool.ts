@@ -5,12 +5,22 @@
 import type { McpEffect } from './mcp/protocol.ts';
 import type { Effect, ToolDescription, ToolOutcome } from './tool.ts';
 
+/** A tool's code on a tool thread. With `options`, as JSON, the export is a function that makes the tool from them. */
+export interface ThreadPlace {
+  readonly kind: 'thread';
+  readonly url: string;
+  readonly exportName: string;
+  readonly options?: string;
+  /** `process`: each call runs in a child process. */
+  readonly isolation?: 'process';
+}
+
 /**
  * The place of a tool's code: a tool thread, from a module's export; the host thread, as a value; or an MCP server, which
  * the host thread calls.
  */
 export type ToolPlace =
-  | { readonly kind: 'thread'; readonly url: string; readonly exportName: string }
+  | ThreadPlace
   | { readonly kind: 'host'; readonly agent: string }
   | { readonly kind: 'mcp'; readonly server: string; readonly tool: string; readonly effect: McpEffect };
 
@@ -30,6 +40,8 @@ export interface ToolRun {
   readonly timeoutMs: number;
   /** `probe`: call the tool's `probe` first, and run only if it answers `undefined`. */
   readonly mode: 'run' | 'probe';
+  /** The number of the attempt, from 1; see `ToolContext`. */
+  readonly attempt: number;
   /** Decides whether the run may begin again when another call ends its thread, and whether it needs a thread alone. */
   readonly effect: Effect;
   /** Maximum simultaneous runs of this tool, from its description; if missing, the default of its effect. */

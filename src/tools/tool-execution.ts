@@ -8,18 +8,20 @@
 import { TOOL_RESULT_CROSSING_BYTES_MAX } from '../base/bounds.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
 import type { Deadline, DeadlineQueue } from '../base/deadline-queue.ts';
+import { defined } from '../base/defined.ts';
 import { asError, TimeoutError } from '../base/errors.ts';
 import { toPlainJson } from '../base/json.ts';
 import { LazyAbort, withSignal } from '../base/lazy-abort.ts';
 import { cleanText, type ResultContent, resultContent, thrownStack, thrownText } from './result-text.ts';
+import { mayRetryAfter } from './retry.ts';
 import { isThenable } from './thenable.ts';
-import type { AnyTool, ToolContext, ToolOutcome } from './tool.ts';
+import type { AnyTool, ToolContext, ToolFailure, ToolOutcome } from './tool.ts';
 import { type CheckedInput, validateInput } from './tool-input.ts';
 
 /** The options of one call. */
 export interface ToolExecution {
   readonly input: unknown;
-  readonly context: Pick<ToolContext, 'session' | 'callId' | 'key'>;
+  readonly context: Pick<ToolContext, 'session' | 'callId' | 'key' | 'attempt'>;
   /** Milliseconds; `Infinity` if the caller keeps the time. */
   readonly timeoutMs: number;
   /** `probe`: call the tool's `probe` first, and run only if it answers `undefined`. */
@@ -46,6 +48,12 @@ export interface ToolExecution {
 export interface Expiring {
   /** Called when the call's time is up. Never throws. */
   expire(): void;
+}
+
+/** Facts about a failure besides its text. */
+interface FailureDetails {
+  readonly failed: ToolFailure | undefined;
+  readonly stack?: string | undefined;
 }
 
 /** The text of a call that ran out of time. */
@@ -124,7 +132,8 @@ class Execution implements Expiring {
 
   aborted(reason: unknown): void {
     if (!this.isTimeout && this.given.onAbort === 'wait') return;
-    this.end({ content: cleanText(asError(reason).message), success: false });
+    const failed = this.isTimeout ? 'timeout' : undefined;
+    this.end({ content: cleanText(asError(reason).message), success: false }, { failed });
   }
 
   run(checked: CheckedInput): void {
@@ -161,31 +170,32 @@ class Execution implements Expiring {
 
   context(): ToolContext {
     const { context, timeoutMs } = this.given;
-    const { session, callId, key } = context;
+    const { session, callId, key, attempt } = context;
     const progress = (data: unknown): void => {
       if (!this.isOver) publishProgress(data, this.given.progress);
     };
     const plain = Number.isFinite(timeoutMs)
-      ? { session, callId, key, progress, timeoutMs }
-      : { session, callId, key, progress };
+      ? { session, callId, key, attempt, progress, timeoutMs }
+      : { session, callId, key, attempt, progress };
     return withSignal(plain, this.abort);
   }
 
   threw(error: unknown): void {
     // If the call was aborted, the thrown error is no fault of the tool.
-    const stack = this.isOver || this.abort.isAborted ? undefined : thrownStack(error);
-    this.end(thrownText(error, this.bytesMax), stack);
+    const isFault = !this.isOver && !this.abort.isAborted;
+    const failed = isFault && mayRetryAfter(error) ? 'failure' : undefined;
+    this.end(thrownText(error, this.bytesMax), { failed, stack: isFault ? thrownStack(error) : undefined });
   }
 
   /** Ends the call. Only the first end counts (X1). */
-  end(result: ResultContent, stack?: string): void {
+  end(result: ResultContent, details?: FailureDetails): void {
     if (this.isOver) return;
     this.isOver = true;
     if (this.deadline !== undefined) this.given.deadlines?.remove(this.deadline);
     if (this.timer !== undefined) this.clock.clearTimer(this.timer);
     if (this.onSignal !== undefined) this.given.signal?.removeEventListener('abort', this.onSignal);
     const ms = Math.max(0, Math.round(this.clock.monotonic() - this.startedAt));
-    this.onOutcome(stack === undefined ? { ...result, ms } : { ...result, ms, stack });
+    this.onOutcome(details === undefined ? { ...result, ms } : { ...result, ms, ...defined({ ...details }) });
   }
 }
 

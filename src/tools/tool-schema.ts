@@ -5,6 +5,7 @@ import { ConfigError, describeValue } from '../base/errors.ts';
 import { isToolName } from '../base/ids.ts';
 import { cutText, isRecord, type Json } from '../base/json.ts';
 import { inputSchemaOf } from './input-schema.ts';
+import { retryPolicy } from './retry.ts';
 import type { Effect, ToolDescription } from './tool.ts';
 
 /** Characters shown of an invalid name. */
@@ -41,6 +42,13 @@ export function describeTool(tool: unknown): ToolDescription {
   requireMember(label, 'run', 'a function', tool['run'], typeof tool['run'] === 'function');
   const timeoutMs = optional(tool, label, 'timeoutMs', 'a positive number of milliseconds', isPositive);
   const concurrency = optional(tool, label, 'concurrency', 'a positive integer', isPositiveInteger);
+  const maxResultChars = optional(tool, label, 'maxResultChars', 'a positive integer', isPositiveInteger);
+  const maxResultBytes = optional(tool, label, 'maxResultBytes', 'a positive integer', isPositiveInteger);
+  if (maxResultChars !== undefined && tool['truncate'] === false) {
+    const why = 'maxResultChars shortens a result, and truncate: false keeps it whole; leave one of them out';
+    throw new ConfigError(`${label}: ${why}`, { data: { key: 'maxResultChars' } });
+  }
+  const isolation = optional(tool, label, 'isolation', '"process"', isIsolation);
   const snippet = optional(
     tool,
     label,
@@ -49,15 +57,17 @@ export function describeTool(tool: unknown): ToolDescription {
     isLine,
   );
   const guidelines = optional(tool, label, 'guidelines', `at most ${TOOL_GUIDELINES_MAX} such lines`, areLines);
+  const effect = toolEffect(tool, label);
+  const retry = tool['retry'] === undefined ? undefined : retryPolicy(tool['retry'], effect, label);
   return {
     name,
     description: toolText(tool['description'], label),
     inputSchema: inputSchemaOf(tool['input'], label),
-    effect: toolEffect(tool, label),
+    effect,
     ...defined({ timeoutMs }),
     adjustableTimeout: optional(tool, label, 'adjustableTimeout', 'a boolean', isBoolean) ?? false,
     truncate: optional(tool, label, 'truncate', 'a boolean', isBoolean) ?? true,
-    ...defined({ concurrency, snippet }),
+    ...defined({ maxResultChars, maxResultBytes, concurrency, isolation, retry, snippet }),
     ...(optional(tool, label, 'deferLoading', 'a boolean', isBoolean) === true ? { deferLoading: true } : {}),
     ...(guidelines === undefined ? {} : { guidelines: [...guidelines] }),
   };
@@ -125,6 +135,9 @@ function isPositive(value: unknown): value is number {
 }
 function isPositiveInteger(value: unknown): value is number {
   return isPositive(value) && Number.isInteger(value);
+}
+function isIsolation(value: unknown): value is 'process' {
+  return value === 'process';
 }
 function isBoolean(value: unknown): value is boolean {
   return typeof value === 'boolean';

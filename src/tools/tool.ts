@@ -20,6 +20,11 @@ export interface ToolContext {
   readonly callId: string;
   /** Stable for this call across crashes and restarts: an idempotency key for external systems. */
   readonly key: string;
+  /**
+   * The number of this attempt, from 1: above 1 the tool's `retry` runs the call again. Counted from 1 again after a
+   * crash.
+   */
+  readonly attempt: number;
   /** Milliseconds this call may take from its start; missing on tool threads, where the pool keeps the time. */
   readonly timeoutMs?: number;
   /** Publishes the call's progress to subscribers; ephemeral, newest wins. */
@@ -40,6 +45,26 @@ export type StandardResult<Output> =
   | { readonly value: Output; readonly issues?: undefined }
   | { readonly issues: readonly { readonly message: string; readonly path?: readonly unknown[] | undefined }[] };
 
+/**
+ * The ways in which an attempt of a call can fail so that another one may help: the tool threw (`failure`), ran out of
+ * time (`timeout`), or its thread or process died, or its result did not arrive (`lost`).
+ */
+export type ToolFailure = 'failure' | 'timeout' | 'lost';
+
+/** When a failed call runs again. `timeoutMs` holds for each attempt; every attempt has the same `key`. */
+export interface ToolRetry {
+  /** The number of attempts, the first one included; 1 to 10. */
+  readonly attempts: number;
+  /** Milliseconds before the second attempt; default 500. */
+  readonly baseMs?: number;
+  /** Each wait is this many times the previous one; default 2. */
+  readonly factor?: number;
+  /** The longest wait in ms, before up to 15 % random jitter is added; default 30,000. */
+  readonly maximumMs?: number;
+  /** The failures after which the call runs again; default: all. */
+  readonly on?: readonly ToolFailure[];
+}
+
 /** A JSON Schema of an object. */
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
@@ -53,8 +78,15 @@ export interface Tool<Input = unknown> {
   readonly timeoutMs?: number;
   /** True lets the model set the call's timeout. */
   readonly adjustableTimeout?: boolean;
-  /** False if the result is not cut to `settings.tools.maxToolResponseChars`. It is still bounded by `limits`. */
+  /** False if the result is not cut to `settings.tools.maxToolResponseChars`. It is still bounded in bytes. */
   readonly truncate?: boolean;
+  /**
+   * Characters from which the result is shortened; default `toolResultChars` of the agent, else
+   * `settings.tools.maxToolResponseChars`. Not together with `truncate: false`.
+   */
+  readonly maxResultChars?: number;
+  /** UTF-8 bytes of the result that the model receives; default and most `limits.toolResultBytes`. */
+  readonly maxResultBytes?: number;
   /**
    * The bound on simultaneous runs of this tool, per shard. Without it a tool thread runs up to 64 calls of a `pure`,
    * `keyed` or `probe` tool at a time; a call of a `once` tool has its thread to itself. With more than 1 a `once` tool
@@ -62,6 +94,17 @@ export interface Tool<Input = unknown> {
    * no default bound.
    */
   readonly concurrency?: number;
+  /**
+   * `process`: each call runs in a child process with its own process group. A native crash fails that call alone, and
+   * every process that the call started ends with it. Only for tools given by URL. Default: tool threads.
+   */
+  readonly isolation?: 'process';
+  /**
+   * Runs a failed call again, for tools that are `pure` or `keyed`. A returned `{ error }` is an answer to the model and
+   * is not repeated, nor is a thrown error whose `retryable` is false. The wait between two attempts holds no thread and
+   * does not count for `concurrency`.
+   */
+  readonly retry?: ToolRetry;
   /**
    * True if the model sees the tool only after a tool search has found it. The agent then needs a `serverTool` that
    * searches tools. A sub-agent without one sees the tool at once.
@@ -99,7 +142,11 @@ export interface ToolDescription {
   readonly timeoutMs?: number;
   readonly adjustableTimeout: boolean;
   readonly truncate: boolean;
+  readonly maxResultChars?: number;
+  readonly maxResultBytes?: number;
   readonly concurrency?: number;
+  readonly isolation?: 'process';
+  readonly retry?: Required<ToolRetry>;
   readonly deferLoading?: true;
   readonly snippet?: string;
   readonly guidelines?: readonly string[];
@@ -114,6 +161,8 @@ export interface ToolOutcome {
   readonly blocks?: readonly ResultBlock[];
   readonly success: boolean;
   readonly ms: number;
+  /** How the attempt failed; missing: it did not, or another attempt would end in the same way. */
+  readonly failed?: ToolFailure;
   /** The stack of what the tool threw; for the runtime's log, never for the model. */
   readonly stack?: string;
 }

@@ -134,6 +134,20 @@ export const eventAndPoolBugs: readonly PlantedBug[] = [
     replace: '    if (isHeldUp) return now + TOOL_KILL_MS;',
   },
   {
+    name: 'attempts-not-counted',
+    what: 'the number of a failed attempt does not grow, so a call is repeated without end',
+    file: 'actors/tool-runner.ts',
+    find: 'attempt: attempt + 1 }',
+    replace: 'attempt }',
+  },
+  {
+    name: 'last-attempt-left-out',
+    what: 'a call of a tool with retry is given up before its last attempt',
+    file: 'src/tools/retry.ts',
+    find: 'attempt >= policy.attempts',
+    replace: 'attempt + 1 >= policy.attempts',
+  },
+  {
     name: 'lost-calls-never-asked-for',
     what: 'no deadline is set for the calls of a session',
     file: 'src/runtime/shard/session-timers.ts',

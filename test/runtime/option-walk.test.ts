@@ -9,11 +9,13 @@ import type { z } from 'zod';
 import { AgentCatalog, type SessionAgent } from '../../actors/agent-catalog.ts';
 import { LIMIT_DEFAULTS } from '../../src/base/bounds.ts';
 import { parseSettings, type SettingsInput, settingsSchema } from '../../src/base/settings.ts';
+import { enricherSections } from '../../src/context/system-prompt.ts';
 import { type AgentOptions, agent, agentSchema, agentSource } from '../../src/runtime/protocol/agent.ts';
 import { openSchema } from '../../src/runtime/protocol/options.ts';
 import { emptyState } from '../../src/session/state/state.ts';
 import { search_messages } from '../../src/tools/built-in/index.ts';
-import { tool } from '../../src/tools/tool.ts';
+import { type Tool, tool } from '../../src/tools/tool.ts';
+import { advertiseTool, describeTool } from '../../src/tools/tool-schema.ts';
 import { gatedModel, log, runtimeKit } from '../support/runtime-kit.ts';
 import { type Machine, startedSession, USAGE } from '../support/session-kit.ts';
 
@@ -72,11 +74,18 @@ async function enricherRequest(
   return { max_tokens: request.max_tokens, text: JSON.stringify(request.messages) };
 }
 
+const SIMPLE = { name: 'long', description: 'Long.', input: { type: 'object' } };
+
 /** The model's request after a tool answered with 400 characters. */
-async function toolResult(settings: SettingsInput): Promise<string> {
+async function toolResult(
+  settings: SettingsInput,
+  options: Partial<AgentOptions> = {},
+  toolOptions: Pick<Tool, 'truncate' | 'maxResultChars' | 'maxResultBytes'> = {},
+): Promise<string> {
   const model = gatedModel();
-  const long = tool({ name: 'long', description: 'Long.', input: { type: 'object' }, run: () => 'z'.repeat(400) });
-  const runtime = await kit.open({ provider: model.provider, settings, agents: [agent({ name: 'a', tools: [long] })] });
+  const long = tool({ ...SIMPLE, ...toolOptions, run: () => 'z'.repeat(400) });
+  const agents = [agent({ name: 'a', tools: [long], ...options })];
+  const runtime = await kit.open({ provider: model.provider, settings, agents });
   await runtime.session('s').send('go');
   (await model.next()).answer({ toolUse: { name: 'long', input: {} } });
   return JSON.stringify((await model.next()).request.messages);
@@ -427,6 +436,19 @@ const agentRows: Readonly<Record<string, Row>> = {
   ),
   maxTokens: MODEL_OPTIONS,
   toolRounds: shown('runtime/handles/session.test.ts', 'a turn over toolRounds fails with LimitError'),
+  toolTimeoutMs: () => {
+    const subagents = { spawn: true };
+    expect(agentUnder({}, { subagents, toolTimeoutMs: 444 }).facts.tool('spawn_subagent')?.timeoutMs).toBe(444);
+  },
+  toolResultChars: async () => {
+    expect(await toolResult({}, { toolResultChars: 100 })).not.toContain('z'.repeat(101));
+    const narrow = { tools: { maxToolResponseChars: 100 } };
+    expect(await toolResult(narrow, { toolResultChars: 1_000 })).toContain('z'.repeat(400));
+  },
+  toolConcurrency: async () => {
+    expect(await callsAtOnce(1)).toBe(1);
+    expect(await callsAtOnce(2)).toBe(2);
+  },
   output: shown('runtime/structured-answers.test.ts', 'an agent with an output types every answer of its sessions'),
   maxSteps: shown(
     'session/history/run-loop.test.ts',
@@ -532,6 +554,75 @@ const agentRows: Readonly<Record<string, Row>> = {
   ),
 };
 
+/** The most calls of one answer that ran at a time, of an agent with this bound. */
+async function callsAtOnce(toolConcurrency: number): Promise<number> {
+  let running = 0;
+  let most = 0;
+  const slow = tool({
+    ...SIMPLE,
+    name: 'slow',
+    run: async () => {
+      running += 1;
+      most = Math.max(most, running);
+      await new Promise((resolve) => setImmediate(resolve));
+      running -= 1;
+    },
+  });
+  const model = gatedModel();
+  const agents = [agent({ name: 'a', tools: [slow], toolConcurrency })];
+  const runtime = await kit.open({ provider: model.provider, agents });
+  await runtime.session('s').send('go');
+  (await model.next()).answer({ toolUse: [1, 2, 3, 4].map((n) => ({ name: 'slow', input: {}, id: `c${n}` })) });
+  await model.next();
+  return most;
+}
+
+/** A tool as the model receives it. */
+const advertised = (options: Partial<Tool>): unknown =>
+  advertiseTool(describeTool({ ...SIMPLE, run: () => '', ...options }), 7_000, true);
+/** The prompt of a session with enrichers, about a tool. */
+const guideOf = (options: Partial<Tool>): string =>
+  enricherSections({
+    melete: true,
+    mneme: false,
+    tools: [describeTool({ ...SIMPLE, run: () => '', ...options })],
+  }) ?? '';
+
+/** Every member of a tool is a key, so that a new one does not compile without a row. */
+const toolRows: Readonly<Record<keyof Tool, Row>> = {
+  name: () => expect(advertised({ name: 'other' })).toMatchObject({ name: 'other' }),
+  description: () => expect(advertised({ description: 'Other.' })).toMatchObject({ description: 'Other.' }),
+  input: shown('tools/tool-execution.test.ts', 'F145: timeout does not disturb a strict schema'),
+  effect: shown('runtime/recovery.test.ts', 'F011, A10: running tools end according to their effect'),
+  timeoutMs: shown('tools/tool-execution.test.ts', 'F062: the timeout names the tool and the seconds'),
+  adjustableTimeout: () => {
+    const timeout = { timeout: { description: 'Seconds (default: 7)' } };
+    expect(advertised({ adjustableTimeout: true })).toMatchObject({ input_schema: { properties: timeout } });
+  },
+  truncate: async () => {
+    const settings = { tools: { maxToolResponseChars: 100 } };
+    expect(await toolResult(settings, {}, { truncate: false })).toContain('z'.repeat(400));
+  },
+  maxResultChars: async () => {
+    expect(await toolResult({}, {}, { maxResultChars: 100 })).not.toContain('z'.repeat(101));
+    const narrow = { tools: { maxToolResponseChars: 100 } };
+    expect(await toolResult(narrow, { toolResultChars: 200 }, { maxResultChars: 1_000 })).toContain('z'.repeat(400));
+  },
+  maxResultBytes: async () => {
+    const whole = { truncate: false, maxResultBytes: 10_000 };
+    expect(await toolResult({}, {}, whole)).toContain('z'.repeat(400));
+    expect(await toolResult({}, {}, { ...whole, maxResultBytes: 300 })).not.toContain('z'.repeat(301));
+  },
+  concurrency: shown('tools/threads/threaded-pool.test.ts', 'Q3: the concurrency bound of one tool holds back'),
+  isolation: shown('runtime/tools/isolation.test.ts', 'runs in a new process for each call, on its main thread'),
+  retry: shown('runtime/tools/retry.test.ts', 'runs again with the same key until it answers'),
+  deferLoading: () => expect(advertised({ deferLoading: true })).toMatchObject({ defer_loading: true }),
+  snippet: () => expect(guideOf({ snippet: 'one line' })).toContain('- long: one line'),
+  guidelines: () => expect(guideOf({ guidelines: ['Ask first.'] })).toContain('- Ask first.'),
+  run: shown('tools/tool-execution.test.ts', 'replaces the run, runs the tool on undefined'),
+  probe: shown('tools/tool-execution.test.ts', 'replaces the run, runs the tool on undefined'),
+};
+
 interface AnySchema {
   readonly def: {
     readonly type: string;
@@ -565,10 +656,15 @@ describe.each([
     expect(Object.keys(rows).sort()).toEqual(keysOf(schema));
   });
 
-  test.each(Object.entries(rows))('%s has an effect', async (_key, row) => {
-    if (typeof row === 'function') return row();
-    const text = readFileSync(new URL(`../../${row.file}`, import.meta.url), 'utf8');
-    const title = row.title.replace(/[.*+?^${}()|[\]\\]/gu, '\\$&');
-    expect(text).toMatch(new RegExp(`\\b(?:it|test)(?:\\.each\\([^\\n]*\\))?\\(\\s*['"\`][^\\n]*${title}`, 'u'));
-  });
+  test.each(Object.entries(rows))('%s has an effect', (_key, row) => hasEffect(row));
 });
+
+test.each(Object.entries(toolRows))('tool: %s has an effect', (_key, row) => hasEffect(row));
+
+/** Runs a row, or finds the test that it names. */
+async function hasEffect(row: Row): Promise<void> {
+  if (typeof row === 'function') return row();
+  const text = readFileSync(new URL(`../../${row.file}`, import.meta.url), 'utf8');
+  const title = row.title.replace(/[.*+?^${}()|[\]\\]/gu, '\\$&');
+  expect(text).toMatch(new RegExp(`\\b(?:it|test)(?:\\.each\\([^\\n]*\\))?\\(\\s*['"\`][^\\n]*${title}`, 'u'));
+}

@@ -86,11 +86,13 @@ class StoryRun {
       ledger: this.#ledger,
       incarnationOf: (session: string): number => this.#machine.incarnationOf(session),
       incarnationAgeMs: (session: string): number => this.#machine.incarnationAgeMs(session),
-      toolStart: (session: string, process: SimulatedProcess): ToolStart => this.#machine.toolStart(session, process),
+      toolStart: (session: string, process: SimulatedProcess, attempt: number): ToolStart =>
+        this.#machine.toolStart(session, process, attempt),
       trace: (text: string): void => this.#note(text),
     };
     this.#model = new StoryModel({ ...shared, answer: scenario.model, outside: this.#outside });
-    this.#threadTools = new SimulatedTools(shared);
+    // Faults are those of the scenario: no tool ends the process.
+    this.#threadTools = new SimulatedTools({ ...shared, crash: () => undefined });
     this.#machine = new SimulatedMachine({
       ...shared,
       bounds: { ...SHARD_BOUNDS, ...scenario.bounds },
@@ -242,7 +244,8 @@ class StoryRun {
       world: this.#world,
       ledger: this.#ledger,
       incarnationOf: (session: string): number => this.#machine.incarnationOf(session),
-      toolStart: (session: string, process: SimulatedProcess): ToolStart => this.#machine.toolStart(session, process),
+      toolStart: (session: string, process: SimulatedProcess): ToolStart =>
+        this.#machine.toolStart(session, process, 1),
       trace: (text: string): void => this.#note(text),
       running: this.#running,
     };

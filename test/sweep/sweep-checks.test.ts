@@ -111,7 +111,7 @@ test('T2: a tool that takes effect without an entry in its log is reported', asy
     plan: [],
     doctor: (_stores, ledger) => {
       const process = new SimulatedProcess('tool');
-      const start = { incarnation: 99, storedRow: Number.MAX_SAFE_INTEGER, process };
+      const start = { incarnation: 99, storedRow: Number.MAX_SAFE_INTEGER, process, attempt: 1, atMs: 0 };
       for (const run of ledger.tools.values()) run.starts.push(start);
     },
   });

@@ -14,7 +14,7 @@ test('F58, O1: one stall is reported once; checks that are slightly late, and ch
   let now = 0;
   vi.spyOn(performance, 'now').mockImplementation(() => now);
   const stalls: number[] = [];
-  const end = watchLoop((ms) => stalls.push(ms));
+  const { end } = watchLoop((ms) => stalls.push(ms));
   const look = (lateMs: number): void => {
     now += LOOP_WATCH_INTERVAL_MS + lateMs;
     vi.advanceTimersByTime(LOOP_WATCH_INTERVAL_MS);
@@ -31,7 +31,7 @@ test('F58, O1: one stall is reported once; checks that are slightly late, and ch
 
 test('O2: the watch does not keep the process alive', () => {
   const before = process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length;
-  const end = watchLoop(() => undefined);
+  const { end } = watchLoop(() => undefined);
   expect(process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length).toBe(before);
   end();
 });

@@ -41,6 +41,7 @@ function stage() {
     effect: 'probe',
     session: 's',
     callId: 'c',
+    attempt: 1,
     key: 's#1',
     toolName: 'book',
     place: { kind: 'host', agent: 'a' },

@@ -97,6 +97,7 @@ export class PoolUnderTest {
       id: this.#lastId,
       session: 's',
       callId: `call_${this.#lastId}`,
+      attempt: 1,
       key: `key-${this.#lastId}`,
       toolName: exportName,
       place: { kind: 'thread', url: fixture('unruly-tools'), exportName },

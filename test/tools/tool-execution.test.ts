@@ -12,7 +12,7 @@ import { HandClock } from './support.ts';
 function execute(run: AnyTool['run'], options: Partial<ToolExecution & Tool> = {}): Promise<ToolOutcome> {
   const tool: AnyTool = { name: 't', description: 'd', input: { type: 'object' }, ...options, run };
   return executeTool(tool, {
-    context: { session: 's', callId: 'c', key: 'k' },
+    context: { session: 's', callId: 'c', key: 'k', attempt: 1 },
     timeoutMs: Number.POSITIVE_INFINITY,
     mode: 'run',
     ...options,
@@ -204,7 +204,8 @@ describe('X1: failures', () => {
     await new Promise((resolve) => setImmediate(resolve));
     expect(context?.signal.aborted).toBe(false);
     clock.advance(2_000);
-    expect(await outcome).toEqual({ content: 'Tool "t" timed out after 2 seconds', success: false, ms: 2_000 });
+    const content = 'Tool "t" timed out after 2 seconds';
+    expect(await outcome).toEqual({ content, success: false, failed: 'timeout', ms: 2_000 });
     expect(context?.signal.aborted).toBe(true);
     expect(clock.timers).toBe(0);
   });
@@ -291,7 +292,7 @@ describe('F27: input', () => {
   const check = (input: Tool['input'], given: unknown, more: object = {}): Promise<ToolOutcome> =>
     executeTool(
       { name: 't', description: 'd', input, run: (value) => ({ value }), ...more },
-      { input: given, context: { session: 's', callId: 'c', key: 'k' }, timeoutMs: 1_000, mode: 'run' },
+      { input: given, context: { session: 's', callId: 'c', key: 'k', attempt: 1 }, timeoutMs: 1_000, mode: 'run' },
     );
 
   test.each([null, 'text', 5, [1], undefined])('%j is not an object', async (given) => {
@@ -337,7 +338,7 @@ describe('F27: input', () => {
 });
 
 describe('probe', () => {
-  const context = { session: 's', callId: 'c', key: 'k9' };
+  const context = { session: 's', callId: 'c', key: 'k9', attempt: 1 };
   const probing = (probe?: Tool['probe']): Promise<ToolOutcome> =>
     executeTool(
       { name: 't', description: 'd', input: { type: 'object' }, run: () => 'ran', ...(probe ? { probe } : {}) },

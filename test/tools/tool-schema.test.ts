@@ -55,6 +55,9 @@ describe('refused tools', () => {
     ['timeoutMs', Number.NaN],
     ['timeoutMs', '5'],
     ['effect', 'sometimes'],
+    ['isolation', 'thread'],
+    ['maxResultChars', 0],
+    ['maxResultBytes', '1 kB'],
     ['concurrency', 1.5],
     ['truncate', 'yes'],
     ['adjustableTimeout', 1],
@@ -62,6 +65,11 @@ describe('refused tools', () => {
     const error = refusal({ [key]: value });
     expect(error.message).toContain(key);
     expect(error.message).toContain('probe_it');
+  });
+
+  test('a result that is kept whole and shortened', () => {
+    const error = refusal({ truncate: false, maxResultChars: 100 });
+    expect(error.message).toContain('leave one of them out');
   });
 
   test('effect probe without a probe function, and a value that is not an object', () => {

@@ -25,6 +25,23 @@ export const TOOL_ABANDONED_MAX = 16;
  * it has to itself, so that only the call itself can end it.
  */
 export const TOOL_REPEATS_MAX = 2;
+/** Attempts of one call of a tool with `retry`. A turn waits for all of them. */
+export const TOOL_ATTEMPTS_MAX = 10;
+/** Milliseconds before the second attempt of a call of a tool with `retry`, by default. Most hiccups are shorter. */
+export const TOOL_RETRY_BASE_MS = 500;
+/** Longest wait in ms between two attempts, by default. */
+export const TOOL_RETRY_MAXIMUM_MS = 30_000;
+/** Longest wait in ms between two attempts that a tool may state: what takes longer is a separate job. */
+export const TOOL_RETRY_WAIT_MS_MAX = 600_000;
+/**
+ * Milliseconds for which a tool given as a value may hold the host thread before that is reported. A quarter of the
+ * second that a health check usually waits; garbage collections and usual ticks are far shorter.
+ */
+export const TOOL_BLOCK_MS = 250;
+/** Milliseconds between two looks at the host's loop while such tools run: a fifth of what is reported. */
+export const TOOL_WATCH_INTERVAL_MS = 50;
+/** Milliseconds in which a tool that holds the host thread again and again is logged once. */
+export const TOOL_BLOCK_LOG_MS = 60_000;
 /** Tasks that wait for a tool thread, per shard. */
 export const TOOL_QUEUE_MAX = 100_000;
 /** Longest time in ms that progress events of a tool are held back. The newest is kept. */

@@ -12,7 +12,7 @@ import type { SessionKey } from '../../journal/position.ts';
 import type { ModelThread } from '../../models/pools/threaded-pool.ts';
 import type { ProviderData } from '../../models/provider.ts';
 import type { HostRunner } from '../../tools/host-tools.ts';
-import type { ToolPool, ToolPoolListener } from '../../tools/pool.ts';
+import type { ToolPlace, ToolPool, ToolPoolListener } from '../../tools/pool.ts';
 import { createToolPool, type ToolPoolOptions } from '../../tools/threads/threaded-pool.ts';
 import type { RegisteredTool } from '../../tools/tool-registry.ts';
 import { Counters } from '../protocol/metrics.ts';
@@ -145,6 +145,10 @@ function resultStoreOf({ resultStore, directory, durability }: ShardPlan): Resul
   return new ResultStore(resultStore, { isSynced: directory !== undefined && durability !== 'os' });
 }
 
+function hostPlace({ name }: AgentSource['plan']): ToolPlace {
+  return { kind: 'host', agent: name };
+}
+
 /** Finds every agent's tools; a module is loaded once, in a tool thread. */
 async function describeAgents(
   sources: readonly AgentSource[],
@@ -159,7 +163,10 @@ async function describeAgents(
     const found = await pool.describe(url);
     modules.set(
       url,
-      found.map(({ exportName, description }) => ({ description, place: { kind: 'thread', url, exportName } })),
+      found.map(({ exportName, description }) => {
+        const { isolation } = description;
+        return { description, place: { kind: 'thread', url, exportName, ...defined({ isolation }) } };
+      }),
     );
   }
   const byName = new Map([...modules.values()].flat().map((tool) => [tool.description.name.toLowerCase(), tool]));
@@ -175,7 +182,10 @@ async function describeAgents(
     tools: tools.flatMap((tool): readonly RegisteredTool[] => {
       if (tool.kind === 'module') return modules.get(tool.url) ?? [];
       if (tool.kind === 'server' || tool.kind === 'mcp') return [];
-      if (tool.kind === 'value') return [{ description: tool.description, place: { kind: 'host', agent: plan.name } }];
+      if (tool.kind === 'value') {
+        const { description, origin } = tool;
+        return [{ description, place: origin === undefined ? hostPlace(plan) : { kind: 'thread', ...origin } }];
+      }
       const named = byName.get(tool.name);
       return named === undefined ? [] : [named];
     }),

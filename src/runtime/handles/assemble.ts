@@ -16,7 +16,9 @@ import { modelOf } from '../../models/model-options.ts';
 import type { ModelProvider, ProviderData } from '../../models/provider.ts';
 import { isModelProvider } from '../../models/provider-check.ts';
 import { isMemoryTool, type MessageMemory, withMemory } from '../../tools/built-in/memory-tools.ts';
+import { type ShellsOfTool, shellsOf } from '../../tools/built-in/shell-thread.ts';
 import type { AnyTool } from '../../tools/tool.ts';
+import { type ToolBlock, ToolWatch } from '../../tools/tool-watch.ts';
 import { Diagnostics, type DiagnosticsParts } from '../events/diagnostics.ts';
 import { EventHub } from '../events/event-hub.ts';
 import { MessageCallbacks } from '../events/message-callbacks.ts';
@@ -61,6 +63,15 @@ interface RuntimeSources {
   /** The log lines about the models in use. */
   readonly warnings: ModelWarnings;
   readonly mcp: McpServers | undefined;
+  readonly toolWatch: ToolWatch;
+}
+
+/** The log line about tools that held the host thread. */
+function blockText({ tools, isKnown, ms }: ToolBlock): string {
+  const names = tools.map((name) => JSON.stringify(name)).join(', ');
+  const remedy = 'a tool given by URL runs in the tool threads instead';
+  if (isKnown) return `tool ${names} held the host thread for ${ms} ms; ${remedy}`;
+  return `the host thread stood still for ${ms} ms while these tools ran on it: ${names}; ${remedy}`;
 }
 
 /**
@@ -78,7 +89,10 @@ export async function assembleWithModels(
   const warnings = new ModelWarnings(checked);
   warnings.log(known.models);
   const mcp = await openMcp(checked, place.directory);
+  const toolWatch = new ToolWatch((block) => logger?.warn({ ms: block.ms }, blockText(block)));
+  const endUses = shellsInUse(checked).map((shells) => shells.use());
   const end = async (): Promise<void> => {
+    for (const endUse of endUses) endUse();
     await Promise.all([known.close(), mcp?.close()]);
   };
   const release = async (): Promise<void> => {
@@ -86,11 +100,16 @@ export async function assembleWithModels(
     await place.release();
   };
   try {
-    return await assembleRuntime(checked, { ...place, release }, {}, definitions, { known, warnings, mcp });
+    return await assembleRuntime(checked, { ...place, release }, {}, definitions, { known, warnings, mcp, toolWatch });
   } catch (error) {
     await end();
     throw error;
   }
+}
+
+/** The shells of the agents' `bash` tools. */
+function shellsInUse({ agents }: CheckedOptions): readonly ShellsOfTool[] {
+  return [...new Set(agents.flatMap(({ tools = [] }) => tools.flatMap((tool) => shellsOf(tool) ?? [])))];
 }
 
 /** The MCP servers, imported only on use. */
@@ -140,7 +159,7 @@ export async function assembleRuntime(
     log: (line) => logs.write(line),
   });
   const search = searchOf(checked, place, links);
-  const values = hostValues(checked, links, { search, definitions, mcp: sources?.mcp });
+  const values = hostValues(checked, links, { search, definitions, mcp: sources?.mcp, toolWatch: sources?.toolWatch });
   const agents = checked.agents.map(agentSource);
   const degraded = new Map<number, TroupeError>();
   const counters: SharedArrayBuffer[] = [];
@@ -207,6 +226,7 @@ export async function assembleRuntime(
     agentNames: new Set(checked.agents.map((each) => each.name)),
     defaultAgent: checked.agents[0]?.name ?? 'default',
     degraded: () => [...degraded.values()][0],
+    toolBlocks: () => sources?.toolWatch.blocks ?? 0,
     release: place.release,
     definitions,
     search,
@@ -327,9 +347,10 @@ function hostValues(
     readonly search: MessageSearch | undefined;
     readonly definitions: DefinitionSource | undefined;
     readonly mcp: McpServers | undefined;
+    readonly toolWatch: ToolWatch | undefined;
   },
 ): HostValues {
-  const { search, definitions, mcp } = services;
+  const { search, definitions, mcp, toolWatch } = services;
   const memory =
     search === undefined
       ? undefined
@@ -350,6 +371,7 @@ function hostValues(
   return {
     providers: providerValues(checked),
     tools: new Map(checked.agents.map((each) => [each.name, boundTools(toolValues(each), memory)])),
+    ...defined({ toolWatch }),
     ...(mcp === undefined ? {} : { mcpTool: (name, place) => mcp.tool(name, place) }),
     systems,
     decisions: { approvals, guardrails },

@@ -53,6 +53,8 @@ export interface RuntimeInfo {
 export interface RuntimeMetrics extends CounterValues {
   /** Session threads that died and were replaced. */
   readonly restarts: number;
+  /** Times that tools given as values held the host thread for a quarter of a second or more. */
+  readonly toolBlocks: number;
   /** Figures of each provider, by its name in the option `providers`. The name of the option `provider` is empty. */
   readonly providers: Readonly<Record<string, ProviderMetrics>>;
   /** The message of the error with which the store refuses writes. */
@@ -72,6 +74,7 @@ export interface RuntimeParts {
   readonly agentNames: ReadonlySet<string>;
   readonly defaultAgent: string;
   readonly degraded: () => TroupeError | undefined;
+  readonly toolBlocks: () => number;
   /** Skills and workflows, if directories of them were given. */
   readonly definitions?: DefinitionSource | undefined;
   /** The search over all sessions, if an agent may use it. The runtime notifies the search of deletions. */
@@ -186,7 +189,14 @@ export class Runtime {
     const counters = readCounters(this.#parts.counters);
     const restarts = this.#parts.links.reduce((sum, link) => sum + link.restarts, 0);
     const providers = readProviders(this.#parts.counters, this.#parts.providers);
-    return { ...counters, restarts, providers, ...(degraded === undefined ? {} : { degraded: degraded.message }) };
+    const toolBlocks = this.#parts.toolBlocks();
+    return {
+      ...counters,
+      restarts,
+      toolBlocks,
+      providers,
+      ...(degraded === undefined ? {} : { degraded: degraded.message }),
+    };
   }
 
   /**

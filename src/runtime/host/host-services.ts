@@ -10,6 +10,7 @@ import type { ModelProvider } from '../../models/provider.ts';
 import type { Endpoint } from '../../threads/endpoint.ts';
 import { createHostRunner, type HostRunner, type HostWork, type McpPlace } from '../../tools/host-tools.ts';
 import type { AnyTool } from '../../tools/tool.ts';
+import type { ToolWatch } from '../../tools/tool-watch.ts';
 import type { SystemFunction } from '../protocol/agent.ts';
 import { decideOnHost, type HostDecisions } from '../protocol/host-decisions.ts';
 import type { HostCaller, HostMethods, HostModelCall } from '../protocol/protocol.ts';
@@ -23,6 +24,8 @@ export interface HostValues {
   readonly tools: ReadonlyMap<string, ReadonlyMap<string, AnyTool>>;
   /** A tool that calls one of an MCP server; missing: there are no servers. */
   readonly mcpTool?: (name: string, place: McpPlace) => AnyTool;
+  /** Reports tools that hold the host thread; missing: nothing does. */
+  readonly toolWatch?: ToolWatch;
   readonly systems: ReadonlyMap<string, SystemFunction>;
   /** Listeners that runs wait for, guardrails, approval predicates. */
   readonly decisions?: HostDecisions;
@@ -55,7 +58,7 @@ export function serveHost(endpoint: Endpoint, values: HostValues, options: HostS
     find: (agent, name) => values.tools.get(agent)?.get(name),
     progress: (id, data) => endpoint.notify('tool.progress', { id, data }),
     clock,
-    ...defined({ work, mcpTool: values.mcpTool }),
+    ...defined({ work, mcpTool: values.mcpTool, watch: values.toolWatch }),
   });
   const calls = new Map<number, AbortController>();
   const methods: HostHandlers = {

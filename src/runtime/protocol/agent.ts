@@ -1,7 +1,7 @@
 /** `agent()` and its checks: the definition from which sessions are made. */
 import { z } from 'zod';
 import type { SpawnGrant } from '../../../actors/runtime-tools.ts';
-import { AGENT_MODELS_MAX, GUARDRAILS_MAX } from '../../base/bounds.ts';
+import { AGENT_MODELS_MAX, GUARDRAILS_MAX, PARALLEL_CALLS_MAX, TOOL_TIMEOUT_MS_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { ConfigError, describeValue } from '../../base/errors.ts';
 import { isAgentName } from '../../base/ids.ts';
@@ -14,6 +14,7 @@ import { grantData, isMcpTools, type McpTools } from '../../tools/mcp/grants.ts'
 import { isNamedTool } from '../../tools/named-tool.ts';
 import { isServerTool, type ServerTool } from '../../tools/server-tool.ts';
 import type { AnyTool } from '../../tools/tool.ts';
+import { originOf } from '../../tools/tool-origin.ts';
 import { describeTool } from '../../tools/tool-schema.ts';
 import type { ApprovalPredicate, Guardrails } from './guardrails.ts';
 import { checkParallelCalls, modelOptionsShape } from './model-options-schema.ts';
@@ -51,7 +52,7 @@ export interface AgentOptions extends ModelOptions {
   readonly system?: string | SystemFunction;
   /**
    * The agent's tools. A URL names a module whose exported tools all run in tool threads. A tool given as a value runs
-   * on the host thread. A tool made by `serverTool` is run by the provider. `mcpTools` grants the tools of an MCP
+   * on the host thread, unless it is a built-in one. A tool made by `serverTool` is run by the provider. `mcpTools` grants the tools of an MCP
    * server.
    */
   readonly tools?: readonly (AnyTool | URL | ServerTool | McpTools)[];
@@ -59,6 +60,15 @@ export interface AgentOptions extends ModelOptions {
   readonly maxTokens?: number;
   /** Maximum model calls of one turn; default `limits.toolRounds`. */
   readonly toolRounds?: number;
+  /** Milliseconds that a call may take of a tool that states no `timeoutMs`; default `settings.timeouts.tool`. */
+  readonly toolTimeoutMs?: number;
+  /**
+   * Characters from which a result is shortened, of a tool that states no `maxResultChars`; default
+   * `settings.tools.maxToolResponseChars`.
+   */
+  readonly toolResultChars?: number;
+  /** Maximum tool calls of one session at a time; default and most 32. With 1 they run one after another. */
+  readonly toolConcurrency?: number;
   /**
    * Model answers after a user's message before the run stops with its calls pending. The next message, or `resume()`,
    * continues the run. Default and null: no limit.
@@ -142,6 +152,9 @@ export const agentSchema: z.ZodType<AgentOptions & { readonly output?: OutputSch
     .optional(),
   maxTokens: positive.optional(),
   toolRounds: positive.optional(),
+  toolTimeoutMs: positive.max(TOOL_TIMEOUT_MS_MAX).optional(),
+  toolResultChars: positive.optional(),
+  toolConcurrency: positive.max(PARALLEL_CALLS_MAX).optional(),
   maxSteps: positive.nullable().optional(),
   approve: z
     .union([
@@ -242,6 +255,7 @@ export function agentSource(definition: Agent<unknown>): AgentSource {
   const { fallbackAfterMs, returnAfterMs } = definition;
   const { name, model, system, maxTokens, toolRounds, tokenBudget, thinking, subagents, supervision, description } =
     definition;
+  const { toolTimeoutMs, toolResultChars, toolConcurrency } = definition;
   const { compression, maxSteps, approve, guardrails, effort, toolChoice, parallelToolCalls } = definition;
   const { stopSequences, serviceTier, speed, cacheTtl, betas, request, output, approvals, tools = [] } = definition;
   const asks = tools.flatMap((tool) => askPlanOf(tool) ?? []);
@@ -255,6 +269,7 @@ export function agentSource(definition: Agent<unknown>): AgentSource {
       },
       ...defined({ model, fallbackAfterMs, returnAfterMs, supervision }),
       ...(typeof system === 'string' ? { system } : {}),
+      ...defined({ toolTimeoutMs, toolResultChars, toolConcurrency }),
       ...defined({ maxTokens, toolRounds, tokenBudget, thinking, description, compression }),
       ...defined({ effort, toolChoice, parallelToolCalls, stopSequences, serviceTier, speed }),
       ...defined({ cacheTtl, betas, request, approvals }),
@@ -288,11 +303,21 @@ function toolSource(agentName: string, tool: AnyTool | URL | ServerTool | McpToo
   if (isServerTool(tool)) return { kind: 'server', entry: tool.entry };
   if (isNamedTool(tool)) return { kind: 'named', name: tool.name };
   try {
-    return { kind: 'value', description: describeTool(tool) };
+    const description = describeTool(tool);
+    if (description.isolation !== undefined) throw isolatedValue(description.name);
+    return { kind: 'value', description, ...defined({ origin: originOf(tool) }) };
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     throw new ConfigError(`agent ${JSON.stringify(agentName)}: ${error.message}`, { cause: error, data: error.data });
   }
+}
+
+function isolatedValue(tool: string): ConfigError {
+  const remedy = "export it from a module and give the agent the module's URL: new URL('./tools.js', import.meta.url)";
+  return new ConfigError(
+    `tool ${JSON.stringify(tool)}: isolation "process" is not possible for a value, whose functions belong to this thread; ${remedy}`,
+    { data: { key: 'isolation', tool } },
+  );
 }
 
 /** The tool values of an agent by name. */

@@ -5,7 +5,7 @@
  *  - `shard/transitions.ts`: transitions (`turns`) and those with records (`journalTurns`), accepted messages, sessions
  *    in a turn and queued, calls in flight, completions for sessions that no longer exist;
  *  - `shard/session-work.ts`: half-steps, model calls and tool calls that begin, completions that `decide` finds stale,
- *    bytes of the answered requests whose provider reports them, requests that continued a message thread or were
+ *    attempts of tool calls that failed and are repeated, bytes of the answered requests whose provider reports them, requests that continued a message thread or were
  *    replayed because they could not;
  *  - `shard/residency.ts`: sessions in memory; `shard/shard.ts`: flushes;
  *  - `door/build-shard.ts`: tool calls that wait for a thread; `door/shard-models.ts`: model calls that the governor
@@ -34,6 +34,7 @@ export const COUNTERS = [
   'threadsContinued',
   'threadsReplayed',
   'toolCallsWaiting',
+  'toolRetries',
 ] as const;
 
 /** A counter's name. */

@@ -31,6 +31,7 @@ import type { McpGrantData } from '../../tools/mcp/grants.ts';
 import type { McpToolList } from '../../tools/mcp/protocol.ts';
 import type { ServerToolEntry } from '../../tools/server-tool.ts';
 import type { ToolDescription } from '../../tools/tool.ts';
+import type { ToolOrigin } from '../../tools/tool-origin.ts';
 import type { HostVerdict } from './host-decisions.ts';
 import type { HostQuestion } from './host-question.ts';
 import type { PageBounds, PageKind, PageOf } from './pages.ts';
@@ -42,7 +43,8 @@ export type ToolSource =
   | { readonly kind: 'named'; readonly name: string }
   /** A tool that the provider runs. No tool thread sees it. */
   | { readonly kind: 'server'; readonly entry: ServerToolEntry }
-  | { readonly kind: 'value'; readonly description: ToolDescription }
+  /** A tool value. With an origin it runs in the tool threads, otherwise on the host thread. */
+  | { readonly kind: 'value'; readonly description: ToolDescription; readonly origin?: ToolOrigin }
   /** Tools of an MCP server. Which these are is known later, and changes. */
   | { readonly kind: 'mcp'; readonly grant: McpGrantData };
 

@@ -102,6 +102,15 @@ export class SessionWork {
         if (place.isWatched(session)) place.publish(session, { type: 'tool.progress', toolUseId, data });
       },
       threw: (session, toolName, stack) => this.#warn(session, `tool ${JSON.stringify(toolName)} threw`, { stack }),
+      retried: (session, retry) => {
+        const { toolName, attempt, waitMs, reason } = retry;
+        parts.counters.add('toolRetries');
+        const message = `attempt ${attempt} of tool ${JSON.stringify(toolName)} failed (${reason}); it runs again`;
+        this.#warn(session, message, { ms: waitMs });
+        if (place.isWatched(session)) place.publish(session, { type: 'tool.retry', ...retry });
+      },
+      clock: parts.clock,
+      random: parts.random,
     });
     this.#enrichers = new Enrichers({
       pool: this.#modelPool,
@@ -185,6 +194,7 @@ export class SessionWork {
 
   /** Gives up all work in flight. */
   async close(): Promise<void> {
+    this.#tools.close();
     await Promise.all([this.#modelPool.close(), this.#toolPool.close()]);
   }
 

@@ -104,6 +104,9 @@ const COMMON_FAULT_KINDS = [
   'model.unserved',
   // A tool holds the loop of its thread and never lets go.
   'tool.spin',
+  // A tool with `retry` fails some times before it answers. The process dies while its call waits for the next attempt.
+  'tool.flaky',
+  'tool.crash',
 ] as const;
 
 /** Every kind of fault the simulator knows, grouped by its target. */

@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto';
 import { withoutOrigins } from '../../base/block-origin.ts';
 import type { RequestMessage } from '../../models/provider.ts';
-import type { Effect } from '../../tools/tool.ts';
+import type { Effect, ToolRetry } from '../../tools/tool.ts';
 import type { FormName } from './simulated-forms.ts';
 import type { SimulatedProcess } from './world.ts';
 
@@ -79,12 +79,18 @@ export interface ToolStart {
   readonly storedRow: number;
   /** The process that runs the tool: a tool thread, or the host. */
   readonly process: SimulatedProcess;
+  /** The number of the attempt, as the tool was given it. */
+  readonly attempt: number;
+  /** Milliseconds of the run at which the attempt began. */
+  readonly atMs: number;
 }
 
 /** A tool call as its tool saw it. */
 export interface ToolStory {
   readonly tool: string;
   readonly effect: Effect;
+  /** When the tool's failed calls run again; missing: they do not. */
+  readonly retry?: Required<ToolRetry> | undefined;
   readonly starts: ToolStart[];
   /** How often the call's effect on the world happened. */
   effects: number;
@@ -199,11 +205,21 @@ export class Ledger {
 
   /**
    * Notes a start of a tool call. Within one incarnation it may start again only when the process of its run before has
-   * died.
+   * died, or as the next attempt of a tool with `retry` (I26).
    */
   toolStarted(key: string, story: ToolStory, start: ToolStart): void {
-    const before = story.starts.at(-1);
-    if (before?.incarnation === start.incarnation && before.process.isAlive)
+    const { retry, starts } = story;
+    const last = starts.at(-1);
+    const before = last?.incarnation === start.incarnation ? last : undefined;
+    const isNext = retry !== undefined && before !== undefined && start.attempt === before.attempt + 1;
+    if (isNext && (start.attempt > retry.attempts || start.atMs < before.atMs + retry.baseMs))
+      this.violate(
+        'repeated',
+        `attempt ${start.attempt} of ${story.tool} for ${key} is one too many, or too early (I26)`,
+      );
+    if (!isNext && start.attempt !== (before?.attempt ?? 1))
+      this.violate('repeated', `${story.tool} started for ${key} as attempt ${start.attempt}, not the next (I26)`);
+    if (before?.process.isAlive === true && !isNext)
       this.violate('repeated', `${story.tool} started twice for ${key} in one incarnation`);
     story.starts.push(start);
   }

@@ -112,7 +112,8 @@ class Simulation {
       crash: (why: string): void => {
         if (this.#life !== undefined) this.#crash(this.#life, why);
       },
-      toolStart: (session: string, process: SimulatedProcess): ToolStart => this.#machine.toolStart(session, process),
+      toolStart: (session: string, process: SimulatedProcess, attempt: number): ToolStart =>
+        this.#machine.toolStart(session, process, attempt),
       trace: (text: string): void => this.#note(text),
     };
     if (this.#swarm.fallback === undefined) this.#model = new SimulatedModel(shared);

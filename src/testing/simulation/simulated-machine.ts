@@ -100,9 +100,10 @@ export class SimulatedMachine {
   }
 
   /** A tool call of the session starts now, in a process. */
-  toolStart(session: string, process: SimulatedProcess): ToolStart {
+  toolStart(session: string, process: SimulatedProcess, attempt: number): ToolStart {
     const storedRow = this.stores[shardOf(session, this.stores.length)]?.state.lastRow ?? 0;
-    return { incarnation: this.incarnationOf(session), storedRow, process };
+    const atMs = this.#parts.world.elapsedMs;
+    return { incarnation: this.incarnationOf(session), storedRow, process, attempt, atMs };
   }
 
   #incarnated(shard: number): void {

@@ -3,6 +3,7 @@
  * on the world happens. So the checks see whether calls after a crash are treated as their effect allows.
  */
 import { CALL_CHECK_GRACE_MS } from '../../base/bounds.ts';
+import { defined } from '../../base/defined.ts';
 import { CancelledError, TroupeError } from '../../base/errors.ts';
 import type { LazyAbort } from '../../base/lazy-abort.ts';
 import type { TaskPool, TaskPoolOptions, ThreadLine } from '../../threads/task-pool.ts';
@@ -11,7 +12,7 @@ import type { ToolPool, ToolRun } from '../../tools/pool.ts';
 import { type CallInThread, ShiftInThread } from '../../tools/threads/call.ts';
 import type { ThreadFinished, ThreadOrder, ThreadTask } from '../../tools/threads/protocol.ts';
 import { createToolPool, type ToolPoolOptions } from '../../tools/threads/threaded-pool.ts';
-import type { AnyTool, Effect, ToolOutcome } from '../../tools/tool.ts';
+import type { AnyTool, Effect, ToolContext, ToolFailure, ToolOutcome, ToolRetry } from '../../tools/tool.ts';
 import { content } from '../../tools/tool-content.ts';
 import type { Faults } from './faults.ts';
 import { type Ledger, sessionOfKey, type ToolStart, type ToolStory } from './ledger.ts';
@@ -26,7 +27,9 @@ export interface ToolSurroundings {
   readonly faults: Faults;
   readonly ledger: Ledger;
   /** The facts of a start that happens now. A call may start once in each incarnation, if its effect allows. */
-  readonly toolStart: (session: string, process: SimulatedProcess) => ToolStart;
+  readonly toolStart: (session: string, process: SimulatedProcess, attempt: number) => ToolStart;
+  /** Ends the process of the runtime now. */
+  readonly crash: (why: string) => void;
   readonly trace: (text: string) => void;
 }
 
@@ -52,7 +55,11 @@ interface SimulatedTool {
   readonly effect: Effect;
   readonly process: SimulatedProcess;
   readonly isOnThread: boolean;
+  readonly retry: Required<ToolRetry> | undefined;
 }
+
+/** A call of a simulated tool. */
+type SimulatedCall = SimulatedTool & Pick<ToolContext, 'key' | 'attempt' | 'progress'>;
 
 /** The tools of one process, by name: those named after their effect run on the thread that calls them. */
 export class SimulatedTools {
@@ -60,16 +67,19 @@ export class SimulatedTools {
   readonly #random: SeededRandom;
   /** True if the calls of the tool `once` share threads, because it states a concurrency. */
   readonly #onceShares: boolean;
+  /** The `retry` of the tools that may have one; undefined: none has. */
+  readonly #retry: Required<ToolRetry> | undefined;
 
   constructor(surroundings: ToolSurroundings) {
     this.#surroundings = surroundings;
     this.#random = surroundings.world.random.fork();
     this.#onceShares = this.#random.chance(0.5);
+    this.#retry = this.#random.chance(0.5) ? drawRetry(this.#random) : undefined;
   }
 
   /** Tools given as values; they run in `process`. */
   valuesFor(process: SimulatedProcess): readonly AnyTool[] {
-    return EFFECTS.map((effect) => this.#tool({ name: `host_${effect}`, effect, process, isOnThread: false }));
+    return EFFECTS.map((effect) => this.#tool(`host_${effect}`, effect, { process, isOnThread: false }));
   }
 
   /**
@@ -83,12 +93,14 @@ export class SimulatedTools {
 
   #module(process: SimulatedProcess): Readonly<Record<string, AnyTool>> {
     return Object.fromEntries(
-      EFFECTS.map((effect) => [effect, this.#tool({ name: effect, effect, process, isOnThread: true })]),
+      EFFECTS.map((effect) => [effect, this.#tool(effect, effect, { process, isOnThread: true })]),
     );
   }
 
-  #tool(made: SimulatedTool): AnyTool {
-    const { name, effect, isOnThread } = made;
+  #tool(name: string, effect: Effect, place: Pick<SimulatedTool, 'process' | 'isOnThread'>): AnyTool {
+    const { isOnThread } = place;
+    const retry = effect === 'pure' || effect === 'keyed' ? this.#retry : undefined;
+    const made = { name, effect, retry, ...place };
     return {
       name,
       description: `Acts, ${effect}.`,
@@ -96,9 +108,22 @@ export class SimulatedTools {
       effect,
       timeoutMs: TOOL_TIMEOUT_MS,
       ...(effect === 'once' && isOnThread && this.#onceShares ? { concurrency: 3 } : {}),
-      run: (_input, { key, progress }) => this.#run({ ...made, key, progress }),
+      ...defined({ retry }),
+      run: (_input, { key, attempt, progress }) => this.#run({ ...made, key, attempt, progress }),
       ...(effect === 'probe' ? { probe: ({ key }: { readonly key: string }) => this.#probe(key) } : {}),
     };
+  }
+
+  /** An attempt of a tool with `retry` may fail, and the process may die before the next one. */
+  #mayFail({ retry, attempt, process }: SimulatedCall): void {
+    const { faults, world, crash } = this.#surroundings;
+    if (retry === undefined || !faults.strikes('tool.flaky', 0.3)) return;
+    if (attempt < retry.attempts && faults.strikes('tool.crash', 0.1)) {
+      world.schedule(process, this.#random.between(0, retry.maximumMs), () =>
+        crash('while a tool waits for its retry'),
+      );
+    }
+    throw new Error(flakyText(attempt, retry.attempts));
   }
 
   #probe(key: string): unknown {
@@ -106,10 +131,8 @@ export class SimulatedTools {
     return story?.effect !== 'probe' || story.effects === 0 ? undefined : resultOf(story.tool, key);
   }
 
-  async #run(
-    call: SimulatedTool & { readonly key: string; readonly progress: (data: unknown) => void },
-  ): Promise<unknown> {
-    const { name, effect, process, isOnThread, key, progress } = call;
+  async #run(call: SimulatedCall): Promise<unknown> {
+    const { name, effect, retry, process, isOnThread, key, attempt, progress } = call;
     const { ledger, faults, world, toolStart, trace } = this.#surroundings;
     const spins = (): boolean => isOnThread && faults.strikes('tool.spin', 0.1);
     const spin = (): Promise<never> => {
@@ -122,14 +145,16 @@ export class SimulatedTools {
     // A `pure` call that started before its record was durable may have been lost with the record. Another call may
     // have the same key by now.
     const isLost = known !== undefined && known.tool !== name && known.effect === 'pure';
-    const story: ToolStory = known === undefined || isLost ? { tool: name, effect, starts: [], effects: 0 } : known;
+    const story: ToolStory =
+      known === undefined || isLost ? { tool: name, effect, retry, starts: [], effects: 0 } : known;
     ledger.tools.set(key, story);
-    ledger.toolStarted(key, story, toolStart(sessionOfKey(key), process));
+    ledger.toolStarted(key, story, toolStart(sessionOfKey(key), process, attempt));
     trace(`tool ${name} starts for ${key}`);
     const random = this.#random;
     if (spins()) return spin();
     if (random.chance(0.2)) progress({ done: 0.5 });
     await world.sleep(process, random.between(0, 3_000));
+    this.#mayFail(call);
     if (faults.strikes('tool.hang', 0.04)) return new Promise(() => undefined);
     if (faults.strikes('tool.throw', 0.05)) throw random.pick<unknown>([new Error('it broke'), 'a string', null]);
     if (spins()) return spin();
@@ -144,6 +169,24 @@ export class SimulatedTools {
     if (!random.chance(0.1)) return story.result;
     return content(blocksOf(story.result, drawImage(random)));
   }
+}
+
+/** Draws a `retry`. A thrown error is always among the failures after which a call runs again. */
+function drawRetry(random: SeededRandom): Required<ToolRetry> {
+  const baseMs = random.pick([0, 50, 2_000]);
+  const on = random.pick<readonly ToolFailure[]>([['failure'], ['failure', 'timeout', 'lost']]);
+  return { attempts: random.pick([1, 2, 3, 5]), baseMs, factor: random.pick([1, 3]), maximumMs: baseMs + 4_000, on };
+}
+
+/** The error of an attempt after which the call runs again, if attempts are left. */
+function flakyText(attempt: number, attempts: number): string {
+  return `flaky: attempt ${attempt} of ${attempts}`;
+}
+
+/** True for a failure of `tool.flaky` that is not that of the last attempt: the call should have run again. */
+export function isGivenUpEarly(content: string): boolean {
+  const [, attempt, attempts] = /flaky: attempt (\d+) of (\d+)/.exec(content) ?? [];
+  return Number(attempt) < Number(attempts);
 }
 
 /** The one right result of a call. */

@@ -1,5 +1,5 @@
 /**
- * The invariants of tool calls (I4, I5, I14 and I18 of `invariants.ts`): how often, why and when a call started, and its
+ * The invariants of tool calls (I4, I5, I14, I18 and I26 of `invariants.ts`): how often, why and when a call started, and its
  * result.
  */
 import { TOOL_REPEATS_MAX } from '../../base/bounds.ts';
@@ -7,7 +7,7 @@ import { rowOf } from '../../journal/rows/row-codec.ts';
 import { INTERRUPT_NOTICE, OUTCOME_UNKNOWN } from '../../session/rules/tool-texts.ts';
 import { type Ledger, sessionOfKey, type ToolStory } from './ledger.ts';
 import type { CallFact, SessionStory } from './session-story.ts';
-import { resultOf } from './simulated-tools.ts';
+import { isGivenUpEarly, resultOf } from './simulated-tools.ts';
 import type { Stories } from './store-reading.ts';
 import { ASKED_TOOLS } from './swarm.ts';
 
@@ -30,10 +30,10 @@ export function checkToolRuns(ledger: Ledger, stories: Stories, resultIn: Readon
     if (effect === 'probe' && effects > 1)
       ledger.violate('repeated', `${tool} took effect ${effects} times for ${key} (I4)`);
     const incarnations = starts.map(({ incarnation }) => incarnation);
-    for (const incarnation of new Set(incarnations)) {
-      const times = incarnations.filter((each) => each === incarnation).length;
+    for (const { incarnation, attempt } of starts) {
+      const times = starts.filter((each) => each.incarnation === incarnation && each.attempt === attempt).length;
       if (times > STARTS_MAX)
-        ledger.violate('repeated', `${tool} started ${times} times for ${key} in one incarnation (R7)`);
+        ledger.violate('repeated', `${tool} started ${times} times for ${key} as one attempt (R7)`);
     }
     const answeredIn = resultIn.get(key);
     const last = incarnations.at(-1);
@@ -70,6 +70,8 @@ export function checkResults(ledger: Ledger, { calls, state }: SessionStory): vo
 function checkResult(ledger: Ledger, key: string, { tool, results }: CallFact): void {
   const result = results[0];
   const run = ledger.tools.get(key);
+  if (result !== undefined && !result.success && isGivenUpEarly(result.content))
+    ledger.violate('failed', `call ${key} of ${tool} was given up before its last attempt (I26)`);
   if (result === undefined || !result.success || result.content === INTERRUPT_NOTICE) return;
   if (result.content === OUTCOME_UNKNOWN) return;
   if (!result.content.startsWith('result of ') || tool === 'mark_goal_completed') return;

@@ -1,26 +1,17 @@
 /**
- * `bash`: a persistent shell, one for each session (contract §11.2). A tool value: its shells are processes of the
- * host.
+ * `bash`: a persistent shell, one for each session (contract §11.2). A tool value that hands its calls to the thread of
+ * the shells (`shell-thread.ts`), so that the output of commands costs the host thread nothing.
  */
 import { z } from 'zod';
-import {
-  SHELL_ANSWER_MS,
-  SHELL_COMMANDS_MAX,
-  SHELL_LATE_STOP_MS,
-  SHELL_OUTPUT_BYTES_MAX,
-  SHELL_PROGRESS_BYTES,
-  SHELL_STOP_MS,
-  SHELL_TIMEOUT_MS,
-} from '../../base/bounds.ts';
-import { systemClock } from '../../base/clock.ts';
+import { SHELL_COMMANDS_MAX, SHELL_TIMEOUT_MS } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
-import { asError, TimeoutError } from '../../base/errors.ts';
-import { secretNamesSchema, withoutSecrets } from '../../base/secret-environment.ts';
+import { secretNamesSchema } from '../../base/secret-environment.ts';
 import { parseOption } from '../../base/settings.ts';
-import { INTERRUPT_NOTICE } from '../../session/rules/tool-texts.ts';
-import { headOfBytes } from '../result-text.ts';
-import { type Tool, type ToolContext, tool } from '../tool.ts';
-import { type ShellLease, ShellPool } from './shell-pool.ts';
+import { type Tool, tool } from '../tool.ts';
+import type { BashInput } from './shell-calls.ts';
+import { ShellsOfTool, shellThread } from './shell-thread.ts';
+
+export type { BashInput } from './shell-calls.ts';
 
 /** Options of `bashTool`. */
 export interface BashOptions {
@@ -40,12 +31,6 @@ export interface BashOptions {
   readonly shell?: string;
   /** Milliseconds that an unused shell is kept; default ten minutes. */
   readonly idleMs?: number;
-}
-
-/** The model's input: one command, or several that run one after the other. */
-export interface BashInput {
-  readonly command?: string | undefined;
-  readonly commands?: readonly string[] | undefined;
 }
 
 /** A `bash` tool, with its shells. */
@@ -86,9 +71,10 @@ const input = z.object({
  */
 export function bashTool(options: BashOptions = {}): BashTool {
   const { cwd, env, secretEnv, shell, idleMs } = parseOption(optionsSchema, 'bashTool', options);
-  const pool = new ShellPool({
+  const shells = new ShellsOfTool(shellThread, {
     cwd: cwd ?? process.cwd(),
-    environment: () => shellEnvironment(env ?? {}, secretEnv ?? []),
+    env: env ?? {},
+    secretEnv: secretEnv ?? [],
     programs: shell === undefined ? ['bash', 'sh'] : [shell],
     ...defined({ idleMs }),
   });
@@ -103,185 +89,9 @@ export function bashTool(options: BashOptions = {}): BashTool {
     effect: 'once',
     timeoutMs: SHELL_TIMEOUT_MS,
     adjustableTimeout: true,
-    run: (call, context) => answerCall(pool, call, context),
+    run: (call, context) => shells.run(call, { ...context, timeoutMs: context.timeoutMs ?? SHELL_TIMEOUT_MS }),
   });
-  return { ...made, close: () => pool.close() };
-}
-
-/** One call in flight. */
-interface Call {
-  readonly lease: ShellLease;
-  readonly context: ToolContext;
-  /** A signal that fires when the call is interrupted or its time is up; the reason says which. */
-  readonly stop: AbortSignal;
-  /** Milliseconds that a command has to stop when the time is up. */
-  readonly lateStopMs: number;
-  readonly timeoutMs: number;
-}
-
-/** The result of one command. */
-interface Answer {
-  readonly text: string;
-  readonly isFailure: boolean;
-}
-
-async function answerCall(pool: ShellPool, call: BashInput, context: ToolContext): Promise<unknown> {
-  const { command, commands } = call;
-  const problem = problemOf(call);
-  if (problem !== undefined) return { error: problem };
-  const timeoutMs = context.timeoutMs ?? SHELL_TIMEOUT_MS;
-  // The command is stopped before the call's time is up: after that, the caller accepts no answer.
-  const reserveMs = Math.min(SHELL_LATE_STOP_MS + SHELL_ANSWER_MS, timeoutMs / 4);
-  const lateStopMs = (reserveMs * SHELL_LATE_STOP_MS) / (SHELL_LATE_STOP_MS + SHELL_ANSWER_MS);
-  const stopper = new AbortController();
-  const onAbort = (): void => stopper.abort(context.signal.reason);
-  const timer = systemClock.setTimer(() => stopper.abort(new TimeoutError('time is up')), timeoutMs - reserveMs);
-  context.signal.addEventListener('abort', onAbort, { once: true });
-  if (context.signal.aborted) onAbort();
-  const stop = stopper.signal;
-  try {
-    const lease = await pool.take(context.session, stop);
-    if (lease === undefined) return resultOf(notRun(stop, timeoutMs));
-    try {
-      const one: Call = { lease, context, stop, lateStopMs, timeoutMs };
-      if (commands !== undefined) return await runBatch(one, commands);
-      return resultOf(await runOne(one, command ?? '', SHELL_OUTPUT_BYTES_MAX));
-    } finally {
-      lease.release();
-    }
-  } finally {
-    systemClock.clearTimer(timer);
-    context.signal.removeEventListener('abort', onAbort);
-  }
-}
-
-function problemOf({ command, commands }: BashInput): string | undefined {
-  if (command !== undefined && commands !== undefined) return 'give either command or commands, not both';
-  if (command === undefined && commands === undefined) return 'command is required (or commands)';
-  if (command !== undefined) return commandProblem(command);
-  if (!Array.isArray(commands) || commands.length === 0) return 'commands must not be empty: a list of command lines';
-  return undefined;
-}
-
-function commandProblem(command: string): string | undefined {
-  if (command.trim() === '') return 'command cannot be blank';
-  if (command.includes('\0')) return 'a command cannot hold a NUL character';
-  return undefined;
-}
-
-function resultOf({ text, isFailure }: Answer): unknown {
-  return isFailure ? { error: text } : text;
-}
-
-/** Each command's answer under its header; the remaining commands share the room for output. */
-async function runBatch(call: Call, commands: readonly string[]): Promise<string> {
-  const parts: string[] = [];
-  let room = SHELL_OUTPUT_BYTES_MAX;
-  for (const [index, command] of commands.entries()) {
-    const header = `[${index + 1}/${commands.length}] $ ${command.trim() === '' ? '(blank)' : command}`;
-    room -= Buffer.byteLength(header) + 3;
-    const text = await runOfBatch(call, command, Math.max(0, Math.floor(room / (commands.length - index))));
-    room -= Buffer.byteLength(text);
-    parts.push(`${header}\n${text}`);
-  }
-  return headOfBytes(parts.join('\n\n'), SHELL_OUTPUT_BYTES_MAX);
-}
-
-async function runOfBatch(call: Call, command: string, bytesMax: number): Promise<string> {
-  if (command.trim() === '') return '(skipped: blank command)';
-  if (call.stop.aborted) return `(skipped: ${isTimeout(call.stop) ? 'the call timed out' : 'interrupted'})`;
-  const problem = commandProblem(command);
-  return problem === undefined ? (await runOne(call, command, bytesMax)).text : `Error: ${problem}`;
-}
-
-/** Runs a command; its answer has at most `bytesMax` UTF-8 bytes, if the notices fit. Never rejects. */
-async function runOne(call: Call, command: string, bytesMax: number): Promise<Answer> {
-  const { lease, context, stop, lateStopMs } = call;
-  let result: Awaited<ReturnType<ShellLease['run']>>;
-  try {
-    result = await lease.run(command, {
-      signal: stop,
-      stopMs: () => (isTimeout(stop) ? lateStopMs : SHELL_STOP_MS),
-      onOutput: (output) => context.progress({ output: output.recent(SHELL_PROGRESS_BYTES) }),
-    });
-  } catch (error) {
-    return { text: asError(error).message, isFailure: true };
-  }
-  const { output, end, restarted } = result;
-  const fresh = restarted === undefined ? '' : `${restartNotice(restarted)}\n\n`;
-  const room = (notices: string): string => output.text(Math.max(0, bytesMax - Buffer.byteLength(notices)));
-  if (end.type === 'finished') {
-    const note = end.exitCode === 0 ? '' : `[exit code ${end.exitCode}]`;
-    const text = room(`${fresh}${note}\n\n`);
-    const shown = [text, note].filter((part) => part !== '').join('\n\n');
-    return { text: fresh + (shown || 'OK'), isFailure: false };
-  }
-  if (end.type === 'shellEnded' && !stop.aborted) {
-    const note = `[The shell ended (${end.how}). The next command gets a new one.]`;
-    const text = room(`${fresh}${note}\n\n`);
-    return { text: fresh + (text === '' ? note : `${text}\n\n${note}`), isFailure: false };
-  }
-  const lost =
-    end.type === 'stopped' ? '' : '\n[The command did not stop: its shell was killed. The next one gets a new one.]';
-  const notice = `${stopNotice(call)}${lost}\n\nPartial output:\n`;
-  const text = room(fresh + notice);
-  const body = text === '' ? `${stopNotice(call)}${lost}` : notice + text;
-  return { text: fresh === '' ? body : `${body}\n\n${fresh.trimEnd()}`, isFailure: isTimeout(stop) };
-}
-
-function notRun(stop: AbortSignal, timeoutMs: number): Answer {
-  if (!isTimeout(stop)) return { text: INTERRUPT_NOTICE, isFailure: false };
-  const text = `${timeoutNotice(timeoutMs)} It was not run: the shell was busy with earlier commands all the time.`;
-  return { text, isFailure: true };
-}
-
-function stopNotice({ stop, timeoutMs }: Call): string {
-  return isTimeout(stop) ? timeoutNotice(timeoutMs) : INTERRUPT_NOTICE;
-}
-
-function timeoutNotice(timeoutMs: number): string {
-  return `The command timed out after ${timeoutMs / 1_000} seconds.`;
-}
-
-function restartNotice(how: string): string {
-  return `[A new shell: the earlier one ${how}. Its directory is kept if it still exists; variables and functions are lost.]`;
-}
-
-function isTimeout(stop: AbortSignal): boolean {
-  return stop.reason instanceof TimeoutError;
-}
-
-/** Settings that keep programs from waiting for a person, or from paging their output. */
-const UNATTENDED: Readonly<Record<string, string>> = {
-  TERM: 'dumb',
-  PAGER: 'cat',
-  GIT_PAGER: 'cat',
-  MANPAGER: 'cat',
-  SYSTEMD_PAGER: '',
-  // Git must not prompt: not on the terminal, nor through a helper program, a window or ssh.
-  GIT_TERMINAL_PROMPT: '0',
-  GIT_ASKPASS: '',
-  GCM_INTERACTIVE: 'never',
-  GIT_SSH_COMMAND: 'ssh -o BatchMode=yes',
-  SSH_ASKPASS_REQUIRE: 'never',
-  DEBIAN_FRONTEND: 'noninteractive',
-  PIP_NO_INPUT: '1',
-};
-
-/** Variables not passed on: they would make a starting shell run something, or end. */
-const WITHHELD: readonly string[] = ['ENV', 'BASH_ENV', 'PROMPT_COMMAND', 'TMOUT', 'MAIL', 'MAILPATH'];
-
-/**
- * The environment of a shell: that of the process, with `extra` on top. Secrets are left out, except those named in
- * `secretEnv`. The model has no use for them, and a listing of the environment would put them into the log.
- */
-function shellEnvironment(
-  extra: Readonly<Record<string, string>>,
-  secretEnv: readonly string[],
-): Readonly<Record<string, string | undefined>> {
-  const inherited = withoutSecrets(process.env, secretEnv);
-  for (const name of WITHHELD) delete inherited[name];
-  return { ...inherited, ...UNATTENDED, ...extra };
+  return shells.belongTo({ ...made, close: () => shells.close() });
 }
 
 /**

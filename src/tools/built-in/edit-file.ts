@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { EDIT_ATTEMPTS_MAX, FILE_BYTES_MAX } from '../../base/bounds.ts';
 import { parseOption } from '../../base/settings.ts';
 import { type Tool, type ToolContext, tool } from '../tool.ts';
+import { withOrigin } from '../tool-origin.ts';
 import { FileToolError, failureText, type Location, locateNew, readRegular } from './file-access.ts';
 import { regionDiff } from './region-diff.ts';
 import { inTurn, replaceFile, syncName } from './replace-file.ts';
@@ -66,7 +67,7 @@ export function editFile(options: EditFileOptions = {}): Tool<EditFileInput> {
     maxFileSize: given.maxFileSize ?? FILE_BYTES_MAX,
     remedy: 'use bash with sed to change a larger one',
   };
-  return tool({
+  const made = tool({
     name: 'edit_file',
     description:
       'Replace one part of a text file: old_text must occur exactly once and becomes new_text. Include enough lines ' +
@@ -77,6 +78,7 @@ export function editFile(options: EditFileOptions = {}): Tool<EditFileInput> {
     run: (call, { signal }) => withErrorResult(call, () => edit(call, bounds, signal)),
     probe: ({ input: call }) => withErrorResult(call, () => outcomeOf(call, bounds)),
   });
+  return withOrigin(made, import.meta.url, 'editFile', given);
 }
 
 async function withErrorResult<T>(

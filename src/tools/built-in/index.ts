@@ -1,7 +1,7 @@
 /**
  * The built-in tools, none granted by default. In an agent's `tools`, a URL (`readFileTool`) runs on the tool threads
- * with default bounds. A value (`read_file`, `readFile({ root })`) runs on the host thread with the bounds it was made
- * with.
+ * with default bounds, and a value (`read_file`, `readFile({ root })`) there with the bounds it was made with. `bash`
+ * runs on the thread of the shells; the tools that read messages ask the runtime on the host thread.
  */
 import { workerUrl } from '../../threads/worker-url.ts';
 

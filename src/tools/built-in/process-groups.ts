@@ -62,6 +62,17 @@ export async function endGroups(leader: number, carried: string, killMs: number,
   if (watcher !== undefined) signalGroup(leader, 'SIGKILL');
 }
 
+/**
+ * The code of a watcher in the group of a program, for `sh`: it waits until descriptor 3 is closed, and then kills every
+ * process that carries the entry `carried` (`NAME=value`) in its environment, except itself, and its own group. It
+ * searches twice, since a process may start another during the search.
+ */
+export function watcherCode(carried: string): string {
+  const find = `for at in /proc/[0-9]*/environ; do pid=\${at#/proc/}; pid=\${pid%/environ}`;
+  const hunt = `${find}; [ "$pid" != "$own" ] && grep -qs '${carried}' "$at" && kill -KILL "$pid"; done`;
+  return `read -r line <&3; read -r own rest </proc/self/stat; ${hunt}; ${hunt}; kill -KILL 0`;
+}
+
 /** Signals a group. Returns false when the group does not exist or may not be signalled. */
 export function signalGroup(group: number, signal: NodeJS.Signals | 0): boolean {
   try {

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { FILE_BYTES_MAX, FILE_BYTES_SHOWN_MAX, FILE_LINES_SHOWN_MAX } from '../../base/bounds.ts';
 import { parseOption } from '../../base/settings.ts';
 import { type Tool, tool } from '../tool.ts';
+import { withOrigin } from '../tool-origin.ts';
 import { FileToolError, failureText, locate, readRegular } from './file-access.ts';
 
 /** Options of `readFile`. */
@@ -61,7 +62,7 @@ export function readFile(options: ReadFileOptions = {}): Tool<ReadFileInput> {
     maxReadLines: given.maxReadLines ?? FILE_LINES_SHOWN_MAX,
     maxReadBytes: given.maxReadBytes ?? FILE_BYTES_SHOWN_MAX,
   };
-  return tool({
+  const made = tool({
     name: 'read_file',
     description:
       'Read a text file. Long files are shown in parts: continue with offset, the line to start at, and limit, the number of lines.',
@@ -77,6 +78,7 @@ export function readFile(options: ReadFileOptions = {}): Tool<ReadFileInput> {
       }
     },
   });
+  return withOrigin(made, import.meta.url, 'readFile', given);
 }
 
 async function read(call: ReadFileInput, bounds: Bounds): Promise<string> {

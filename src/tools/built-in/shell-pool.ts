@@ -29,6 +29,14 @@ export interface ShellPoolOptions {
   readonly shellsMax?: number;
 }
 
+/** A shell that was lost with the thread that had it. */
+export interface EarlierShell {
+  /** How it ended, as the result says it. */
+  readonly how: string;
+  /** Its last directory. */
+  readonly cwd: string | undefined;
+}
+
 /** A session's shell for the duration of one call. */
 export interface ShellLease {
   /**
@@ -83,9 +91,14 @@ export class ShellPool {
 
   /**
    * Resolves with the session's shell once earlier calls have released it; undefined when the signal fired first (O1).
+   * `earlier`: a shell of the session that another pool has lost; O3 holds for it too.
    */
-  async take(session: string, signal: AbortSignal): Promise<ShellLease | undefined> {
+  async take(session: string, signal: AbortSignal, earlier?: EarlierShell): Promise<ShellLease | undefined> {
     const slot = this.#slotOf(session);
+    if (slot.shell === undefined && slot.gone === undefined && earlier !== undefined) {
+      slot.gone = earlier.how;
+      slot.cwd = earlier.cwd;
+    }
     slot.users += 1;
     if (await slot.turns.take(signal)) {
       if (await this.#places.take(signal)) {
@@ -97,6 +110,11 @@ export class ShellPool {
     }
     slot.users -= 1;
     return undefined;
+  }
+
+  /** The last directory of the session's shell; undefined if it had none. */
+  directoryOf(session: string): string | undefined {
+    return this.#slots.get(session)?.cwd;
   }
 
   /** Ends all shells and their processes. Resolves when no process is left; never rejects. */

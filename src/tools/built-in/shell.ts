@@ -28,7 +28,7 @@ import { basename } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { SHELL_DRAIN_MS, SHELL_KILL_MS, SHELL_PATH_BYTES_MAX } from '../../base/bounds.ts';
-import { endGroups, groupsOf, killCarriers, signalGroup } from './process-groups.ts';
+import { endGroups, groupsOf, killCarriers, signalGroup, watcherCode } from './process-groups.ts';
 import { ShellOutput } from './shell-output.ts';
 
 /** The options for starting a shell. */
@@ -306,16 +306,13 @@ async function isOver(running: Running, ms: number): Promise<boolean> {
 
 /**
  * Keeps the output to this process on descriptor 9, and starts the watcher (B4), which is not a child that the shell
- * would wait for. The watcher first kills all processes that carry the shell's id, except itself, and then its own
- * group (B6). It searches twice, since a process may start another during the search.
+ * would wait for. The watcher kills all processes that carry the shell's id, and its own group (B6).
  */
 function preamble(isBash: boolean, carried: string): string {
-  const watch = "trap '' INT HUP; exec >/dev/null 9>&-; read -r line <&3; read -r own rest </proc/self/stat";
-  const find = `for at in /proc/[0-9]*/environ; do pid=\${at#/proc/}; pid=\${pid%/environ}`;
-  const hunt = `${find}; [ "$pid" != "$own" ] && grep -qs '${carried}' "$at" && kill -KILL "$pid"; done`;
+  const watch = `trap '' INT HUP; exec >/dev/null 9>&-; ${watcherCode(carried)}`;
   // Turns off the history: neither `!` in a command nor a history file has an effect.
   const quiet = isBash ? 'set +H +o history\n' : '';
-  return `exec 9>&1 >/dev/null\n( ( ${watch}; ${hunt}; ${hunt}; kill -KILL 0 ) & )\nexec 3<&-\n${quiet}`;
+  return `exec 9>&1 >/dev/null\n( ( ${watch} ) & )\nexec 3<&-\n${quiet}`;
 }
 
 function markLine({ mark, attempt }: Running): string {

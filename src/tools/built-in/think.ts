@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { THOUGHT_CHARACTERS_MAX } from '../../base/bounds.ts';
 import { parseOption } from '../../base/settings.ts';
 import { type Tool, tool } from '../tool.ts';
+import { withOrigin } from '../tool-origin.ts';
 
 /** Options of `thinking`. */
 export interface ThinkingOptions {
@@ -22,7 +23,7 @@ const optionsSchema = z.strictObject({ thinkingBudget: z.number().int().positive
 export function thinking(options: ThinkingOptions = {}): Tool<ThinkInput> {
   const { thinkingBudget } = parseOption(optionsSchema, 'thinking', options);
   const charactersMax = thinkingBudget ?? THOUGHT_CHARACTERS_MAX;
-  return tool({
+  const made = tool({
     name: 'think',
     description:
       'Think before acting. Changes nothing and tells you nothing new; the thought stays in the conversation.',
@@ -33,6 +34,7 @@ export function thinking(options: ThinkingOptions = {}): Tool<ThinkInput> {
     effect: 'pure',
     run: ({ thoughts }) => (thoughts.trim() === '' ? { error: 'thoughts cannot be blank' } : 'OK'),
   });
+  return withOrigin(made, import.meta.url, 'thinking', options);
 }
 
 /** The `think` tool with the default budget. */

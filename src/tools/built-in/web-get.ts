@@ -15,6 +15,7 @@ import { asError, ConfigError, systemCodeOf } from '../../base/errors.ts';
 import { parseOption } from '../../base/settings.ts';
 import { nameAndMessage } from '../result-text.ts';
 import { type Tool, tool } from '../tool.ts';
+import { withOrigin } from '../tool-origin.ts';
 import { type AddressGuard, addressGuard } from './web-address.ts';
 import { bodyType, readBody, showBody } from './web-body.ts';
 import { type Answer, exchange, type ResolveHost, systemResolve, WebError } from './web-exchange.ts';
@@ -75,7 +76,7 @@ export function webGet(options: WebGetOptions = {}): Tool<WebGetInput> {
     maxBytes: maxBytes ?? WEB_RESPONSE_BYTES_MAX,
     minCharacters: minCharacters ?? WEB_CONTENT_CHARACTERS_MIN,
   };
-  return tool({
+  const made = tool({
     name: 'web_get',
     description:
       'Get what stands at a URL of the public web: a page as Markdown, JSON, or another text. Redirects are followed. Long answers are ' +
@@ -93,6 +94,8 @@ export function webGet(options: WebGetOptions = {}): Tool<WebGetInput> {
       }
     },
   });
+  // A function cannot be made again on another thread.
+  return resolve === undefined ? withOrigin(made, import.meta.url, 'webGet', options) : made;
 }
 
 function guardOf(allow: readonly string[]): AddressGuard {

@@ -7,6 +7,7 @@ import { FILE_BYTES_MAX } from '../../base/bounds.ts';
 import { systemCodeOf } from '../../base/errors.ts';
 import { parseOption } from '../../base/settings.ts';
 import { type Tool, type ToolContext, tool } from '../tool.ts';
+import { withOrigin } from '../tool-origin.ts';
 import { FileToolError, failureText, type Location, locateNew, readRegular } from './file-access.ts';
 import { inTurn, replaceFile, syncName } from './replace-file.ts';
 
@@ -61,7 +62,7 @@ export function writeFile(options: WriteFileOptions = {}): Tool<WriteFileInput> 
     root: given.root,
     maxFileSize: given.maxFileSize ?? FILE_BYTES_MAX,
   };
-  return tool({
+  const made = tool({
     name: 'write_file',
     description:
       'Write a text file: the content becomes the whole file, whatever was there before. Missing directories are made. ' +
@@ -85,6 +86,7 @@ export function writeFile(options: WriteFileOptions = {}): Tool<WriteFileInput> 
       }
     },
   });
+  return withOrigin(made, import.meta.url, 'writeFile', given);
 }
 
 async function write(call: WriteFileInput, bounds: Bounds, { signal }: ToolContext): Promise<string> {

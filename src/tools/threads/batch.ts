@@ -2,6 +2,7 @@
 import { strict as assert } from 'node:assert';
 import { TOOL_ABANDONED_MAX, TOOL_THREAD_CALLS_MAX } from '../../base/bounds.ts';
 import type { Deadline } from '../../base/deadline-queue.ts';
+import { defined } from '../../base/defined.ts';
 import { LazyAbort } from '../../base/lazy-abort.ts';
 import type { ThreadLine } from '../../threads/task-pool.ts';
 import { BatchCursor } from '../batch-cursor.ts';
@@ -75,10 +76,15 @@ export class ThreadBatch {
   task(resultBytesMax: number): ThreadBatchTask {
     const calls: ThreadCall[] = [];
     for (const { run, mode } of this.runs) {
-      const { id, session, callId, key, toolName, place, input } = run;
+      const { id, session, callId, key, toolName, place, input, attempt } = run;
       if (place.kind !== 'thread') continue;
-      const { url, exportName } = place;
-      calls.push({ run: { id, session, callId, key, toolName, input, mode }, url, exportName });
+      const { url, exportName, options } = place;
+      calls.push({
+        run: { id, session, callId, key, toolName, input, mode, attempt },
+        url,
+        exportName,
+        ...defined({ options }),
+      });
     }
     const { shift, handedAt, cursor } = this;
     const { number, isAlone } = shift;
@@ -124,9 +130,11 @@ export class ThreadShift {
   /** The number of runs of each tool that are not over. */
   readonly #lanes = new Map<string, number>();
 
-  constructor(number: number, isAlone: boolean) {
+  /** `isSingle`: its thread is ended with its first run. */
+  constructor(number: number, isAlone: boolean, isSingle: boolean = false) {
     this.number = number;
     this.isAlone = isAlone;
+    this.isRetired = isSingle;
   }
 
   /** True if the thread can take more calls now: it has begun all its calls, and no call holds its loop. */
@@ -212,6 +220,13 @@ export function runAt({ batch, at }: BatchPlace): OpenRun {
   const open = batch.runs[at];
   assert(open !== undefined, 'a place is in its batch');
   return open;
+}
+
+/** Milliseconds for which a run's tool has worked; 0 before it began. `place`: with its thread, if it is there. */
+export function elapsedOf(open: OpenRun, place: BatchPlace | undefined, now: number): number {
+  const mark = place?.batch.cursor.markOf(place.at);
+  if (place !== undefined && mark !== undefined && 'ms' in mark) open.startedAt = place.batch.handedAt + mark.ms;
+  return open.startedAt === 0 ? 0 : Math.max(0, Math.round(now - open.startedAt));
 }
 
 /** True if the outcome of a run stands: it was cancelled or threw, or its tool had noticed the abort. */

@@ -61,6 +61,8 @@ export interface ShiftSurroundings {
   readonly within: (call: CallInThread, begin: () => Promise<void> | undefined) => Promise<void> | undefined;
   readonly clock: Clock;
   readonly soon: Soon;
+  /** The cursor of a batch, if its marks are needed elsewhere than in its memory. */
+  readonly cursorOf?: (memory: SharedArrayBuffer) => BatchCursor;
   /** Sends a note to the pool. */
   readonly post: (note: ThreadNote) => void;
 }
@@ -104,7 +106,7 @@ export class ShiftInThread {
   /** Adds a batch. A batch that arrives after the end is not begun: the pool takes its calls back. */
   join(task: ThreadBatchTask): void {
     if (this.#isOver) return;
-    const cursor = new BatchCursor(task.cursor);
+    const cursor = this.#around.cursorOf?.(task.cursor) ?? new BatchCursor(task.cursor);
     this.#cursor ??= cursor;
     this.#begin({ task, cursor, ended: 0 }).catch((error: unknown) => this.#reject(error));
   }

@@ -9,6 +9,7 @@ import { TOOL_KILL_MS, TOOL_LOAD_MS } from '../../base/bounds.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { DeadlineQueue } from '../../base/deadline-queue.ts';
 import type { OpenRun } from '../open-run.ts';
+import type { ToolFailure } from '../tool.ts';
 import { timeoutText } from '../tool-execution.ts';
 import type { BatchPlace, Due, ThreadBatch, ThreadShift } from './batch.ts';
 import type { ThreadAbort } from './protocol.ts';
@@ -25,6 +26,13 @@ export interface RunOwner {
   lost(open: OpenRun): void;
   /** Hands waiting runs over soon. */
   pump(): void;
+}
+
+/** The answer of a run that did not come from its tool's end. */
+export interface Decided {
+  readonly content: string;
+  readonly failed?: ToolFailure | undefined;
+  readonly stack?: string | undefined;
 }
 
 /** See the head of the file. */
@@ -68,11 +76,11 @@ export class RunDeadlines {
    * Decides a run's answer for good: it was cancelled, or threw an uncaught error. Asks the tool to stop. The first
    * answer stays.
    */
-  decide(open: OpenRun, place: BatchPlace, content: string, stack?: string): void {
+  decide(open: OpenRun, place: BatchPlace, { content, failed, stack }: Decided): void {
     open.isFinal = true;
     if (open.phase === 'ending') return;
     open.stack = stack;
-    this.#decide(open, place, content);
+    this.#decide(open, place, content, failed);
   }
 
   /** Aborts the signals of the runs of a batch whose answers were decided before their thread could be reached. */
@@ -108,12 +116,13 @@ export class RunDeadlines {
     if (now < dueAt) return dueAt;
     // A run that cannot continue because of another one is not late (R2).
     if (this.#holderBeside(open, batch.shift) !== undefined) return now + TOOL_KILL_MS;
-    if (mark.state === 'running') this.#decide(open, place, timeoutText(toolName, timeoutMs));
+    if (mark.state === 'running') this.#decide(open, place, timeoutText(toolName, timeoutMs), 'timeout');
     else {
       // Every later call of the module would wait for the same load.
       batch.shift.isRetired = true;
       const url = source.kind === 'thread' ? source.url : '';
-      this.#decide(open, place, `tool worker died: ${url} was not loaded in ${TOOL_LOAD_MS / 1_000} seconds`);
+      const content = `tool worker died: ${url} was not loaded in ${TOOL_LOAD_MS / 1_000} seconds`;
+      this.#decide(open, place, content, 'lost');
     }
     return now + TOOL_KILL_MS;
   }
@@ -177,10 +186,11 @@ export class RunDeadlines {
     return holder === undefined || holder === open || shift.abandoned.has(holder.run.id) ? undefined : holder;
   }
 
-  #decide(open: OpenRun, place: BatchPlace, content: string): void {
+  #decide(open: OpenRun, place: BatchPlace, content: string, failed: ToolFailure | undefined): void {
     const { shift } = place.batch;
     open.phase = 'ending';
     open.decided = content;
+    open.failed = failed;
     open.decidedAt = this.#clock.monotonic();
     for (const batch of shift.batches) this.#owner.takeBack(batch);
     this.#dueIn(place.batch, TOOL_KILL_MS);

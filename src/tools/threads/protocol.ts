@@ -1,12 +1,13 @@
 /** The messages between a tool pool and its threads: plain data only. */
 import type { ToolRun } from '../pool.ts';
-import type { ToolOutcome } from '../tool.ts';
+import type { ToolFailure, ToolOutcome } from '../tool.ts';
 
 /** One call, as it crosses. */
 export interface ThreadCall {
   readonly run: Omit<ToolRun, 'place' | 'timeoutMs' | 'concurrency' | 'effect'>;
   readonly url: string;
   readonly exportName: string;
+  readonly options?: string;
 }
 
 /** Calls for one thread, which begins them in order. The first batch of a shift is its task, others come by its line. */
@@ -47,7 +48,13 @@ export type ThreadNote =
   | ThreadFinished
   | { readonly kind: 'progress'; readonly id: number; readonly data: unknown }
   /** A running call threw an uncaught error: this note is the call's outcome, even if the call continues. */
-  | { readonly kind: 'fault'; readonly id: number; readonly content: string; readonly stack: string }
+  | {
+      readonly kind: 'fault';
+      readonly id: number;
+      readonly content: string;
+      readonly failed?: ToolFailure;
+      readonly stack: string;
+    }
   /** An error of a call that has ended, or of no call. */
   | { readonly kind: 'noise'; readonly toolName: string; readonly message: string };
 

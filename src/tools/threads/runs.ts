@@ -38,6 +38,7 @@ import {
   type BatchPlace,
   byCalls,
   type Due,
+  elapsedOf,
   isDecided,
   longestOf,
   runAt,
@@ -49,7 +50,7 @@ import { RunDeadlines } from './deadlines.ts';
 import { EarlierRuns } from './earlier-runs.ts';
 import type { ThreadFinished, ThreadNote } from './protocol.ts';
 
-/** Milliseconds after which calls that a thread was handed and has not begun may move to a free thread. */
+/** Milliseconds after which calls that a thread was handed and has not begun may move to a free one. */
 const BATCH_MS = 5;
 
 /** The answer of a run that its thread has left, and whose outcome never came (R5). */
@@ -59,6 +60,8 @@ const LOST = 'The result of this call was lost on its way from the tool thread. 
 export interface ThreadRunsOptions {
   readonly threads: number;
   readonly tasks: TaskPool;
+  /** True if each run has a thread, here a process, that is ended with it. */
+  readonly isSingle?: true;
   readonly clock: Clock;
   readonly resultBytesMax: number;
   /** Takes a run's outcome. */
@@ -95,14 +98,15 @@ export class ThreadRuns {
     this.#options = options;
     const { clock } = options;
     this.#due = new DeadlineQueue(clock, (due) => {
-      if (due === 'share') this.#shareNow();
-      else this.#deadlines.check(due);
+      if (due !== 'share') return this.#deadlines.check(due);
+      this.#share = undefined;
+      this.#pump();
     });
     this.#deadlines = new RunDeadlines(this.#due, clock, {
       owns: (open, batch) => this.#handed.get(open.run.id)?.batch === batch,
       takeBack: (batch) => this.#takeBack(batch, 0),
       abandon: (open, place) => this.#abandon(open, place),
-      lost: (open) => this.#over(open, failure(LOST, this.#elapsed(open))),
+      lost: (open) => this.#over(open, failure(LOST, this.#elapsed(open), 'lost')),
       pump: () => this.#pumpSoon(),
     });
   }
@@ -114,6 +118,7 @@ export class ThreadRuns {
 
   /** Queues a run for a thread. */
   add(open: OpenRun): void {
+    if (this.#options.isSingle === true) this.#single.add(open);
     const earlier = this.#earlier.hold(open);
     if (earlier === undefined) this.#queue.add(open);
     else this.#retireFor(runAt(earlier), earlier);
@@ -125,7 +130,7 @@ export class ThreadRuns {
     const place = this.#handed.get(open.run.id);
     if (place !== undefined) this.#takeBack(place.batch, place.at);
     if (this.#earlier.remove(open) || this.#queue.remove(open)) this.#end(open, failure(reason, 0));
-    else if (place !== undefined) this.#deadlines.decide(open, place, reason);
+    else if (place !== undefined) this.#deadlines.decide(open, place, { content: reason });
     this.#pumpSoon();
   }
 
@@ -151,7 +156,7 @@ export class ThreadRuns {
     place.batch.shift.isDeaf = false;
     if (note.kind === 'finished') this.#finished(note, open, place);
     else if (this.#abandoned.has(note.id)) return;
-    else if (note.kind === 'fault') this.#deadlines.decide(open, place, note.content, note.stack);
+    else if (note.kind === 'fault') this.#deadlines.decide(open, place, note);
     else if (open.phase === 'handed') this.#options.progress(note.id, note.data);
   }
 
@@ -283,11 +288,6 @@ export class ThreadRuns {
     return runs.length > 0;
   }
 
-  #shareNow(): void {
-    this.#share = undefined;
-    this.#pump();
-  }
-
   #unshare(): void {
     if (this.#share !== undefined) this.#due.remove(this.#share);
     this.#share = undefined;
@@ -305,7 +305,7 @@ export class ThreadRuns {
   /** Begins a shift of a free thread. */
   #hand(runs: readonly OpenRun[], isAlone: boolean): void {
     this.#lastShift += 1;
-    const shift = new ThreadShift(this.#lastShift, isAlone);
+    const shift = new ThreadShift(this.#lastShift, isAlone, this.#options.isSingle);
     this.#shifts.set(shift.number, shift);
     void this.#work(shift, this.#batchOf(shift, runs));
   }
@@ -350,6 +350,7 @@ export class ThreadRuns {
       this.#takeBack(batch, hasBegun ? 0 : 1);
     }
     const text = death === undefined ? nameAndMessage(error) : `tool worker died: ${death}`;
+    const failed = isDead ? 'lost' : undefined;
     const { holder } = shift;
     const places = [...shift.batches].flatMap((batch) => this.#owned(batch));
     const suspects = places.filter(({ batch, at }) => batch.cursor.endOf(at) === 0);
@@ -357,7 +358,7 @@ export class ThreadRuns {
     for (const place of places) {
       const open = runAt(place);
       const isGuilty = holder === undefined ? isAlone && suspects.includes(place) : holder === open;
-      if (!isDead || isGuilty || isDecided(open, place)) this.#over(open, failure(text, this.#elapsed(open)));
+      if (!isDead || isGuilty || isDecided(open, place)) this.#over(open, failure(text, this.#elapsed(open), failed));
       else this.#repeat(open, place, isAlone || holder !== undefined);
     }
     for (const batch of [...shift.batches]) this.#forget(batch);
@@ -375,6 +376,7 @@ export class ThreadRuns {
   /** Begins an innocent run again on another thread (R6, R7). `isKnown`: it is known that another run held the loop. */
   #repeat(open: OpenRun, place: BatchPlace, isKnown: boolean): void {
     open.decided = undefined;
+    open.failed = undefined;
     if (open.run.effect === 'once') {
       this.#over(open, failure(OUTCOME_UNKNOWN, this.#elapsed(open)));
       return;
@@ -423,7 +425,7 @@ export class ThreadRuns {
       batch.reported = order;
       for (const other of this.#owned(batch)) {
         const end = cursor.endOf(other.at);
-        if (end > 0 && end < order) this.#over(runAt(other), failure(LOST, this.#elapsed(runAt(other))));
+        if (end > 0 && end < order) this.#over(runAt(other), failure(LOST, this.#elapsed(runAt(other)), 'lost'));
       }
     }
     if (this.#abandoned.delete(id)) {
@@ -433,7 +435,7 @@ export class ThreadRuns {
     if (this.#shifts.size < this.#options.threads || (this.#isWaiting() && shift.isReady)) this.#pumpSoon();
   }
 
-  /** Answers a run whose tool still works, and leaves it running without an owner (R2). */
+  /** Answers a run whose tool still works (R2). */
   #abandon(open: OpenRun, place: BatchPlace): void {
     const { shift } = place.batch;
     shift.abandon(open, place);
@@ -464,10 +466,11 @@ export class ThreadRuns {
 
   #over(open: OpenRun, outcome: ToolOutcome): void {
     const place = this.#handed.get(open.run.id);
-    const elapsed = open.decided === undefined ? 0 : this.#elapsed(open);
+    const { decided, failed, stack } = open;
+    const answer = decided === undefined ? outcome : failure(decided, this.#elapsed(open), failed, stack);
     if (place !== undefined) this.#release(open, place);
     this.#queue.release(open);
-    this.#end(open, open.decided === undefined ? outcome : failure(open.decided, elapsed, open.stack));
+    this.#end(open, answer);
     if (place !== undefined) this.#settle(place.batch.shift);
   }
 
@@ -491,10 +494,6 @@ export class ThreadRuns {
   }
 
   #elapsed(open: OpenRun): number {
-    const place = this.#handed.get(open.run.id);
-    const mark = place?.batch.cursor.markOf(place.at);
-    if (place !== undefined && mark !== undefined && 'ms' in mark) open.startedAt = place.batch.handedAt + mark.ms;
-    if (open.startedAt === 0) return 0;
-    return Math.max(0, Math.round(this.#options.clock.monotonic() - open.startedAt));
+    return elapsedOf(open, this.#handed.get(open.run.id), this.#options.clock.monotonic());
   }
 }

@@ -21,7 +21,7 @@ import {
   TOOL_THREAD_YOUNG_HEAP_MB,
 } from '../../base/bounds.ts';
 import type { Clock } from '../../base/clock.ts';
-import { ConfigError } from '../../base/errors.ts';
+import { ConfigError, systemCodeOf } from '../../base/errors.ts';
 import { LazyAbort } from '../../base/lazy-abort.ts';
 import { withoutSecrets } from '../../base/secret-environment.ts';
 import {
@@ -37,6 +37,7 @@ import type { HostRunner } from '../host-tools.ts';
 import { failure, type OpenRun, openHostRun, openThreadRun } from '../open-run.ts';
 import type { FoundTool, ToolPool, ToolPoolListener, ToolRun } from '../pool.ts';
 import type { ToolOutcome } from '../tool.ts';
+import { createProcessPool } from './process-pool.ts';
 import type { ThreadNote, ThreadTask } from './protocol.ts';
 import { ThreadRuns } from './runs.ts';
 
@@ -84,6 +85,14 @@ export function createToolPool(options: ToolPoolOptions): ThreadedToolPool {
   return new Pool(options);
 }
 
+/** True if an error was caused by an addon that Node does not load on this thread. */
+function isAddonRefused(error: unknown): boolean {
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    if (systemCodeOf(cause) === 'ERR_DLOPEN_FAILED') return true;
+  }
+  return false;
+}
+
 interface Completed {
   readonly id: number;
   readonly outcome: ToolOutcome;
@@ -93,6 +102,9 @@ class Pool implements ThreadedToolPool {
   readonly #options: ToolPoolOptions;
   readonly #tasks: TaskPool;
   readonly #threadRuns: ThreadRuns;
+  /** The calls of tools with `isolation: 'process'`, and their processes. */
+  readonly #processes: TaskPool;
+  readonly #processRuns: ThreadRuns;
   readonly #hostRuns: HostRuns;
   readonly #open = new Map<number, OpenRun>();
   /** Outcomes that the listener receives in the next microtask (P4). */
@@ -105,25 +117,28 @@ class Pool implements ThreadedToolPool {
     assert(Number.isInteger(options.threads) && options.threads > 0, 'a tool pool has at least one thread');
     this.#options = options;
     const { threads, clock, listener, hostRunner, resultBytesMax = TOOL_RESULT_CROSSING_BYTES_MAX } = options;
-    this.#tasks = (options.makeTaskPool ?? createTaskPool)({
-      entry: workerUrl('./tool-threads.worker', import.meta.url),
+    const taskOptions = {
       threads,
       queueMax: TOOL_QUEUE_MAX,
       environment: withoutSecrets(process.env, options.secretEnv ?? []),
       resourceLimits: { heapMb: options.heapMb ?? TOOL_THREAD_HEAP_MB, youngHeapMb: TOOL_THREAD_YOUNG_HEAP_MB },
-      onNote: (note, line) => this.#hear(note as ThreadNote, line),
+    };
+    this.#tasks = (options.makeTaskPool ?? createTaskPool)({
+      ...taskOptions,
+      entry: workerUrl('./tool-threads.worker', import.meta.url),
+      onNote: (note, line) => this.#hear(note as ThreadNote, line, this.#threadRuns),
+    });
+    this.#processes = createProcessPool({
+      ...taskOptions,
+      entry: workerUrl('./tool-process.worker', import.meta.url),
+      onNote: (note, line) => this.#hear(note as ThreadNote, line, this.#processRuns),
     });
     const over = (open: OpenRun, outcome: ToolOutcome): void => this.#over(open, outcome);
     const progress = (id: number, data: unknown): void => listener.progress(id, data);
-    this.#threadRuns = new ThreadRuns({
-      threads,
-      tasks: this.#tasks,
-      clock,
-      resultBytesMax,
-      over,
-      progress,
-      handed: () => this.#noteWaiting(),
-    });
+    const handed = (): void => this.#noteWaiting();
+    const runsOptions = { threads, clock, resultBytesMax, over, progress, handed };
+    this.#threadRuns = new ThreadRuns({ ...runsOptions, tasks: this.#tasks });
+    this.#processRuns = new ThreadRuns({ ...runsOptions, tasks: this.#processes, isSingle: true });
     this.#hostRuns = new HostRuns({ clock, hostRunner, over });
   }
 
@@ -152,11 +167,23 @@ class Pool implements ThreadedToolPool {
   }
 
   async describe(url: string): Promise<readonly FoundTool[]> {
+    try {
+      return await this.#describeOn(this.#tasks, url);
+    } catch (error) {
+      // An addon that cannot be loaded on a thread can be in a process, where the module's tools then have to run.
+      if (!isAddonRefused(error)) throw error;
+      const found = await this.#describeOn(this.#processes, url).catch(() => []);
+      if (found.length > 0 && found.every(({ description }) => description.isolation === 'process')) return found;
+      throw error;
+    }
+  }
+
+  async #describeOn(tasks: TaskPool, url: string): Promise<readonly FoundTool[]> {
     const task: ThreadTask = { kind: 'describe', url };
     const abort = new LazyAbort();
     const timer = this.#options.clock.setTimer(() => abort.abort(), TOOL_LOAD_MS);
     try {
-      return (await this.#tasks.run(task, { abort })) as readonly FoundTool[];
+      return (await tasks.run(task, { abort })) as readonly FoundTool[];
     } catch (error) {
       const death = abort.isAborted ? `not loaded in ${TOOL_LOAD_MS / 1_000} seconds` : threadDeathOf(error);
       if (death === undefined) throw error;
@@ -167,27 +194,31 @@ class Pool implements ThreadedToolPool {
   }
 
   counts(): { readonly waiting: number; readonly running: number; readonly threads: number } {
-    const running = this.#threadRuns.running + this.#hostRuns.running;
-    return { waiting: this.#open.size - running, running, threads: this.#tasks.counts().threads };
+    const running = this.#threadRuns.running + this.#processRuns.running + this.#hostRuns.running;
+    const threads = this.#tasks.counts().threads + this.#processes.counts().threads;
+    return { waiting: this.#open.size - running, running, threads };
   }
 
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#threadRuns.close();
+    this.#processRuns.close();
     this.#hostRuns.close();
     for (const open of [...this.#open.values()]) {
       this.#over(open, failure(open.decided ?? 'The tool call was cancelled: the runtime is closing', 0));
     }
-    await this.#tasks.close();
+    await Promise.all([this.#tasks.close(), this.#processes.close()]);
   }
 
   #runsOf(open: OpenRun): ThreadRuns | HostRuns {
-    return open.run.place.kind === 'thread' ? this.#threadRuns : this.#hostRuns;
+    const { place } = open.run;
+    if (place.kind !== 'thread') return this.#hostRuns;
+    return place.isolation === 'process' ? this.#processRuns : this.#threadRuns;
   }
 
-  #hear(note: ThreadNote, line: ThreadLine): void {
+  #hear(note: ThreadNote, line: ThreadLine, runs: ThreadRuns): void {
     if (this.#isClosed) return;
-    if (note.kind !== 'noise') this.#threadRuns.hear(note, line);
+    if (note.kind !== 'noise') runs.hear(note, line);
     else this.#options.onNoise?.({ toolName: note.toolName, message: note.message });
   }
 

@@ -137,7 +137,12 @@ test('I18: a call starts only once its answer is stored; one that needs approval
   const found = (effect: 'keyed' | 'pure', storedRow: number): readonly string[] => {
     const ledger = new Ledger();
     const process = new SimulatedProcess('tool');
-    ledger.tools.set('s#2', { tool: 'save', effect, starts: [{ incarnation: 0, storedRow, process }], effects: 0 });
+    ledger.tools.set('s#2', {
+      tool: 'save',
+      effect,
+      starts: [{ incarnation: 0, storedRow, process, attempt: 1, atMs: 0 }],
+      effects: 0,
+    });
     checkToolRuns(ledger, readingOf(machine).stories, new Map());
     return ledger.violations.map(({ what }) => what);
   };

@@ -48,6 +48,7 @@ class Caller {
       signal: this.controller.signal,
       session: this.session,
       callId: 'c',
+      attempt: 1,
       key: 'k',
       timeoutMs: this.timeoutMs,
       progress: (data) => {
@@ -211,7 +212,12 @@ describe('F146: calls', () => {
   test('F146: at the tool boundary the tool itself reports the timeout, in time, for all commands of a batch', async () => {
     const tool = make();
     const run = (input: object, timeoutMs: number) =>
-      executeTool(tool, { input, context: { session: 's', callId: 'c', key: 'k' }, timeoutMs, mode: 'run' });
+      executeTool(tool, {
+        input,
+        context: { session: 's', callId: 'c', key: 'k', attempt: 1 },
+        timeoutMs,
+        mode: 'run',
+      });
     await run({ command: 'true' }, 20_000);
     const one = await run({ command: 'echo before; sleep 60', timeout: 1 }, 2_400);
     expect(one.success).toBe(false);

@@ -27,7 +27,12 @@ function put(name: string, content: string | Buffer): string {
   return name;
 }
 const run = (tool: AnyTool, input: object): Promise<ToolOutcome> =>
-  executeTool(tool, { input, context: { session: 's', callId: 'c', key: 'k' }, timeoutMs: 5_000, mode: 'run' });
+  executeTool(tool, {
+    input,
+    context: { session: 's', callId: 'c', key: 'k', attempt: 1 },
+    timeoutMs: 5_000,
+    mode: 'run',
+  });
 const read = (input: object, options: ReadFileOptions = {}): Promise<ToolOutcome> =>
   run(readFile({ root, ...options }), input);
 const ten = put(

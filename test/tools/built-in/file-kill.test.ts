@@ -64,7 +64,12 @@ test('F147, F148: after a kill in the middle a file is old or new, never half; a
   }
   expect(litter().length, `after ${kills} kills`).toBeGreaterThan(0);
   const run = (tool: AnyTool, input: object): ReturnType<typeof executeTool> =>
-    executeTool(tool, { input, context: { session: 's', callId: 'c', key: 'k' }, timeoutMs: 60_000, mode: 'run' });
+    executeTool(tool, {
+      input,
+      context: { session: 's', callId: 'c', key: 'k', attempt: 1 },
+      timeoutMs: 60_000,
+      mode: 'run',
+    });
   const written = await run(write_file, { path: join(directory, 'written.txt'), content: 'after' });
   const round = roundOf(textOf('edited.txt'));
   const call = { path: join(directory, 'edited.txt'), old_text: `round ${round}\n`, new_text: 'after\n' };

@@ -46,7 +46,7 @@ function put(name: string, content: string | Buffer): string {
 }
 const textOf = (name: string): string => readFileSync(join(root, name), 'utf8');
 const run = (tool: AnyTool, input: object, mode: 'run' | 'probe' = 'run'): Promise<ToolOutcome> =>
-  executeTool(tool, { input, context: { session: 's', callId: 'c', key: 'k' }, timeoutMs: 60_000, mode });
+  executeTool(tool, { input, context: { session: 's', callId: 'c', key: 'k', attempt: 1 }, timeoutMs: 60_000, mode });
 const write = (path: string, content: string, options: WriteFileOptions = {}): Promise<ToolOutcome> =>
   run(writeFile({ root, ...options }), { path, content });
 const edit = (path: string, old_text: string, new_text: string, options: EditFileOptions = {}): Promise<ToolOutcome> =>
@@ -428,7 +428,14 @@ describe('F147, F148: concurrent calls', () => {
     const lock = lockOf(join(root, path));
     writeFileSync(lock, '');
     const controller = new AbortController();
-    const context = { signal: controller.signal, session: 's', callId: 'c', key: 'k', progress: () => undefined };
+    const context = {
+      signal: controller.signal,
+      session: 's',
+      callId: 'c',
+      key: 'k',
+      attempt: 1,
+      progress: () => undefined,
+    };
     const writing = Promise.resolve(writeFile({ root }).run({ path, content: 'never' }, context));
     await waitsForLock('given-up');
     controller.abort(new Error('stop'));

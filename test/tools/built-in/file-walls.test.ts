@@ -20,7 +20,12 @@ const base = realpathSync(mkdtempSync(join(tmpdir(), 'troupe-walls-')));
 afterAll(() => rmSync(base, { recursive: true, force: true }));
 
 const run = (given: AnyTool, input: object): Promise<ToolOutcome> =>
-  executeTool(given, { input, context: { session: 's', callId: 'c', key: 'k' }, timeoutMs: 60_000, mode: 'run' });
+  executeTool(given, {
+    input,
+    context: { session: 's', callId: 'c', key: 'k', attempt: 1 },
+    timeoutMs: 60_000,
+    mode: 'run',
+  });
 
 /**
  * Runs `work` while a thread exchanges a directory inside a root for a link to one outside. Returns the number of

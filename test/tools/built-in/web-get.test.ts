@@ -48,7 +48,7 @@ function get(
   options: WebGetOptions = loopback,
   execution: Partial<ToolExecution> = {},
 ): Promise<ToolOutcome> {
-  const context = { session: 's', callId: 'c', key: 'k' };
+  const context = { session: 's', callId: 'c', key: 'k', attempt: 1 };
   return executeTool(webGet(options), { input: { url }, context, timeoutMs: 5_000, mode: 'run', ...execution });
 }
 const here = (path = '/'): string => `http://127.0.0.1:${port}${path}`;

@@ -1,0 +1,194 @@
+/**
+ * The thread on which the shells of all `bash` tools of a process live. A session's shell stays with it for as long as
+ * it lives: a tool thread may be ended because another tool holds its loop, and would take its shells along.
+ *
+ * Owns: the thread, and which shells were lost with it. Does not own: the shells (`shell-pool.ts`), the deadlines of
+ * calls.
+ *
+ * N1 A thread that dies is replaced at the next call. Its shells end with it (B4 of `shell.ts`), and its calls are
+ *    answered as unknown, since their commands may have taken effect.
+ * N2 A session whose shell was lost with its thread gets a new one in the same directory, and the result says so (O3).
+ * N3 The thread keeps the process alive only while a call runs.
+ */
+import { SHELL_DIRECTORIES_MAX } from '../../base/bounds.ts';
+import { asError } from '../../base/errors.ts';
+import { OUTCOME_UNKNOWN } from '../../session/rules/tool-texts.ts';
+import { type EncodedError, encodeError } from '../../threads/error-codec.ts';
+import { keepAliveFor, startThread, type Thread } from '../../threads/thread.ts';
+import { workerUrl } from '../../threads/worker-url.ts';
+import type { BashInput, ShellContext, ShellSettings } from './shell-calls.ts';
+import type { EarlierShell } from './shell-pool.ts';
+
+/** A call, as it crosses. `tool`: the number of the tool, whose settings are the same in each call. */
+export interface ShellThreadCall extends Omit<ShellContext, 'signal' | 'progress'> {
+  readonly id: number;
+  readonly tool: number;
+  readonly settings: ShellSettings;
+  readonly input: BashInput;
+}
+
+/** The answer of a call. `cwd`: the directory of the session's shell after it. */
+export interface ShellThreadAnswer {
+  readonly result: unknown;
+  readonly cwd: string | undefined;
+}
+
+/** The notes between the thread and its starter. */
+export interface ShellThreadNotes {
+  readonly abort: { readonly id: number; readonly reason: EncodedError };
+  readonly progress: { readonly id: number; readonly data: unknown };
+}
+
+interface Running {
+  readonly thread: Thread;
+  isGone: boolean;
+}
+
+/** See the head of the file. */
+export class ShellThread {
+  readonly #start: typeof startThread;
+  readonly #progress = new Map<number, (data: unknown) => void>();
+  #running: Running | undefined;
+  #lastCall = 0;
+  #lastTool = 0;
+
+  /** `start`: starts the thread; a test keeps it, to end it. */
+  constructor(start: typeof startThread = startThread) {
+    this.#start = start;
+  }
+
+  /** The number of a new tool. */
+  nextTool(): number {
+    this.#lastTool += 1;
+    return this.#lastTool;
+  }
+
+  /** The thread, started if there is none. */
+  current(): Running {
+    if (this.#running?.isGone === false) return this.#running;
+    const thread = this.#start(workerUrl('./shell.worker', import.meta.url), {
+      name: 'troupe shells',
+      sharesEnvironment: true,
+    });
+    const running = { thread, isGone: false };
+    thread.onExit(() => {
+      running.isGone = true;
+    });
+    thread.endpoint.handle('progress', (note) => {
+      const { id, data } = note as ShellThreadNotes['progress'];
+      this.#progress.get(id)?.(data);
+    });
+    thread.unref();
+    this.#running = running;
+    return running;
+  }
+
+  /** Runs a call there; undefined if the thread ended in between (N1). */
+  async run(
+    running: Running,
+    call: Omit<ShellThreadCall, 'id'>,
+    { signal, progress }: Pick<ShellContext, 'signal' | 'progress'>,
+  ): Promise<ShellThreadAnswer | undefined> {
+    this.#lastCall += 1;
+    const id = this.#lastCall;
+    const { endpoint } = running.thread;
+    const abort = (): void => endpoint.notify('abort', { id, reason: encodeError(signal.reason) });
+    this.#progress.set(id, progress);
+    signal.addEventListener('abort', abort, { once: true });
+    try {
+      const answer = endpoint.call('run', { ...call, id });
+      // An aborted signal has no further event.
+      if (signal.aborted) abort();
+      return (await keepAliveFor(answer)) as ShellThreadAnswer;
+    } catch (error) {
+      if (running.isGone) return undefined;
+      throw error;
+    } finally {
+      signal.removeEventListener('abort', abort);
+      this.#progress.delete(id);
+    }
+  }
+
+  /** Ends the shells of a tool. Never rejects. */
+  async close(tool: number): Promise<void> {
+    const running = this.#running;
+    if (running === undefined || running.isGone) return;
+    // With the thread its shells have ended too.
+    await keepAliveFor(running.thread.endpoint.call('close', tool)).catch(() => undefined);
+  }
+}
+
+/** The thread of this process, or of the thread that loads this module. */
+export const shellThread: ShellThread = new ShellThread();
+
+const SHELLS = new WeakMap<object, ShellsOfTool>();
+
+/** The shells of a `bash` tool; `undefined` for another tool. */
+export function shellsOf(tool: object): ShellsOfTool | undefined {
+  return SHELLS.get(tool);
+}
+
+/** The shells of one tool, on the thread. */
+export class ShellsOfTool {
+  readonly #thread: ShellThread;
+  readonly #settings: ShellSettings;
+  readonly #tool: number;
+  /** The thread that a session's last call ran on, and the directory of its shell. */
+  readonly #sessions = new Map<string, { readonly on: Running; readonly cwd: string | undefined }>();
+
+  /** The runtimes that use the tool. */
+  #users = 0;
+
+  constructor(thread: ShellThread, settings: ShellSettings) {
+    this.#thread = thread;
+    this.#settings = settings;
+    this.#tool = thread.nextTool();
+  }
+
+  /** The result of a call. */
+  async run(input: BashInput, context: Omit<ShellContext, 'earlier'>): Promise<unknown> {
+    const { session, timeoutMs } = context;
+    const on = this.#thread.current();
+    const before = this.#sessions.get(session);
+    const earlier = before === undefined || before.on === on ? undefined : lostShell(before.cwd);
+    this.#note(session, on, before?.cwd);
+    const call = { tool: this.#tool, settings: this.#settings, input, session, timeoutMs, earlier };
+    const answer = await this.#thread.run(on, call, context).catch((error: unknown) => asError(error));
+    if (answer === undefined) return { error: OUTCOME_UNKNOWN };
+    if (answer instanceof Error) throw answer;
+    this.#note(session, on, answer.cwd);
+    return answer.result;
+  }
+
+  /** Notes the tool that has these shells, and returns it. */
+  belongTo<Made extends object>(tool: Made): Made {
+    SHELLS.set(tool, this);
+    return tool;
+  }
+
+  /** Notes that a runtime uses the tool. Returns a function for its end: with the last runtime the shells end. */
+  use(): () => void {
+    this.#users += 1;
+    return () => {
+      this.#users -= 1;
+      if (this.#users === 0) void this.close();
+    };
+  }
+
+  /** Ends the shells. Never rejects. */
+  close(): Promise<void> {
+    return this.#thread.close(this.#tool);
+  }
+
+  #note(session: string, on: Running, cwd: string | undefined): void {
+    this.#sessions.delete(session);
+    this.#sessions.set(session, { on, cwd });
+    if (this.#sessions.size <= SHELL_DIRECTORIES_MAX) return;
+    const [oldest] = this.#sessions.keys();
+    if (oldest !== undefined) this.#sessions.delete(oldest);
+  }
+}
+
+function lostShell(cwd: string | undefined): EarlierShell {
+  return { how: 'was lost with its thread', cwd };
+}

@@ -1,0 +1,55 @@
+/**
+ * Entry of a tool process: runs one call as a tool thread would, and reports to its pool over the channel of its parent.
+ * See `process-pool.ts`, which also ends it: a process without its parent is killed by its watcher.
+ */
+import { TroupeError } from '../../base/errors.ts';
+import { encodeError } from '../../threads/error-codec.ts';
+import { BatchCursor } from '../batch-cursor.ts';
+import type { FromProcess, ToProcess } from './process-pool.ts';
+import { serveTools } from './tool-host.ts';
+
+/** A cursor whose marks are sent to the pool, which has no memory in common with this process. */
+class ReportedCursor extends BatchCursor {
+  override markLoading(at: number, ms: number): void {
+    super.markLoading(at, ms);
+    send({ mark: 'loading' });
+  }
+  override markRunning(at: number, ms: number): void {
+    super.markRunning(at, ms);
+    send({ mark: 'running' });
+  }
+  override markAborted(at: number): void {
+    super.markAborted(at);
+    send({ mark: 'aborted' });
+  }
+}
+
+function send(message: FromProcess): void {
+  if (process.send === undefined) throw new TroupeError('internal', 'a tool process was started without a channel');
+  process.send(message);
+}
+
+let onOrder: (order: unknown) => void = () => undefined;
+const line = {
+  post: (note: unknown): void => send({ note }),
+  onMessage: (listener: (order: unknown) => void): void => {
+    onOrder = listener;
+  },
+};
+const handle = serveTools(line, (memory) => new ReportedCursor(memory));
+
+async function answer(task: NonNullable<ToProcess['task']>): Promise<void> {
+  try {
+    const local = task.kind === 'run' ? { ...task, cursor: BatchCursor.before(task.calls.length).memory } : task;
+    send({ reply: { value: await handle(local) } });
+  } catch (error) {
+    send({ reply: { error: encodeError(error) } });
+  }
+}
+
+process.on('message', (message) => {
+  const { task, order } = message as ToProcess;
+  if (task !== undefined) void answer(task);
+  else onOrder(order);
+});
+send({ ready: true });
