@@ -113,6 +113,7 @@ export type {
   StructuredSendOptions,
   StructuredSpawnOptions,
 } from './runtime/handles/session-options.ts';
+export type { WaitingOptions } from './runtime/handles/waiting.ts';
 export {
   type Agent,
   type AgentOptions,
@@ -155,6 +156,7 @@ export {
   withReasoningPad,
 } from './session/history/to-api.ts';
 export { INTERRUPT_NOTICE } from './session/rules/tool-texts.ts';
+export type { WaitingCall } from './session/rules/waiting-calls.ts';
 export { type McpTools, type McpToolsOptions, mcpTools } from './tools/mcp/grants.ts';
 export type { McpAddress, McpEffect, McpProcess, McpServer, McpServerMap } from './tools/mcp/protocol.ts';
 export {

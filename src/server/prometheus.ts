@@ -34,6 +34,7 @@ const FAMILIES: Readonly<Record<Figure, Family>> = {
   modelCallsWaiting: ['troupe_model_calls_waiting', 'gauge', 'Model calls held back by rates or a common pause.'],
   toolCallsRunning: ['troupe_tool_calls_running', 'gauge', 'Tool calls in flight.'],
   toolCallsWaiting: ['troupe_tool_calls_waiting', 'gauge', 'Tool calls in flight that wait for a tool thread.'],
+  callsWaitingForPerson: ['troupe_calls_waiting_for_person', 'gauge', 'Tool calls that wait for a person.'],
   flushes: ['troupe_journal_flushes_total', 'counter', 'Group commits flushed.'],
   journalTurns: ['troupe_journal_turns_total', 'counter', 'Transitions written to the journal.'],
   stalls: ['troupe_session_thread_stalls_total', 'counter', 'Times a session thread stood still for a second or more.'],

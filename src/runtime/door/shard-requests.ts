@@ -5,7 +5,8 @@
  *  - `session.…` in `session-reads.ts` and `session-changes.ts`;
  *  - `sessions.…` and `runtime.…` in `runtime-requests.ts`;
  *  - `history.…` in `history-requests.ts`, `tasks.…` in `task-requests.ts`, `receipt.…` in `receipt-requests.ts`;
- *  - `child.…` and `children.…` in `child-requests.ts`, `search.…` in `search-requests.ts`.
+ *  - `child.…` and `children.…` in `child-requests.ts`, `search.…` in `search-requests.ts`, `waiting.…` in
+ *    `waiting-requests.ts`.
  */
 import type { Endpoint } from '../../threads/endpoint.ts';
 import type { ShardHandlers } from '../protocol/protocol.ts';
@@ -19,6 +20,7 @@ import { sessionChanges } from './session-changes.ts';
 import { sessionReads } from './session-reads.ts';
 import { ShardDoor } from './shard-door.ts';
 import { taskRequests } from './task-requests.ts';
+import { waitingRequests } from './waiting-requests.ts';
 
 /** Answers all methods of the protocol on `endpoint`. Runs on the shard's thread. */
 export function serveShard(shard: Shard, endpoint: Endpoint): void {
@@ -31,6 +33,7 @@ export function serveShard(shard: Shard, endpoint: Endpoint): void {
     ...receiptRequests(door),
     ...childRequests(door),
     ...searchRequests(door),
+    ...waitingRequests(door),
     ...runtimeRequests(door),
   };
   for (const [method, handler] of Object.entries(handlers)) {

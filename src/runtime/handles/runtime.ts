@@ -13,18 +13,21 @@ import { SESSION_STATES, type SessionEvent, type SessionStateName } from '../../
 import type { ViewMode } from '../../events/rendered.ts';
 import type { ViewedEvent } from '../../events/viewed-event.ts';
 import type { Durability } from '../../journal/journal.ts';
+import type { WaitingCall } from '../../session/rules/waiting-calls.ts';
 import type { Diagnostics } from '../events/diagnostics.ts';
 import type { EventHub } from '../events/event-hub.ts';
 import type { MessageCallbacks } from '../events/message-callbacks.ts';
 import type { ShardLink } from '../host/shard-link.ts';
 import { type Agent, isAgent } from '../protocol/agent.ts';
 import { type CounterValues, type ProviderMetrics, readCounters, readProviders } from '../protocol/metrics.ts';
+import type { Page } from '../protocol/pages.ts';
 import type { SessionSummary } from '../protocol/protocol.ts';
 import type { MessageSearch } from '../search/client.ts';
 import { Child } from './child.ts';
 import { type AllEventOptions, allReading } from './event-options.ts';
 import { Family } from './family.ts';
 import { orAborted, Session, type SessionParts } from './session.ts';
+import { type WaitingOptions, waitingPage } from './waiting.ts';
 
 /** Options of `sessions.list`. */
 export interface ListOptions {
@@ -178,6 +181,16 @@ export class Runtime {
   events(options: AllEventOptions): AsyncIterableIterator<ViewedEvent>;
   events(options: AllEventOptions = {}): AsyncIterableIterator<SessionEvent> {
     return this.#parts.hub.all(allReading(options));
+  }
+
+  /**
+   * A page of the tool calls that wait for a person, oldest first, over all sessions, also those not in memory.
+   * `session.approve` decides a call. Rejects with `ConfigError` for bad options, `InvalidNameError` for a `session` that
+   * is not an id.
+   */
+  waiting(options: WaitingOptions = {}): Promise<Page<WaitingCall>> {
+    const { links } = this.#parts;
+    return waitingPage((session) => (session === undefined ? links : [this.#linkOf(session)]), options);
   }
 
   /** Counters, synchronously: the shards write them into shared memory. */

@@ -7,7 +7,7 @@
  *  - `shard/session-work.ts`: half-steps, model calls and tool calls that begin, completions that `decide` finds stale,
  *    bytes of the answered requests whose provider reports them, requests that continued a message thread or were
  *    replayed because they could not;
- *  - `shard/residency.ts`: sessions in memory; `shard/shard.ts`: flushes;
+ *  - `shard/residency.ts`: sessions in memory, calls that wait for a person; `shard/shard.ts`: flushes;
  *  - `door/build-shard.ts`: tool calls that wait for a thread; `door/shard-models.ts`: model calls that the governor
  *    holds back, calls that warm the provider's cache, and the counters of each provider; `door/shard.worker.ts`: stalls.
  */
@@ -34,6 +34,7 @@ export const COUNTERS = [
   'threadsContinued',
   'threadsReplayed',
   'toolCallsWaiting',
+  'callsWaitingForPerson',
 ] as const;
 
 /** A counter's name. */

@@ -22,6 +22,7 @@ import type { TaskMove } from '../../session/decide/tasks.ts';
 import type { Explanation } from '../../session/explain.ts';
 import type { HistoryQuery } from '../../session/history/history-query.ts';
 import type { TaskSummary } from '../../session/history/task-view.ts';
+import type { NumberedWait } from '../../session/rules/waiting-calls.ts';
 import type { AnswerForm } from '../../session/state/answer-form.ts';
 import type { EditRequest } from '../../session/state/edit-request.ts';
 import type { EnricherFacts, SpawnRequest } from '../../session/state/inputs.ts';
@@ -34,6 +35,7 @@ import type { ToolDescription } from '../../tools/tool.ts';
 import type { HostVerdict } from './host-decisions.ts';
 import type { HostQuestion } from './host-question.ts';
 import type { PageBounds, PageKind, PageOf } from './pages.ts';
+import type { WaitingPlace } from './waiting-order.ts';
 
 /** The source of an agent's tool. */
 export type ToolSource =
@@ -338,6 +340,19 @@ export interface ShardMethods {
   'sessions.get': { request: OfSession; answer: SessionSummary | undefined };
   /** Ids of the deleted sessions. */
   'sessions.delete': { request: OfSession; answer: readonly string[] };
+  /**
+   * The calls that wait for a person, oldest first: those of the page, and one more if there are more. `session`: only
+   * those of this session and its descendants.
+   */
+  'waiting.page': {
+    request: {
+      readonly after?: WaitingPlace;
+      readonly limit: number;
+      readonly bytesMax: number;
+      readonly session?: string;
+    };
+    answer: readonly NumberedWait[];
+  };
   'runtime.drain': { request: { readonly id: number }; answer: undefined };
   'runtime.resume': { request: Record<never, never>; answer: undefined };
   'runtime.learn': { request: Learned; answer: undefined };
