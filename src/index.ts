@@ -143,6 +143,7 @@ export type { Page, PageKind, PageOf, RequestPage } from './runtime/protocol/pag
 export type { ChunkInfo, CompressionResult, SessionSummary } from './runtime/protocol/protocol.ts';
 export type { SearchOptions, SearchReach, SearchScope, SearchScopeQuestion } from './runtime/protocol/search-scope.ts';
 export type { BoundaryControl, WaitingListener } from './runtime/protocol/waiting-listeners.ts';
+export type { WebhookOptions } from './runtime/protocol/webhook-options.ts';
 export type { TaskMove } from './session/decide/tasks.ts';
 export type { Explanation } from './session/explain.ts';
 export { fillOrphans, pruneOrphans } from './session/history/repair.ts';

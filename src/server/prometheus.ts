@@ -42,6 +42,9 @@ const FAMILIES: Readonly<Record<Figure, Family>> = {
   requestBytes: ['troupe_request_bytes_total', 'counter', 'Bytes of the bodies of answered model requests.'],
   threadsContinued: ['troupe_threads_continued_total', 'counter', 'Requests that continued a message thread.'],
   threadsReplayed: ['troupe_threads_replayed_total', 'counter', 'Requests sent whole because a thread was lost.'],
+  webhooksDelivered: ['troupe_webhook_deliveries_total', 'counter', 'Deliveries that receivers took.'],
+  webhooksFailed: ['troupe_webhook_failures_total', 'counter', 'Attempts of deliveries that failed.'],
+  webhooksWaiting: ['troupe_webhook_sessions_waiting', 'gauge', 'Sessions with undelivered notices.'],
   restarts: ['troupe_session_thread_restarts_total', 'counter', 'Session threads that died and were replaced.'],
 };
 

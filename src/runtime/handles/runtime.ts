@@ -3,7 +3,7 @@
  * shards.
  */
 import { z } from 'zod';
-import { CLOSE_DEADLINE_MS, READY_WAIT_MS } from '../../base/bounds.ts';
+import { CLOSE_DEADLINE_MS, READY_WAIT_MS, WEBHOOK_CLOSE_MS } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { CancelledError, ConfigError, describeValue, type TroupeError } from '../../base/errors.ts';
 import { checkSessionId, shardOf } from '../../base/ids.ts';
@@ -23,6 +23,7 @@ import { type CounterValues, type ProviderMetrics, readCounters, readProviders }
 import type { Page } from '../protocol/pages.ts';
 import type { SessionSummary } from '../protocol/protocol.ts';
 import type { MessageSearch } from '../search/client.ts';
+import type { Webhooks } from '../webhooks/webhooks.ts';
 import { Child } from './child.ts';
 import { type AllEventOptions, allReading } from './event-options.ts';
 import { Family } from './family.ts';
@@ -56,6 +57,12 @@ export interface RuntimeInfo {
 export interface RuntimeMetrics extends CounterValues {
   /** Session threads that died and were replaced. */
   readonly restarts: number;
+  /** Deliveries of webhooks that their receivers took. */
+  readonly webhooksDelivered: number;
+  /** Attempts of deliveries that failed. */
+  readonly webhooksFailed: number;
+  /** Sessions with notices that a webhook has not delivered yet, counted for each webhook. */
+  readonly webhooksWaiting: number;
   /** Figures of each provider, by its name in the option `providers`. The name of the option `provider` is empty. */
   readonly providers: Readonly<Record<string, ProviderMetrics>>;
   /** The message of the error with which the store refuses writes. */
@@ -79,6 +86,8 @@ export interface RuntimeParts {
   readonly definitions?: DefinitionSource | undefined;
   /** The search over all sessions, if an agent may use it. The runtime notifies the search of deletions. */
   readonly search?: MessageSearch | undefined;
+  /** The webhooks, if there are any. */
+  readonly webhooks?: Webhooks | undefined;
   /** Releases the data directory. */
   readonly release: () => Promise<void>;
 }
@@ -199,7 +208,15 @@ export class Runtime {
     const counters = readCounters(this.#parts.counters);
     const restarts = this.#parts.links.reduce((sum, link) => sum + link.restarts, 0);
     const providers = readProviders(this.#parts.counters, this.#parts.providers);
-    return { ...counters, restarts, providers, ...(degraded === undefined ? {} : { degraded: degraded.message }) };
+    const { delivered, failed, waiting } = this.#parts.webhooks?.counts ?? { delivered: 0, failed: 0, waiting: 0 };
+    const webhooks = { webhooksDelivered: delivered, webhooksFailed: failed, webhooksWaiting: waiting };
+    return {
+      ...counters,
+      ...webhooks,
+      restarts,
+      providers,
+      ...(degraded === undefined ? {} : { degraded: degraded.message }),
+    };
   }
 
   /**
@@ -264,6 +281,7 @@ export class Runtime {
     try {
       await Promise.all(this.#parts.links.map((link) => link.close(deadlineMs)));
     } finally {
+      await this.#parts.webhooks?.close(Math.min(deadlineMs, WEBHOOK_CLOSE_MS));
       await this.#parts.search?.close();
       this.#parts.hub.close();
       await this.#parts.release();

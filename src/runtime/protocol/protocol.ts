@@ -22,6 +22,7 @@ import type { TaskMove } from '../../session/decide/tasks.ts';
 import type { Explanation } from '../../session/explain.ts';
 import type { HistoryQuery } from '../../session/history/history-query.ts';
 import type { TaskSummary } from '../../session/history/task-view.ts';
+import type { Notice } from '../../session/rules/notices.ts';
 import type { NumberedWait } from '../../session/rules/waiting-calls.ts';
 import type { AnswerForm } from '../../session/state/answer-form.ts';
 import type { EditRequest } from '../../session/state/edit-request.ts';
@@ -34,6 +35,7 @@ import type { ServerToolEntry } from '../../tools/server-tool.ts';
 import type { ToolDescription } from '../../tools/tool.ts';
 import type { HostVerdict } from './host-decisions.ts';
 import type { HostQuestion } from './host-question.ts';
+import type { NoticePageRequest, NoticeScan, NoticeScanRequest } from './notices.ts';
 import type { PageBounds, PageKind, PageOf } from './pages.ts';
 import type { WaitingPlace } from './waiting-order.ts';
 
@@ -87,6 +89,8 @@ export interface ShardPlan {
   readonly settings: Settings;
   readonly limits: Limits;
   readonly threads: { readonly models: number; readonly tools: number };
+  /** True if the host follows the notices of the sessions. */
+  readonly publishesNotices?: boolean;
   /** Counters shared with the host; see `metrics.ts`. */
   readonly counters: SharedArrayBuffer;
 }
@@ -353,6 +357,10 @@ export interface ShardMethods {
     };
     answer: readonly NumberedWait[];
   };
+  /** A part of the log after a position, as the sessions with wanted notices in it. */
+  'notices.scan': { request: NoticeScanRequest; answer: NoticeScan };
+  /** Wanted notices of one session, oldest first; none if the session is gone. */
+  'notices.page': { request: NoticePageRequest; answer: readonly Notice[] };
   'runtime.drain': { request: { readonly id: number }; answer: undefined };
   'runtime.resume': { request: Record<never, never>; answer: undefined };
   'runtime.learn': { request: Learned; answer: undefined };

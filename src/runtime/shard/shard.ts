@@ -7,12 +7,14 @@
  * that needs a part created later receives a function here.
  */
 import { isRunnable, type SessionActor } from '../../../actors/session-actor.ts';
+import { noticeOf } from '../../session/rules/notices.ts';
 import { EventReplays } from '../reading/event-replay.ts';
 import { Admission } from './admission.ts';
 import { CommitQueue } from './commit-queue.ts';
 import { EditQueue } from './edit-queue.ts';
 import { InterruptedSessions } from './interrupted-sessions.ts';
 import { Life } from './life.ts';
+import { NoticeChain } from './notice-chain.ts';
 import { Residency } from './residency.ts';
 import { SessionTimers } from './session-timers.ts';
 import { SessionWork } from './session-work.ts';
@@ -30,6 +32,7 @@ export class Shard {
   readonly edits: EditQueue = new EditQueue();
   readonly replays: EventReplays;
   readonly subscribers: Subscribers;
+  readonly notices: NoticeChain;
   readonly residency: Residency;
   readonly transitions: Transitions;
   readonly life: Life;
@@ -38,6 +41,7 @@ export class Shard {
     this.parts = parts;
     const { settings, limits, journal, clock, soon, host } = parts;
     this.replays = new EventReplays(journal);
+    this.notices = new NoticeChain(journal.end());
     this.residency = new Residency(parts, {
       isStale: (key) => outage.isStale(key),
       passivated: (actor) => {
@@ -52,6 +56,10 @@ export class Shard {
       waiters,
       (id) => residency.inMemory(id),
       (id) => work.watched(id),
+      this.notices,
+      parts.publishesNotices === true
+        ? (state, announced) => noticeOf(state, announced, settings.approvals.expiresMs)
+        : undefined,
     );
     const timers = new SessionTimers({
       clock,
@@ -90,6 +98,7 @@ export class Shard {
       dropAll: () => {
         residency.dropAll();
         this.replays.clear();
+        this.notices.break();
       },
       notify: (error) => host.degraded(error),
       over: () => this.life.storeRecovered(),

@@ -77,7 +77,9 @@ function startHeldCalls(fold: Fold, record: RecordOf<'proceeded'>): void {
   for (const id of waiting) {
     const call = state.openCalls.get(id);
     if (call === undefined) throw new Error(`S4: call ${id} waits for a person and is not open`);
-    fold.countAndPublish({ type: 'approval.required', toolUseId: id, toolName: call.name, input: call.input });
+    if (fold.countsAnnounced()) {
+      fold.announce({ type: 'approval.required', toolUseId: id, toolName: call.name, input: call.input });
+    }
   }
   fold.countAndPublish({ type: 'session.state', state: 'executing', phase: 'approval' });
 }
@@ -101,7 +103,9 @@ export function applySuspended(fold: Fold, record: RecordOf<'suspended'>): void 
     usage: turn.usage,
     outcome: reason,
   } as const;
-  fold.countAndPublish(healed === undefined ? ended : { ...ended, healedToolCallIds: healed });
+  if (fold.countsAnnounced()) {
+    fold.announce(healed === undefined ? ended : { ...ended, healedToolCallIds: healed }, turn);
+  }
   const receipt: ReceiptState = {
     status: 'suspended',
     turn: turn.id,

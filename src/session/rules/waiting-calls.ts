@@ -36,7 +36,7 @@ export function isPersonAwaited({ approvals }: SessionState): boolean {
 export function waitingCalls(state: SessionState, expiresMs: number | null): readonly NumberedWait[] {
   const { id, approvals } = state;
   if (approvals === undefined) return [];
-  const root = state.parent === undefined ? undefined : rootIdOf(state);
+  const root = rootIdOf(state);
   const expiresAt = approvalsExpireAt(state, expiresMs);
   return approvals.waiting.flatMap((callId) => {
     const open = state.openCalls.get(callId);
@@ -56,7 +56,9 @@ export function waitingCalls(state: SessionState, expiresMs: number | null): rea
   });
 }
 
-/** The id of the session at the top of the tree. Each level of a tree adds one part to the id. */
-function rootIdOf({ id, depth }: SessionState): string {
-  return id.split(':').slice(0, -depth).join(':');
+/** The session at the top of a sub-agent's tree; undefined for other sessions. Each level of a tree adds a part to the id. */
+export function rootIdOf({ id, parent, depth }: SessionState): string | undefined {
+  if (parent === undefined) return undefined;
+  const parts = id.split(':');
+  return parts.slice(0, Math.max(1, parts.length - depth)).join(':');
 }
