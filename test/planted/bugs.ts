@@ -11,6 +11,7 @@ import type { PlantedBug } from './planted-bug.ts';
 import { requestBugs } from './request-bugs.ts';
 import { sessionBugs } from './session-bugs.ts';
 import { storeBugs } from './store-bugs.ts';
+import { webhookBugs } from './webhook-bugs.ts';
 
 /** All planted bugs, in the order of the report. */
 export const plantedBugs: readonly PlantedBug[] = [
@@ -22,6 +23,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   ...requestBugs,
   ...answerBugs,
   ...modelBugs,
+  ...webhookBugs,
 ];
 
 /** The bug of this name. Throws an `Error` when there is none. */

@@ -10,7 +10,7 @@ interface DecidedCall {
   readonly session: string;
   readonly callId: string;
   readonly toolName: string;
-  /** What the person is asked for. Only approvals are decided here. */
+  /** The question to the person. Only approvals are decided here. */
   readonly kind: string;
   readonly input: unknown;
 }

@@ -201,7 +201,8 @@ export async function assembleRuntime(
     failed: (error) => logs.write({ level: 'warn', message: `diagnostics: ${asError(error).message}` }),
   });
   await startAll(links);
-  webhooks?.begin();
+  // The cursor of a new webhook is durable before the embedder can begin anything.
+  await webhooks?.begin();
   const learn = (): void => {
     for (const link of links) link.learn();
   };

@@ -42,6 +42,7 @@ export interface WebhookParts {
 
 /** The follower's place in one shard. */
 interface Followed {
+  readonly shard: number;
   /** Everything up to here is in the queue, or delivered. Undefined: a new webhook, which begins at the start of the shard. */
   position: number | undefined;
   /** True if the log must be read from the position. */
@@ -49,7 +50,7 @@ interface Followed {
   /** True while it is read; live notes wait in `notes` meanwhile. */
   isReading: boolean;
   notes: NoticeNote[];
-  /** True if one of them was dropped. */
+  /** True if one of them was dropped, or was never sent. */
   hasDropped: boolean;
 }
 
@@ -84,6 +85,7 @@ export class Webhook {
     this.#queue = new DeliveryQueue(parts.sessionsMax);
     for (const lane of cursor?.behind ?? []) this.#queue.restore(lane);
     this.#followed = shards.map((_shard, index) => ({
+      shard: index,
       position: cursor?.positions[index],
       isBehind: true,
       isReading: false,
@@ -165,7 +167,7 @@ export class Webhook {
       else followed.hasDropped = true;
       return;
     }
-    this.#follow(followed, shard, note);
+    this.#follow(followed, note);
     if (followed.isBehind) this.#readOn(shard);
     else this.#pump();
   }
@@ -174,7 +176,9 @@ export class Webhook {
   resumed(shard: number): void {
     const followed = this.#followed[shard];
     if (followed === undefined) return;
-    followed.isBehind = true;
+    // The part of the log that is being read may end before those notices.
+    if (followed.isReading) followed.hasDropped = true;
+    else followed.isBehind = true;
     this.#readOn(shard);
   }
 
@@ -188,7 +192,8 @@ export class Webhook {
   }
 
   /** Moves the position over a note, or finds that the log must be read. */
-  #follow(followed: Followed, shard: number, { previous, position, notices }: NoticeNote): void {
+  #follow(followed: Followed, { previous, position, notices }: NoticeNote): void {
+    const { shard } = followed;
     const at = followed.position ?? 0;
     if (position <= at) return;
     // The notices of a receiver that is gone stay behind the position.
@@ -208,11 +213,29 @@ export class Webhook {
     const followed = this.#followed[shard];
     if (followed === undefined || followed.isReading || !followed.isBehind || !this.#mayRead) return;
     followed.isReading = true;
-    this.#read(followed, shard)
-      .catch((error: unknown) => this.#retry(error, () => this.#readOn(shard)))
-      .finally(() => {
+    void this.#read(followed, shard)
+      .then(
+        () => true,
+        (error: unknown) => {
+          this.#retry(error, () => this.#readOn(shard));
+          return false;
+        },
+      )
+      .then((isRead) => {
         followed.isReading = false;
+        this.#settle(followed);
+        if (isRead) this.#readOn(shard);
       });
+  }
+
+  /** Takes the notes that came while the log was read. */
+  #settle(followed: Followed): void {
+    const notes = followed.notes.splice(0);
+    // A log that must still be read has them.
+    followed.isBehind ||= followed.hasDropped;
+    followed.hasDropped = false;
+    for (const note of notes) if (!followed.isBehind) this.#follow(followed, note);
+    this.#pump();
   }
 
   get #mayRead(): boolean {
@@ -231,10 +254,8 @@ export class Webhook {
       this.#pump();
       if (!isLast) continue;
       // Notes that follow this part continue it. If one is missing, the log is read on from here.
-      followed.isBehind = followed.hasDropped;
-      followed.hasDropped = false;
-      for (const note of followed.notes.splice(0)) this.#follow(followed, shard, note);
-      this.#pump();
+      followed.isBehind = false;
+      this.#settle(followed);
     }
   }
 

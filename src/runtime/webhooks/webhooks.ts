@@ -50,9 +50,9 @@ export class Webhooks {
     );
   }
 
-  /** Begins to deliver, once the shards serve. */
-  begin(): void {
-    for (const webhook of this.#webhooks) void webhook.begin();
+  /** Begins to deliver, once the shards serve. Resolves when the cursors of new webhooks are durable. Never rejects. */
+  async begin(): Promise<void> {
+    await Promise.all(this.#webhooks.map((webhook) => webhook.begin()));
   }
 
   /** Takes the live notices of a shard. */

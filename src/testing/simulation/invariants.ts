@@ -34,7 +34,9 @@
  *      no metadata of another one (checked by `simulated-model.ts` and `other-vendor.ts`);
  *  I22 a session asks the model that its log says (a part of I3: the model is a part of the request);
  *  I23 a half-step asks no model again after it has moved on; each model has separate attempts, and the last one has
- *      all of them (checked by `model-trail.ts`).
+ *      all of them (checked by `model-trail.ts`);
+ *  I25 each waiting call, and each end of a turn, is delivered to a webhook at least once and in order (checked by
+ *      `simulated-receiver.ts`).
  */
 
 import type { Limits } from '../../base/bounds.ts';

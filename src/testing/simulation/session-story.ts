@@ -28,6 +28,7 @@ import { isAnswerTool } from './simulated-forms.ts';
 
 /** Agents have tools, and none has manual thinking, so deliveries are sent as phantom pairs. */
 const RENDERING: ModelRendering = { options: { timestamps: false, deliveriesAsText: false } };
+const ANNOUNCED: ReadonlySet<string> = new Set(['turn.finished', 'turn.failed', 'approval.required']);
 
 /** Stop reasons of answers that give no structured answer. */
 const NO_ANSWER_STOPS: ReadonlySet<string> = new Set(['refusal', 'max_tokens', 'model_context_window_exceeded']);
@@ -88,6 +89,8 @@ export interface SessionStory {
   begins: readonly string[] | undefined;
   /** Digests of durable events; index 0 is event 1. */
   readonly events: string[];
+  /** Events that others outside wait for. */
+  readonly announced: { readonly seq: number; readonly type: string }[];
   /** Most entries that waited when a message was sent. */
   fullest: number;
   /** Most UTF-8 bytes in the mailbox including an accepted message, if something already waited. */
@@ -167,6 +170,7 @@ class Teller {
       forksMade: new Map(),
       begins: undefined,
       events: [],
+      announced: [],
       fullest: 0,
       fullestBytes: 0,
       refused: 0,
@@ -436,6 +440,7 @@ class Teller {
   #event(body: EventBody): void {
     const story = this.#story;
     story.events.push(digestOf(JSON.stringify(body)));
+    if (ANNOUNCED.has(body.type)) story.announced.push({ seq: story.events.length, type: body.type });
     if (body.type === 'tool.started') this.#start(body.toolUseId);
     if (body.type !== 'message.created') return;
     const { message } = body;
