@@ -113,6 +113,7 @@ export type {
   StructuredSendOptions,
   StructuredSpawnOptions,
 } from './runtime/handles/session-options.ts';
+export type { WaitingOptions } from './runtime/handles/waiting.ts';
 export {
   type Agent,
   type AgentOptions,
@@ -142,6 +143,7 @@ export type { Page, PageKind, PageOf, RequestPage } from './runtime/protocol/pag
 export type { ChunkInfo, CompressionResult, SessionSummary } from './runtime/protocol/protocol.ts';
 export type { SearchOptions, SearchReach, SearchScope, SearchScopeQuestion } from './runtime/protocol/search-scope.ts';
 export type { BoundaryControl, WaitingListener } from './runtime/protocol/waiting-listeners.ts';
+export type { WebhookOptions } from './runtime/protocol/webhook-options.ts';
 export type { TaskMove } from './session/decide/tasks.ts';
 export type { Explanation } from './session/explain.ts';
 export { fillOrphans, pruneOrphans } from './session/history/repair.ts';
@@ -154,6 +156,7 @@ export {
   wantsReasoningPad,
   withReasoningPad,
 } from './session/history/to-api.ts';
+export type { QueuedCall } from './session/rules/queued-calls.ts';
 export { INTERRUPT_NOTICE } from './session/rules/tool-texts.ts';
 export { type McpTools, type McpToolsOptions, mcpTools } from './tools/mcp/grants.ts';
 export type { McpAddress, McpEffect, McpProcess, McpServer, McpServerMap } from './tools/mcp/protocol.ts';

@@ -24,6 +24,16 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import('./send-command.ts')).sendCommand,
   },
   {
+    name: 'waiting',
+    summary: 'List the tool calls that wait for a person',
+    load: async () => (await import('./waiting-command.ts')).waitingCommand,
+  },
+  {
+    name: 'approve',
+    summary: 'Allow or deny a tool call that waits for a person',
+    load: async () => (await import('./approve-command.ts')).approveCommand,
+  },
+  {
     name: 'top',
     summary: 'Show the busiest sessions, live',
     load: async () => (await import('./top/command.ts')).topCommand,

@@ -1,12 +1,12 @@
 /** `troupe serve`: serves the sessions of a data directory over HTTP until a signal arrives. */
 import { resolve } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { SERVE_DRAIN_MS, SERVE_PORT_DEFAULT, SERVER_CONNECTIONS_MAX, STOP_DEADLINE_MS } from '../base/bounds.ts';
 import { defined } from '../base/defined.ts';
-import { asError, describeValue } from '../base/errors.ts';
-import { type Agent, anthropic, CancelledError, ConfigError, type OpenOptions, open, type Runtime } from '../index.ts';
+import { asError } from '../base/errors.ts';
+import { anthropic, CancelledError, open, type Runtime } from '../index.ts';
 import { type RunningServer, serve } from '../server/index.ts';
-import { type Arguments, type Command, EXIT, UsageError } from './command.ts';
+import { agentsModule } from './agents-module.ts';
+import { type Arguments, type Command, EXIT } from './command.ts';
 import { commandLogger } from './command-logger.ts';
 import { hasCredentials } from './review/agents.ts';
 import { DEFAULT_DATA, prepareDataDirectory, shownPath } from './store-directory.ts';
@@ -57,7 +57,7 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
   const { stdout, stderr, environment, directory } = surroundings;
   const data = resolve(directory, given.positional('dir') ?? DEFAULT_DATA);
   const module = given.text('agents');
-  const options = module === undefined ? { provider: anthropic() } : await optionsOf(module, directory);
+  const options = module === undefined ? { provider: anthropic() } : await agentsModule(module, directory);
   if (module === undefined && !hasCredentials(environment)) {
     stderr.write('Without ANTHROPIC_API_KEY sessions can be read; messages to them reach no model.\n');
   }
@@ -111,25 +111,5 @@ async function drained(runtime: Runtime): Promise<void> {
     await runtime.drain({ signal: AbortSignal.timeout(SERVE_DRAIN_MS) });
   } catch (error) {
     if (!(error instanceof CancelledError)) throw error;
-  }
-}
-
-/** The options for `open`: the default export of a module, which is a list of agents or options. */
-async function optionsOf(path: string, directory: string): Promise<OpenOptions> {
-  const found = await load(path, directory);
-  if (Array.isArray(found)) return { agents: found as readonly Agent<unknown>[] };
-  if (typeof found === 'object' && found !== null) return found;
-  throw new ConfigError(
-    `--agents ${path}: the default export must be an array of agents, or options of open(), got ${describeValue(found)}`,
-  );
-}
-
-async function load(path: string, directory: string): Promise<unknown> {
-  const url = path.startsWith('file:') ? path : pathToFileURL(resolve(directory, path)).href;
-  try {
-    const module: unknown = await import(url);
-    return Reflect.get(module as object, 'default');
-  } catch (error) {
-    throw new UsageError(`--agents ${path} cannot be loaded: ${asError(error).message}`, { cause: error });
   }
 }

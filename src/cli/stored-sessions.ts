@@ -15,12 +15,14 @@ import type { SessionKey } from '../journal/position.ts';
 import { acquireStoreLock } from '../journal/store/lock.ts';
 import { readManifest, shardDirectory } from '../journal/store/manifest.ts';
 import type { SessionSummary } from '../runtime/protocol/protocol.ts';
+import { olderFirst } from '../runtime/protocol/waiting-order.ts';
 import { contentReader } from '../runtime/reading/content-reader.ts';
 import { EventReplays } from '../runtime/reading/event-replay.ts';
 import { decodeHead, summaryOf } from '../runtime/reading/head.ts';
 import { readActor } from '../runtime/reading/session-reader.ts';
 import { type Explanation, explain } from '../session/explain.ts';
 import { historyMessages } from '../session/history/history-form.ts';
+import { type NumberedWait, type QueuedCall, queuedCalls } from '../session/rules/queued-calls.ts';
 import { withContent } from '../session/rules/waiting-content.ts';
 import type { ReadContent } from '../session/state/messages.ts';
 import { publicEntry, publicMessage } from '../session/state/messages.ts';
@@ -47,6 +49,8 @@ export interface StoredSession extends SessionSummary {
 export interface StoredSessions {
   /** All sessions, ascending by id. */
   list(): readonly SessionSummary[];
+  /** The calls that wait for a person, oldest first. They have no `expiresAt`, since the settings are not stored. */
+  waiting(): readonly QueuedCall[];
   /** Reads one session; undefined when there is none. Throws `StoreCorruptError` for a log that cannot be read. */
   session(id: string): StoredSession | undefined;
   /** The result of `session.history.toArray()`; undefined for an unknown session. */
@@ -80,6 +84,11 @@ function storedSessions(journals: readonly Journal[]): StoredSessions {
   };
   return {
     list: () => journals.flatMap(summaries).sort((a, b) => (a.id < b.id ? -1 : 1)),
+    waiting: () =>
+      journals
+        .flatMap(waits)
+        .sort(olderFirst)
+        .map(({ call }) => call),
     session: (id) => {
       const found = find(id);
       if (found === undefined) return undefined;
@@ -104,13 +113,27 @@ function storedSessions(journals: readonly Journal[]): StoredSessions {
  * since their heads are older.
  */
 function summaries(journal: Journal): readonly SessionSummary[] {
-  const changed = new Set<SessionKey>(journal.runnable());
-  for (const key of journal.tailKeys(journal.checkpointed())) changed.add(key);
+  const changed = changedSessions(journal);
   return journal.names({}).flatMap(([name, key]) => {
     const head = changed.has(key) ? undefined : journal.head(key);
     if (head !== undefined) return [decodeHead(head.data).summary];
     const { state } = readActor(journal, name, key);
     return state.agent === undefined ? [] : [summaryOf(state)];
+  });
+}
+
+/** The sessions that are runnable or changed since the last checkpoint. */
+function changedSessions(journal: Journal): ReadonlySet<SessionKey> {
+  const changed = new Set<SessionKey>(journal.runnable());
+  for (const key of journal.tailKeys(journal.checkpointed())) changed.add(key);
+  return changed;
+}
+
+/** The waiting calls of a shard. A session with such a call is runnable, so no other session is read. */
+function waits(journal: Journal): readonly NumberedWait[] {
+  return [...changedSessions(journal)].flatMap((key) => {
+    const name = journal.nameOf(key);
+    return name === undefined ? [] : queuedCalls(readActor(journal, name, key).state, null);
   });
 }
 

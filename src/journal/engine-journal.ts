@@ -22,7 +22,7 @@ import {
 } from '../base/bounds.ts';
 import { InvalidNameError, LimitError, TroupeError } from '../base/errors.ts';
 import { createBatch, type Engine, isEmptyBatch, type WriteBatch } from './engine.ts';
-import type { Journal, JournalStatistics } from './journal.ts';
+import type { Journal, JournalStatistics, TailPage } from './journal.ts';
 import { CommitGate } from './lmdb/commit-gate.ts';
 import {
   type LastRow,
@@ -213,15 +213,24 @@ export class EngineJournal implements Journal {
    */
   *tail(after: Position): Iterable<StoredEntry> {
     this.#checkOpen();
-    const open = this.#row;
-    const end = open === undefined ? positionOf(this.#nextRow, 0) : positionOf(open.number, open.turns);
-    yield* readTail(this.#source, after, end);
+    yield* readTail(this.#source, after, this.end() + 1);
   }
 
   /** Throws `StoreCorruptError` when a row is missing or damaged. */
   tailKeys(after: Position): ReadonlySet<SessionKey> {
+    return this.tailPage(after, Number.POSITIVE_INFINITY).keys;
+  }
+
+  /** Throws `StoreCorruptError` when a row is missing or damaged. */
+  tailPage(after: Position, limit: number): TailPage {
     this.#checkOpen();
-    return tailSessions(this.#source, after);
+    const { keys, lastRow } = tailSessions(this.#source, after, limit);
+    return { keys, end: lastRow === undefined ? this.end() : positionOf(lastRow + 1, 0) - 1 };
+  }
+
+  end(): Position {
+    const open = this.#row;
+    return (open === undefined ? positionOf(this.#nextRow, 0) : positionOf(open.number, open.turns)) - 1;
   }
 
   head(key: SessionKey): Head | undefined {

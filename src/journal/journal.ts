@@ -33,6 +33,13 @@ export interface JournalStatistics {
   readonly flushMs: number;
 }
 
+/** The sessions written in a part of the log. */
+export interface TailPage {
+  readonly keys: ReadonlySet<SessionKey>;
+  /** The part ends at this position. */
+  readonly end: Position;
+}
+
 /** All state of one shard that outlives the process. All methods belong to the thread that opened it. */
 export interface Journal {
   /** Fencing token of this owner: higher than that of any earlier owner. */
@@ -81,6 +88,10 @@ export interface Journal {
    * read nor checked.
    */
   tailKeys(after: Position): ReadonlySet<SessionKey>;
+  /** The first of them, at least `limit` if there are as many, and the position up to which they are all of them. */
+  tailPage(after: Position, limit: number): TailPage;
+  /** A position at or after every appended transition, and before every later one. */
+  end(): Position;
 
   /** The newest head written for a session. */
   head(key: SessionKey): Head | undefined;

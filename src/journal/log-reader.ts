@@ -108,9 +108,14 @@ export function* readTail(source: LogSource, after: Position, end: Position): It
 
 /**
  * The sessions with entries after `after`, including removed ones, in the order of their first entry there. Reads only
- * the tables of the rows, because an entry's data is read with its session. Throws `StoreCorruptError`.
+ * the tables of the rows, because an entry's data is read with its session. Ends with the row that has the session
+ * number `limit`: then `lastRow` is that row. Throws `StoreCorruptError`.
  */
-export function tailSessions(source: LogSource, after: Position): ReadonlySet<SessionKey> {
+export function tailSessions(
+  source: LogSource,
+  after: Position,
+  limit: number,
+): { readonly keys: ReadonlySet<SessionKey>; readonly lastRow?: number } {
   const found = new Set<SessionKey>();
   const first = rowOf(after);
   let next = first;
@@ -120,13 +125,15 @@ export function tailSessions(source: LogSource, after: Position): ReadonlySet<Se
     for (const { number, bytes } of stored) {
       const turn = number === first ? after - positionOf(first, 0) + 1 : 0;
       for (const key of located(source.engine, () => sessionsFrom(bytes, number, turn))) found.add(key);
+      if (found.size >= limit) return { keys: found, lastRow: number };
       next = number + 1;
     }
   }
+  // The last of these rows may still grow, so they are taken together.
   for (const row of source.unwrittenRows(next)) {
     for (const { key, turn } of row.entries) if (positionOf(row.number, turn) > after) found.add(key);
   }
-  return found;
+  return { keys: found };
 }
 
 /**

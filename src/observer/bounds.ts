@@ -63,6 +63,8 @@ export const PENDING_MAX = 10_000;
 export const STREAMED_CHARACTERS_MAX = 200_000;
 /** Characters of one text shown at first; a button shows the rest. */
 export const TEXT_CHARACTERS_MAX = 8_000;
+/** Waiting calls shown in the overview: more than a person decides before the list is read again. */
+export const WAITING_CALLS_SHOWN = 20;
 /** Milliseconds between two readings of the counters. */
 export const METRICS_INTERVAL_MS = 1_000;
 /** Readings kept for the chart: one minute. */

@@ -227,6 +227,38 @@ function numbersOf(value: Readonly<Record<string, unknown>>): Readonly<Record<st
   return numbers;
 }
 
+/** A call that waits for a person. */
+export interface WaitingCall {
+  readonly session: string;
+  readonly callId: string;
+  readonly toolName: string;
+  readonly kind: string;
+  readonly input: unknown;
+  /** Epoch ms. */
+  readonly at: number;
+  readonly expiresAt?: number;
+}
+
+/** The first calls of the queue. */
+export interface WaitingPage {
+  readonly calls: readonly WaitingCall[];
+  readonly hasMore: boolean;
+}
+
+/** A page of the calls that wait for a person. */
+export function readWaiting(body: unknown): WaitingPage {
+  const page = recordOf(body, 'the waiting calls');
+  const calls = listOf(page['waiting'], 'waiting').map((value): WaitingCall => {
+    const { session, callId, toolName, kind, input, at, expiresAt } = recordOf(value, 'a waiting call');
+    if (typeof session !== 'string' || typeof callId !== 'string' || typeof at !== 'number') {
+      throw new WireError('a waiting call is not of the known form');
+    }
+    const call = { session, callId, toolName: String(toolName ?? ''), kind: String(kind ?? ''), input, at };
+    return typeof expiresAt === 'number' ? { ...call, expiresAt } : call;
+  });
+  return { calls, hasMore: page['next'] !== undefined };
+}
+
 /** Whether a decision about a call took effect; true for an answer without this member. */
 export function readDecided(body: unknown): boolean {
   return recordOf(body, 'the decision')['decided'] !== false;

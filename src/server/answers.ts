@@ -94,6 +94,24 @@ export const modelRequest: z.ZodType = z.looseObject({
   context: anyObject.optional(),
   next: z.number().optional(),
 });
+/** A page of the calls that wait for a person; `next` is the `after` of the following page. */
+export const waitingList: z.ZodType = z.strictObject({
+  waiting: z.array(
+    z.looseObject({
+      session: z.string(),
+      root: z.string().optional().describe('The session at the top of the tree, if the call is of a sub-agent'),
+      agent: z.string(),
+      callId: z.string(),
+      toolName: z.string(),
+      kind: z.string().describe('approval: the person decides whether the call may run'),
+      input: z.unknown(),
+      at: z.number().describe('Epoch ms at which the call began to wait'),
+      expiresAt: z.number().optional().describe('Epoch ms at which the call is denied without a decision'),
+    }),
+  ),
+  next: z.string().optional(),
+});
+
 /** Why a session is not running: exactly one reason. */
 export const explanation: z.ZodType = z.strictObject({ reason: z.string(), detail: z.string() });
 /** Whether the session was running. */

@@ -40,6 +40,7 @@ const FAMILIES: Readonly<Record<Figure, Family>> = {
     'counter',
     'Times that tool values held the host thread for 250 ms or more.',
   ],
+  callsWaitingForPerson: ['troupe_calls_waiting_for_person', 'gauge', 'Tool calls that wait for a person.'],
   flushes: ['troupe_journal_flushes_total', 'counter', 'Group commits flushed.'],
   journalTurns: ['troupe_journal_turns_total', 'counter', 'Transitions written to the journal.'],
   stalls: ['troupe_session_thread_stalls_total', 'counter', 'Times a session thread stood still for a second or more.'],
@@ -47,6 +48,9 @@ const FAMILIES: Readonly<Record<Figure, Family>> = {
   requestBytes: ['troupe_request_bytes_total', 'counter', 'Bytes of the bodies of answered model requests.'],
   threadsContinued: ['troupe_threads_continued_total', 'counter', 'Requests that continued a message thread.'],
   threadsReplayed: ['troupe_threads_replayed_total', 'counter', 'Requests sent whole because a thread was lost.'],
+  webhooksDelivered: ['troupe_webhook_deliveries_total', 'counter', 'Deliveries that receivers took.'],
+  webhooksFailed: ['troupe_webhook_failures_total', 'counter', 'Attempts of deliveries that failed.'],
+  webhooksWaiting: ['troupe_webhook_sessions_waiting', 'gauge', 'Sessions with undelivered notices.'],
   restarts: ['troupe_session_thread_restarts_total', 'counter', 'Session threads that died and were replaced.'],
 };
 

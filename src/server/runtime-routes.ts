@@ -1,8 +1,11 @@
 /** Routes of the runtime itself: facts, metrics, health, and the document of the interface. */
+import { z } from 'zod';
+import { defined } from '../base/defined.ts';
 import * as answers from './answers.ts';
 import { PROMETHEUS_TYPE, prometheusText } from './prometheus.ts';
-import { noQuery } from './query-parts.ts';
-import { json, type Route, route, text } from './route.ts';
+import { noQuery, pageOf, pageSize, token } from './query-parts.ts';
+import { json, jsonInTick, type Route, route, text } from './route.ts';
+import { problemAnswer } from './session-routes.ts';
 
 const info = route({
   method: 'GET',
@@ -30,6 +33,28 @@ const metrics = route({
   answers: [{ status: 200, description: 'The counters', mediaType: PROMETHEUS_TYPE }],
   handle: ({ server: { runtime, watch, streams } }) =>
     text(prometheusText(runtime.metrics(), watch.metrics(streams.size), runtime.info()), PROMETHEUS_TYPE),
+});
+
+const waiting = route({
+  method: 'GET',
+  path: '/waiting',
+  summary: 'The tool calls that wait for a person, oldest first; fewer than requested if they are large',
+  query: z.strictObject({
+    after: z.string().optional().describe('The value of next in the previous page'),
+    limit: pageSize.optional(),
+    session: z.string().optional().describe('Only calls of this session and its descendants'),
+    token,
+  }),
+  answers: [
+    { status: 200, description: 'A page of waiting calls', schema: answers.waitingList },
+    problemAnswer(400, 'Not the next of a page, or not the id of a session'),
+  ],
+  handle: ({ query, server: { runtime, pages } }) =>
+    pages.run(async () => {
+      const { session } = query;
+      const { items, next } = await runtime.waiting({ ...pageOf(query), ...defined({ session }) });
+      return jsonInTick({ waiting: items, ...defined({ next }) });
+    }),
 });
 
 const health = route({
@@ -75,4 +100,4 @@ const document = route({
 });
 
 /** See the file header. */
-export const runtimeRoutes: readonly Route[] = [info, metricsJson, metrics, health, ready, document];
+export const runtimeRoutes: readonly Route[] = [info, waiting, metricsJson, metrics, health, ready, document];

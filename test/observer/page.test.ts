@@ -502,7 +502,7 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
     await page.getByRole('alert').getByText('no space left').waitFor();
   });
 
-  test('a provider that refuses the credentials is named beside the calls', async () => {
+  test('a provider that refuses the credentials is named below the head line', async () => {
     const one = scripted(() => 'Yes.');
     const runtime = await kit.open({ providers: { one, two: one } });
     const stopped = { ...runtime.metrics().providers['two'], credentialsRefused: 1 };
@@ -512,7 +512,7 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
       return { ...metrics, providers: { ...metrics.providers, two: stopped } };
     });
     const page = await visit(server.url);
-    await page.locator('.figures').getByText('two refused the credentials').waitFor();
+    await page.getByRole('alert').getByText('two refused the credentials').waitFor();
   });
 
   test('the theme follows the system until it is chosen, and the choice is kept', async () => {

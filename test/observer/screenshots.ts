@@ -44,6 +44,13 @@ const shell = tool({
   },
 });
 
+const refund = tool({
+  name: 'refund',
+  description: 'Refunds an order.',
+  input: z.object({ order: z.string(), euros: z.number(), reason: z.string() }),
+  run: ({ euros }) => `refunded ${euros} euros`,
+});
+
 /** The answer of each session's model, by the number of the call. */
 async function reply(session: string, call: number): Promise<Reply> {
   const child = /^review-session-core:(\d+)$/u.exec(session)?.[1];
@@ -81,6 +88,18 @@ async function reply(session: string, call: number): Promise<Reply> {
   }
   if (session === 'import-invoices')
     return { error: { status: 400, message: 'messages.12: tool_use without tool_result' } };
+  if (session === 'refund-118') {
+    const reason = 'The parcel arrived broken, and the customer sent two photos of it.';
+    return { toolUse: { name: 'refund', input: { order: 'A-118', euros: 49.9, reason } } };
+  }
+  if (session === 'release-train-2026-11') {
+    return {
+      toolUse: {
+        name: 'bash',
+        input: { command: 'git push --force origin release/2026-11 && gh release create v3.4.0' },
+      },
+    };
+  }
   if (session === 'clean-build') {
     return {
       text: 'I would delete the build directory and build again.',
@@ -105,6 +124,7 @@ async function stage(): Promise<Runtime> {
         tools: [readSource, shell],
       }),
       agent({ name: 'writer', system: 'Answer with sources.' }),
+      agent({ name: 'cashier', system: 'You answer for orders.', tools: [refund], approve: ['refund'] }),
       agent({ name: 'builder', system: 'You keep the build green.', tools: [shell], approve: ['bash'] }),
     ],
   });
@@ -122,6 +142,8 @@ async function stage(): Promise<Runtime> {
     .ask('Go on')
     .catch(() => undefined);
   await runtime.session('clean-build', 'builder').send('Clean up the build, please.');
+  await runtime.session('release-train-2026-11', 'builder').send('Clean up the build, please.');
+  await runtime.session('refund-118', 'cashier').send('Refund the order.');
   const nightly = runtime.session('nightly-report', 'writer');
   await nightly.ask('First page');
   await nightly.pause();
@@ -136,6 +158,19 @@ async function stage(): Promise<Runtime> {
   );
   return runtime;
 }
+
+/** Figures of several providers, of which one refuses its credentials, and of tool calls that wait for a thread. */
+const BUSY = {
+  modelCallsRunning: 41,
+  modelCallsWaiting: 128,
+  toolCallsRunning: 96,
+  toolCallsWaiting: 80,
+  providers: {
+    claude: { modelCalls: 9, modelCallsRunning: 40, modelCallsWaiting: 20, circuitsOpen: 0, credentialsRefused: 0 },
+    gpt: { modelCalls: 9, modelCallsRunning: 0, modelCallsWaiting: 108, circuitsOpen: 0, credentialsRefused: 1 },
+    local: { modelCalls: 9, modelCallsRunning: 1, modelCallsWaiting: 0, circuitsOpen: 1, credentialsRefused: 0 },
+  },
+};
 
 interface Shot {
   readonly name: string;
@@ -212,7 +247,7 @@ const waiting = await faultyServer(runtime, {
   pages: observerDirectory,
   override: (path) => {
     if (path === '/metrics.json') {
-      return { ...runtime.metrics(), loopDelayMs: 0.4, degraded: 'no space left on device' };
+      return { ...runtime.metrics(), ...BUSY, loopDelayMs: 0.4, degraded: 'no space left on device' };
     }
     if (path !== '/sessions/support-42/request') return undefined;
     return {
@@ -234,6 +269,7 @@ const waiting = await faultyServer(runtime, {
 });
 await shoot(browser, waiting.url, [
   { name: 'approval', hash: '#/clean-build/conversation' },
+  { name: 'providers' },
   { name: 'violations', hash: '#/support-42/request' },
 ]);
 const broken = await faultyServer(runtime, { pages: observerDirectory });

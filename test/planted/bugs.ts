@@ -12,6 +12,7 @@ import { questionBugs } from './question-bugs.ts';
 import { requestBugs } from './request-bugs.ts';
 import { sessionBugs } from './session-bugs.ts';
 import { storeBugs } from './store-bugs.ts';
+import { webhookBugs } from './webhook-bugs.ts';
 
 /** All planted bugs, in the order of the report. */
 export const plantedBugs: readonly PlantedBug[] = [
@@ -24,6 +25,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   ...answerBugs,
   ...questionBugs,
   ...modelBugs,
+  ...webhookBugs,
 ];
 
 /** The bug of this name. Throws an `Error` when there is none. */

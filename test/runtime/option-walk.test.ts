@@ -396,6 +396,10 @@ const openRows: Readonly<Record<string, Row>> = {
     'runtime/handles/definitions.test.ts',
     'a specialist is an agent with its own prompt, tools and turn limit',
   ),
+  webhooks: shown(
+    'runtime/webhooks/webhooks.test.ts',
+    'children: the end of their turns only if wanted, their waiting calls in any case; `events` selects',
+  ),
   mcp: shown('runtime/host/mcp-servers.test.ts', 'the file of the servers is read again when it changes'),
   'enrichers.melete.model': shown(
     'runtime/melete.test.ts',

@@ -339,6 +339,10 @@ describe('conversation', () => {
     expect((await get('/sessions/s/explain')).body).toMatchObject({ reason: 'waiting_for_approval' });
     const [call] = (await runtime.session('s').messages()).filter(({ type }) => type === 'tool_call');
     const callId = call?.toolUseId ?? '';
+    const queue = as(answers.waitingList, (await get('/waiting?limit=1')).body);
+    expect(queue).toMatchObject({ waiting: [{ session: 's', agent: 'a', callId, toolName: 'pay', kind: 'approval' }] });
+    expect((await get('/waiting?session=other')).body).toEqual({ waiting: [] });
+    expect(await get('/waiting?after=x')).toMatchObject({ status: 400, body: { code: 'config' } });
     const approve = async (decision: object): Promise<unknown> =>
       (await post('/sessions/s/approve', { callId, ...decision })).body;
     expect(await approve({ callId: 'another', allow: true })).toEqual({

@@ -102,6 +102,8 @@ export const REDRAW_INTERVAL_MS = 100;
 export const TREE_LINES_MAX = 16;
 /** Sessions that `troupe inspect` shows by default. */
 export const INSPECT_SESSIONS_DEFAULT = 60;
+/** Calls that `troupe waiting` prints by default. */
+export const WAITING_CALLS_DEFAULT = 100;
 /** Events that `troupe tail` prints by default. */
 export const TAIL_EVENTS_DEFAULT = 200;
 /** Sessions or events that one inspecting command prints at most. */

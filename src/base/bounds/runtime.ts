@@ -119,6 +119,51 @@ export const VIEW_INPUT_CHARACTERS = 200;
 /** Approximate bytes of one page besides its first item. Two threads hold a page whole in memory before it is sent. */
 export const PAGE_BYTES_MAX: number = 1024 * 1024;
 
+// ---- webhooks -----------------------------------------------------------------------------------------------------
+
+/**
+ * UTF-8 bytes of a text or an input in a notice: receivers commonly take bodies of 64 kB, and a notice has at most two
+ * of these and a few names.
+ */
+export const NOTICE_BYTES_MAX: number = 16 * 1024;
+/** Notices of one session that a shard reads from the log for one request. */
+export const NOTICES_PAGE_MAX = 64;
+/** Approximate bytes of such a page, in addition to its first notice. */
+export const NOTICES_PAGE_BYTES_MAX: number = 256 * 1024;
+/** Sessions whose logs one request may look through for notices: about a tick's work each. */
+export const NOTICE_SCAN_SESSIONS = 32;
+/** Webhooks of a runtime: each costs its own reading of the log after a restart. */
+export const WEBHOOKS_MAX = 16;
+/** Headers that a webhook may add. */
+export const WEBHOOK_HEADERS_MAX = 32;
+/** Bytes of a webhook's secret: those of the Standard Webhooks specification. */
+export const WEBHOOK_SECRET_BYTES_MIN = 24;
+/** See `WEBHOOK_SECRET_BYTES_MIN`. */
+export const WEBHOOK_SECRET_BYTES_MAX = 64;
+/** Deliveries of one webhook at once. More would hurt a small receiver, and sessions are independent of each other. */
+export const WEBHOOK_DELIVERIES_MAX = 8;
+/** Milliseconds that a receiver has for its answer: within the 15 to 30 seconds that the specification advises. */
+export const WEBHOOK_TIMEOUT_MS = 15_000;
+/** Milliseconds before the second attempt of a delivery. Each further attempt waits twice as long. */
+export const WEBHOOK_BACKOFF_MS = 1_000;
+/** Longest wait before another attempt: a receiver that is back gets its deliveries within five minutes. */
+export const WEBHOOK_BACKOFF_MS_MAX = 300_000;
+/**
+ * Sessions of one webhook with undelivered notices that are remembered, 100 to 200 bytes each. Beyond it the log is not
+ * followed until some of them are delivered.
+ */
+export const WEBHOOK_SESSIONS_MAX = 10_000;
+/** Bytes of undelivered notices that one webhook holds. The others are read from the log when their turn comes. */
+export const WEBHOOK_HELD_BYTES_MAX: number = 4 * 1024 * 1024;
+/** Live notices that one webhook holds while it reads the log of their shard. */
+export const WEBHOOK_BUFFERED_MAX = 1_024;
+/** Milliseconds between two writes of a webhook's cursor: deliveries of this time are repeated after a crash. */
+export const WEBHOOK_SAVE_MS = 1_000;
+/** Bytes of the file of a cursor: `WEBHOOK_SESSIONS_MAX` sessions with the longest names. */
+export const WEBHOOK_CURSOR_BYTES_MAX: number = 4 * 1024 * 1024;
+/** Milliseconds that a closing runtime waits for deliveries in flight. */
+export const WEBHOOK_CLOSE_MS = 2_000;
+
 // ---- endpoints ----------------------------------------------------------------------------------------------------
 
 /** Calls of one endpoint that may wait for an answer: ten times the most that a shard has in flight. */

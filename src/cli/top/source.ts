@@ -3,8 +3,8 @@
  * gives one sample.
  */
 import { z } from 'zod';
-import { TOP_ANSWER_BYTES_MAX, TOP_SESSIONS_MAX, TOP_TIMEOUT_MS } from '../../base/bounds.ts';
-import { UsageError } from '../command.ts';
+import { TOP_SESSIONS_MAX } from '../../base/bounds.ts';
+import { answerOf, checked, serverAddress } from '../served-answers.ts';
 import { readStore } from '../stored-sessions.ts';
 
 /** A session at one moment. */
@@ -63,18 +63,14 @@ const providersSchema = z.looseObject({
   providers: z.record(z.string(), z.record(z.string(), z.number())).optional(),
 });
 const snapshotSchema = z.looseObject({ seq: z.number().int() });
-const problemSchema = z.looseObject({ title: z.string().optional(), detail: z.string().optional() });
 
 /**
  * A server of the HTTP interface. Throws `UsageError` for an invalid address. `token`: the token that the server
  * requires.
  */
 export function serverSource(address: string, token: string | undefined): TopSource {
-  const base = URL.canParse(address) ? new URL(address) : undefined;
-  if (base === undefined || (base.protocol !== 'http:' && base.protocol !== 'https:')) {
-    throw new UsageError(`--url must be an http or https address, got ${JSON.stringify(address)}`);
-  }
-  const ask = (path: string): Promise<unknown> => answerOf(new URL(path, withSlash(base)), token);
+  const base = serverAddress(address);
+  const ask = (path: string): Promise<unknown> => answerOf(base, path, { token });
   return {
     title: base.origin,
     isLive: true,
@@ -103,62 +99,4 @@ export function directorySource(directory: string, title: string): TopSource {
       }),
     events: () => Promise.resolve(undefined),
   };
-}
-
-async function answerOf(url: URL, token: string | undefined): Promise<unknown> {
-  const response = await fetch(url, {
-    headers: { accept: 'application/json', ...(token === undefined ? {} : { authorization: `Bearer ${token}` }) },
-    signal: AbortSignal.timeout(TOP_TIMEOUT_MS),
-  }).catch((cause: unknown) => {
-    throw new Error(`${url.origin} does not answer`, { cause });
-  });
-  const text = await textOf(response, url);
-  if (!response.ok) throw new Error(`${url.origin} answered ${response.status}${reasonOf(text)}`);
-  return parsed(text, url);
-}
-
-/** The body of a response, up to a bound. */
-async function textOf(response: Response, url: URL): Promise<string> {
-  const decoder = new TextDecoder();
-  let text = '';
-  let bytes = 0;
-  for await (const piece of response.body ?? []) {
-    const part = piece as Uint8Array;
-    bytes += part.byteLength;
-    if (bytes > TOP_ANSWER_BYTES_MAX) throw new Error(`${url.origin} answered more than ${TOP_ANSWER_BYTES_MAX} bytes`);
-    text += decoder.decode(part, { stream: true });
-  }
-  return text + decoder.decode();
-}
-
-function parsed(text: string, url: URL): unknown {
-  try {
-    return JSON.parse(text) as unknown;
-  } catch (cause) {
-    throw new Error(`${url.origin} answered something that is not JSON; is it a troupe server?`, { cause });
-  }
-}
-
-function checked<T>(schema: z.ZodType<T>, value: unknown, base: URL): T {
-  const result = schema.safeParse(value);
-  if (result.success) return result.data;
-  throw new Error(`${base.origin} answered something unexpected; is it a troupe server?`, { cause: result.error });
-}
-
-function reasonOf(text: string): string {
-  try {
-    const problem = problemSchema.safeParse(JSON.parse(text));
-    const reason = problem.data?.detail ?? problem.data?.title;
-    return reason === undefined ? '' : `: ${reason}`;
-  } catch {
-    // The body is not a problem document, so only the status says what failed.
-    return '';
-  }
-}
-
-function withSlash(base: URL): URL {
-  const copy = new URL(base);
-  if (!copy.pathname.endsWith('/')) copy.pathname += '/';
-  copy.search = '';
-  return copy;
 }

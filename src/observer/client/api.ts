@@ -1,6 +1,6 @@
 /** Requests to the server of the page. `wire.ts` checks every answer before it is used. */
 import type { Message, Pending } from '../../base/messages.ts';
-import { LIST_PAGE_SESSIONS, MESSAGES_PAGE, REQUEST_TIMEOUT_MS } from '../bounds.ts';
+import { LIST_PAGE_SESSIONS, MESSAGES_PAGE, REQUEST_TIMEOUT_MS, WAITING_CALLS_SHOWN } from '../bounds.ts';
 import {
   type ListedSession,
   listOf,
@@ -16,8 +16,10 @@ import {
   readRequest,
   readSessions,
   readViewport,
+  readWaiting,
   recordOf,
   type SessionDetail,
+  type WaitingPage,
   type WireRecord,
 } from '../wire.ts';
 import { noteServerDate } from './server-clock.ts';
@@ -55,6 +57,8 @@ export interface Api {
   viewport(id: string): Promise<readonly Message[]>;
   pending(id: string): Promise<readonly Pending[]>;
   request(id: string): Promise<RequestReport>;
+  /** The oldest calls that wait for a person. */
+  waiting(): Promise<WaitingPage>;
   explain(id: string): Promise<{ readonly reason: string; readonly detail: string }>;
   send(id: string, content: string, deliver: Delivery): Promise<void>;
   /** Sends `interrupt`, `pause` or `resume` to a session. */
@@ -115,6 +119,7 @@ export function createApi(base: URL, token: () => string | undefined): Api {
     viewport: async (id) => readViewport(await whole(of(id, '/viewport'), 'messages')),
     pending: async (id) => readPendingList(await whole(of(id, '/pending'), 'pending')),
     request: async (id) => readRequest(await whole(of(id, '/request'), 'messages')),
+    waiting: async () => readWaiting(await call('GET', `waiting?limit=${WAITING_CALLS_SHOWN}`)),
     explain: async (id) => readExplanation(await call('GET', of(id, '/explain'))),
     send: async (id, content, deliver) => {
       await call('POST', of(id, '/messages'), { content, deliver });

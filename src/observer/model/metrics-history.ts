@@ -42,7 +42,11 @@ export interface HeadFigures {
   /** The providers; empty unless there are several. */
   readonly providers: readonly ProviderFigures[];
   readonly toolCallsWaiting: number | undefined;
+  /** Tool calls that wait for a person. */
+  readonly callsWaiting: number | undefined;
   readonly restarts: number | undefined;
+  /** Sessions with undelivered notices; undefined while no webhook has had a notice. */
+  readonly webhooksWaiting: number | undefined;
 }
 
 /** See the head of the file. */
@@ -89,9 +93,15 @@ export class MetricsHistory {
       toolCallsRunning: counters['toolCallsRunning'],
       providers: providersOf(look),
       toolCallsWaiting: counters['toolCallsWaiting'],
+      callsWaiting: counters['callsWaitingForPerson'],
       restarts: counters['restarts'],
+      webhooksWaiting: hasNotices(counters) ? counters['webhooksWaiting'] : undefined,
     };
   }
+}
+
+function hasNotices(counters: MetricsLook['counters']): boolean {
+  return ['webhooksDelivered', 'webhooksFailed', 'webhooksWaiting'].some((name) => (counters[name] ?? 0) > 0);
 }
 
 function providersOf({ providers = new Map() }: Partial<MetricsLook> = {}): readonly ProviderFigures[] {

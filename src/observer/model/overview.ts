@@ -13,8 +13,6 @@ export interface OverviewList {
 
 /** See the head of the file. */
 export interface Overview {
-  /** Sessions that wait for a person, longest first. */
-  readonly asking: OverviewList;
   /** Sessions blocked by an error or paused, newest first. */
   readonly stopped: OverviewList;
   /** Sessions with waiting entries, longest mailbox first. */
@@ -23,17 +21,14 @@ export interface Overview {
 
 /** The overview of all nodes, in linear time. */
 export function overviewOf(nodes: Iterable<SessionNode>): Overview {
-  const asking: SessionNode[] = [];
   const stopped: SessionNode[] = [];
   const waiting: SessionNode[] = [];
   for (const node of nodes) {
     const mark = markOf(node);
-    if (mark === 'approval') asking.push(node);
-    else if (mark === 'stopped' || mark === 'failed' || mark === 'paused') stopped.push(node);
+    if (mark === 'stopped' || mark === 'failed' || mark === 'paused') stopped.push(node);
     if (node.mailbox > 0) waiting.push(node);
   }
   return {
-    asking: listOf(asking, (a, b) => a.updatedAt - b.updatedAt),
     stopped: listOf(stopped, (a, b) => b.updatedAt - a.updatedAt),
     waiting: listOf(waiting, (a, b) => b.mailbox - a.mailbox),
   };

@@ -28,6 +28,7 @@ import { arrange, type TreeRow, type TreeView } from '../model/tree-rows.ts';
 import { readViewedEvent, type WireRecord } from '../wire.ts';
 import { ChosenSession, messageOf } from './chosen-session.ts';
 import { RowDetails } from './row-details.ts';
+import { WaitingQueue } from './waiting-queue.ts';
 
 /** The status of the list of sessions. */
 export type ListStatus =
@@ -80,6 +81,7 @@ export class Observer {
   readonly chosen: Signal<ChosenSession | undefined> = signal(undefined);
   readonly notice: Signal<Notice | undefined> = signal(undefined);
   readonly details: RowDetails;
+  readonly waiting: WaitingQueue;
   readonly #metrics = new MetricsHistory();
   readonly #batch: FrameBatch<ViewedEvent>;
   #connection: EventStream | undefined;
@@ -92,6 +94,7 @@ export class Observer {
 
   constructor(api: Api) {
     this.api = api;
+    this.waiting = new WaitingQueue(api);
     this.details = new RowDetails(api, (detail) => {
       this.tree.describe(detail);
       this.#changed();
@@ -241,6 +244,7 @@ export class Observer {
         continue;
       }
       this.tree.apply(event);
+      if (event.type === 'approval.required' || this.waiting.has(event.session)) this.waiting.changed();
       if (event.type === 'session.state' && chosen !== undefined && event.session.startsWith(`${chosen.id}:`)) {
         chosen.childEntered(event.session, event.state, event.at);
       }
@@ -310,6 +314,7 @@ export class Observer {
         this.#metrics.add({ at: Date.now(), counters, providers });
         this.figures.value = this.#metrics.figures();
         this.degraded.value = degraded;
+        this.waiting.counted(counters['callsWaitingForPerson']);
       },
       () => {
         // An outdated figure is worse than none.

@@ -1,13 +1,17 @@
 /** The calls that wait for a person's decision, each with its effect. */
-import type { JSX } from 'preact';
+import type { ComponentChildren, JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { previewOf } from '../model/message-view.ts';
 import type { ChosenSession } from '../state/chosen-session.ts';
 import type { Observer } from '../state/observer.ts';
 
-interface WaitingCall {
+/** A call, as its decision needs it. */
+interface DecidedCall {
+  readonly session: string;
   readonly callId: string;
-  readonly tool: string;
+  readonly toolName: string;
+  /** The question to the person. Only approvals are decided here. */
+  readonly kind: string;
   readonly input: unknown;
 }
 
@@ -25,56 +29,86 @@ export function Approvals({
   return (
     <section class="approvals" aria-label="Calls that wait for you" data-version={version}>
       {calls.map((call) => (
-        <Approval key={call.callId} observer={observer} chosen={chosen} call={call} />
+        <ApprovalCall key={call.callId} observer={observer} call={call} />
       ))}
     </section>
   );
 }
 
-function Approval(props: {
+/** One call with the buttons for its decision. `place`: where it waits, in a list over sessions. */
+export function ApprovalCall(props: {
   readonly observer: Observer;
-  readonly chosen: ChosenSession;
-  readonly call: WaitingCall;
+  readonly call: DecidedCall;
+  readonly place?: ComponentChildren;
+  /** Opens the session, for calls that are not decided here. */
+  readonly onChoose?: (session: string) => void;
 }): JSX.Element {
-  const { observer, chosen, call } = props;
+  const { observer, call, place, onChoose } = props;
   const [isDeciding, setDeciding] = useState(false);
+  const { session, callId, toolName } = call;
   const decide = (allow: boolean): void => {
     setDeciding(true);
     const reason = allow ? undefined : 'denied by a person';
     observer
-      .act(allow ? `Allowed ${call.tool}` : `Denied ${call.tool}`, async () => {
-        if (await observer.api.approve(chosen.id, call.callId, allow, reason)) return;
-        throw new Error(`${call.tool} was decided elsewhere, or no longer waits`);
+      .act(allow ? `Allowed ${toolName}` : `Denied ${toolName}`, async () => {
+        const isDecided = await observer.api.approve(session, callId, allow, reason);
+        observer.waiting.changed();
+        if (!isDecided) throw new Error(`${toolName} was decided elsewhere, or no longer waits`);
       })
       .finally(() => setDeciding(false))
       .catch((error: unknown) => observer.say(String(error), true));
   };
   return (
     <div class="approval">
-      <p>
-        <b>{call.tool}</b> waits for you
-        <code>{previewOf(call.tool, call.input)}</code>
-      </p>
+      <div class="approval-call">
+        <p>
+          <b>{toolName}</b> {place ?? 'waits for you'}
+        </p>
+        <code>{previewOf(toolName, call.input)}</code>
+      </div>
       <div class="approval-end">
-        <button type="button" class="primary" disabled={isDeciding} onClick={() => decide(true)}>
-          Allow
-        </button>
-        <button type="button" disabled={isDeciding} onClick={() => decide(false)}>
-          Deny
-        </button>
+        {call.kind === 'approval' ? (
+          <>
+            <button
+              type="button"
+              class="primary"
+              disabled={isDeciding}
+              aria-label={`Allow ${toolName} of ${session}`}
+              onClick={() => decide(true)}
+            >
+              Allow
+            </button>
+            <button
+              type="button"
+              disabled={isDeciding}
+              aria-label={`Deny ${toolName} of ${session}`}
+              onClick={() => decide(false)}
+            >
+              Deny
+            </button>
+          </>
+        ) : (
+          <button type="button" onClick={() => onChoose?.(session)}>
+            Open
+          </button>
+        )}
       </div>
     </div>
   );
 }
 
 /** The calls announced by events. If the session waits and no call was announced, its open calls. */
-function waitingCalls(observer: Observer, chosen: ChosenSession): readonly WaitingCall[] {
+function waitingCalls(observer: Observer, chosen: ChosenSession): readonly DecidedCall[] {
   const announced = chosen.conversation.approvals();
   if (announced.length > 0) {
-    return announced.map(({ toolUseId, toolName, input }) => ({ callId: toolUseId, tool: toolName, input }));
+    return announced.map(({ toolUseId, toolName, input }) => callOf(chosen.id, toolUseId, toolName, input));
   }
   if (observer.tree.get(chosen.id)?.phase !== 'approval') return [];
   return chosen.conversation
     .openCalls()
-    .map(({ toolUseId = '', toolName = '', input }) => ({ callId: toolUseId, tool: toolName, input }));
+    .map(({ toolUseId = '', toolName = '', input }) => callOf(chosen.id, toolUseId, toolName, input));
+}
+
+function callOf(session: string, callId: string, toolName: string, input: unknown): DecidedCall {
+  return { session, callId, toolName, kind: 'approval', input };
 }

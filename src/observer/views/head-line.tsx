@@ -2,7 +2,7 @@
 import type { JSX } from 'preact';
 import type { StreamState } from '../client/event-stream.ts';
 import type { HeadFigures, ProviderFigures } from '../model/metrics-history.ts';
-import { countText, durationText, rateText } from '../model/wording.ts';
+import { countOf, countText, durationText, rateText } from '../model/wording.ts';
 import type { Observer } from '../state/observer.ts';
 import type { Preferences, Theme } from '../state/preferences.ts';
 import { useNow } from './virtual-frame.ts';
@@ -67,6 +67,12 @@ function Figures({ figures }: { readonly figures: HeadFigures | undefined }): JS
           <b>{value(figures?.sessionsLive, countText)}</b> run · {value(figures?.sessionsQueued, countText)} wait
         </dd>
       </div>
+      <div class="figure" title="Tool calls that wait for a person">
+        <dt>for a person</dt>
+        <dd class={(figures?.callsWaiting ?? 0) > 0 ? 'figure-asks' : ''}>
+          <b>{value(figures?.callsWaiting, countText)}</b> wait
+        </dd>
+      </div>
       <div
         class="figure"
         title={['Model calls in flight, and those held back by rates and limits', ...providers.map(providerText)].join(
@@ -77,12 +83,9 @@ function Figures({ figures }: { readonly figures: HeadFigures | undefined }): JS
         <dd>
           <b>{value(figures?.modelCallsRunning, countText)}</b> run · {value(figures?.modelCallsWaiting, countText)}{' '}
           wait
-          {stopped.map((each) => (
-            <span key={each.name} class="provider-stopped">
-              {' '}
-              · {providerName(each)} {each.trouble}
-            </span>
-          ))}
+          {stopped.length === 0 ? null : (
+            <span class="provider-stopped">· {countOf(stopped.length, 'provider')} stopped</span>
+          )}
         </dd>
       </div>
       <div class="figure" title="Tool calls in flight, and those of them that wait for a tool thread">
@@ -91,6 +94,14 @@ function Figures({ figures }: { readonly figures: HeadFigures | undefined }): JS
           <b>{value(figures?.toolCallsRunning, countText)}</b> run · {value(figures?.toolCallsWaiting, countText)} wait
         </dd>
       </div>
+      {figures?.webhooksWaiting === undefined ? null : (
+        <div class="figure" title="Sessions with notices that a webhook has not delivered yet">
+          <dt>webhooks</dt>
+          <dd>
+            <b>{countText(figures.webhooksWaiting)}</b> wait
+          </dd>
+        </div>
+      )}
       <div class="figure" title="Transitions made durable by one write to the disk">
         <dt>turns/commit</dt>
         <dd>
@@ -104,6 +115,24 @@ function Figures({ figures }: { readonly figures: HeadFigures | undefined }): JS
         </dd>
       </div>
     </dl>
+  );
+}
+
+/** A line for each provider whose calls are stopped. The head line has no room for their names. */
+export function ProviderTroubles({ observer }: { readonly observer: Observer }): JSX.Element | null {
+  const stopped = (observer.figures.value?.providers ?? []).filter(({ trouble }) => trouble !== undefined);
+  if (stopped.length === 0) return null;
+  return (
+    <div class="banner banner-fail" role="alert">
+      {stopped.map((each) => (
+        <p key={each.name}>
+          <b>
+            {providerName(each)} {each.trouble}.
+          </b>
+          {each.waiting === 0 ? null : ` ${countOf(each.waiting, 'call')} ${each.waiting === 1 ? 'waits' : 'wait'}.`}
+        </p>
+      ))}
+    </div>
   );
 }
 

@@ -6,6 +6,7 @@ import { ageText, countText, markOf } from '../model/wording.ts';
 import type { Observer } from '../state/observer.ts';
 import { StateMark } from './state-mark.tsx';
 import { useNow } from './virtual-frame.ts';
+import { WaitingList } from './waiting-list.tsx';
 
 interface OverviewProps {
   readonly observer: Observer;
@@ -18,7 +19,7 @@ export function OverviewPane({ observer, onChoose }: OverviewProps): JSX.Element
   const rows = observer.rows.value;
   const now = useNow(1_000, true);
   // The tree object stays the same when it changes, so only new rows show a change.
-  const { asking, stopped, waiting } = useMemo(() => overviewOf(observer.tree.nodes()), [observer, rows]);
+  const { stopped, waiting } = useMemo(() => overviewOf(observer.tree.nodes()), [observer, rows]);
   // The list does not say whether these sessions are paused.
   const lackingKey = waiting.first
     .filter((node) => node.tokens === undefined)
@@ -37,14 +38,7 @@ export function OverviewPane({ observer, onChoose }: OverviewProps): JSX.Element
         <Count word="at tools" count={counts.executing} />
         <Count word="with mail" count={waiting.count} />
       </dl>
-      <List
-        title="Wait for a person"
-        list={asking}
-        onMore={() => observer.show({ subset: 'waiting' })}
-        onChoose={onChoose}
-        value={(node) => ageText(now - node.updatedAt)}
-        text={() => 'a tool call needs approval'}
-      />
+      <WaitingList observer={observer} onChoose={onChoose} />
       <List
         title="Stopped or paused"
         list={stopped}

@@ -5,12 +5,13 @@ import { VIEW_MODES } from '../model/message-view.ts';
 import type { Observer } from '../state/observer.ts';
 import type { Preferences } from '../state/preferences.ts';
 import { type Route, SESSION_VIEWS } from '../state/route.ts';
-import { HeadLine } from './head-line.tsx';
+import { HeadLine, ProviderTroubles } from './head-line.tsx';
 import { HelpDialog } from './help-dialog.tsx';
 import { OverviewPane } from './overview-pane.tsx';
 import { SessionPane } from './session-pane.tsx';
 import { TokenDialog } from './token-dialog.tsx';
 import { TreePane } from './tree-pane.tsx';
+import { WaitingList } from './waiting-list.tsx';
 
 /** See the head of the file. */
 export function Page(props: {
@@ -48,6 +49,12 @@ export function Page(props: {
           is room.
         </p>
       )}
+      <ProviderTroubles observer={observer} />
+      {chosen === undefined ? (
+        <div class="narrow-only">
+          <WaitingList observer={observer} onChoose={choose} />
+        </div>
+      ) : null}
       <div class="panes">
         <TreePane observer={observer} onChoose={choose} />
         <main class="session-pane" aria-label="Session">

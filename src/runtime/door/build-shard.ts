@@ -124,6 +124,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
       sessionAtWork: surroundings.sessionAtWork ?? new SessionAtWork(),
       isolated: new IsolatedSessions(surroundings.isolated),
       counters,
+      publishesNotices: plan.publishesNotices,
       host,
       makeModelPool,
       makeToolPool: (toolListener) => {

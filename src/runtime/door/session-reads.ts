@@ -18,7 +18,7 @@ import { viewport } from '../../session/rules/eviction.ts';
 import { goalsOf } from '../../session/rules/goals.ts';
 import { hasActive } from '../../session/rules/mailbox.ts';
 import { isPreparing } from '../../session/rules/memory.ts';
-import { approvalPolicy, isRefusedRequest, waitingPhase } from '../../session/rules/run-loop.ts';
+import { isRefusedRequest, waitingPhase } from '../../session/rules/run-loop.ts';
 import { type LoggedMessage, publicMessage } from '../../session/state/messages.ts';
 import { emptyState, type SessionState } from '../../session/state/state.ts';
 import type { ForkedRecord, SessionSnapshot, ShardHandlers, ShardMethods } from '../protocol/protocol.ts';
@@ -165,13 +165,13 @@ export function sessionReads(door: ShardDoor): SessionReads {
 }
 
 function explanationOf(shard: Shard, state: SessionState): Explanation {
-  const { clock, catalog, settings } = shard.parts;
+  const { clock, catalog } = shard.parts;
   return explain(state, {
     now: clock.now(),
     isAgentDefined: state.agent === undefined || catalog.has(state.agent),
     isQueued: shard.life.isQueued(state.id),
     governorWait: shard.life.callWaitOf(state.id)?.detail,
-    approvalsMs: approvalPolicy({ agent: catalog.of(state)?.facts, settings }).expiresMs,
+    approvalsMs: shard.approvalsMs(state),
   });
 }
 

@@ -41,6 +41,7 @@ export function serveShardThread(endpoint: Endpoint, plan: ShardPlan, surroundin
         ...hostCalls(inPlace?.host ?? hostOver(endpoint)),
         settled: (follow, state) => endpoint.notify('receipt.settled', { follow, state }),
         said: (note) => endpoint.notify('history.said', note),
+        noticed: (note) => endpoint.notify('noticed', note),
         degraded: (error) => endpoint.notify('degraded', error === undefined ? {} : { error: errorShape(error) }),
         log: (line) => endpoint.notify('log', line),
       },

@@ -34,9 +34,10 @@ import { checkAgentModels, checkProviderOptions, listedInUse, ModelWarnings } fr
 import type { ApprovalPredicate, Guardrails } from '../protocol/guardrails.ts';
 import { createCounterMemory, sumOf } from '../protocol/metrics.ts';
 import type { CheckedOptions } from '../protocol/options.ts';
-import type { ProviderPlan, ShardPlan, ShardProvider } from '../protocol/protocol.ts';
+import type { ProviderPlan, ShardCaller, ShardPlan, ShardProvider } from '../protocol/protocol.ts';
 import { VERSION } from '../protocol/version.ts';
 import { MessageSearch } from '../search/client.ts';
+import type { Webhooks, WebhooksParts } from '../webhooks/webhooks.ts';
 import { createRuntime, type Runtime } from './runtime.ts';
 
 /** The name of a store that exists only as long as its runtime. */
@@ -54,7 +55,13 @@ export interface Place {
 }
 
 /** Ports of the links that replace those of the machine. */
-export type LinkPorts = Partial<Pick<LinkParts, 'startShard' | 'startInPlace' | 'shardPorts'>>;
+export type LinkPorts = Partial<Pick<LinkParts, 'startShard' | 'startInPlace' | 'shardPorts'>> & {
+  /** Opens the webhooks; missing: those of the machine. */
+  readonly webhooks?: OpenWebhooks;
+};
+
+/** Opens the webhooks of a runtime. */
+type OpenWebhooks = (parts: WebhooksParts) => Promise<Webhooks>;
 
 /** The parts of a runtime that learn from outside, which a simulator does not have. */
 interface RuntimeSources {
@@ -159,6 +166,7 @@ export async function assembleRuntime(
     log: (line) => logs.write(line),
   });
   const search = searchOf(checked, place, links);
+  const webhooks = await openWebhooks(checked, place, links, ports.webhooks);
   const values = hostValues(checked, links, { search, definitions, mcp: sources?.mcp, toolWatch: sources?.toolWatch });
   const agents = checked.agents.map(agentSource);
   const degraded = new Map<number, TroupeError>();
@@ -190,8 +198,12 @@ export async function assembleRuntime(
           },
           log: (line) => logs.write(line),
           said: (note) => callbacks.said(note),
+          noticed: (note) => webhooks?.take(index, note),
           remind: (event) => hub.remind(event),
-          resumed: () => hub.resumed((session) => shardOf(session, place.shards) === index),
+          resumed: () => {
+            hub.resumed((session) => shardOf(session, place.shards) === index);
+            webhooks?.resumed(index);
+          },
           lost: (error) => hub.fail((session) => shardOf(session, place.shards) === index, error),
         },
       }),
@@ -208,6 +220,8 @@ export async function assembleRuntime(
     failed: (error) => logs.write({ level: 'warn', message: `diagnostics: ${asError(error).message}` }),
   });
   await startAll(links);
+  // The cursor of a new webhook is durable before the embedder can begin anything.
+  await webhooks?.begin();
   const learn = (): void => {
     for (const link of links) link.learn();
   };
@@ -230,6 +244,7 @@ export async function assembleRuntime(
     release: place.release,
     definitions,
     search,
+    webhooks,
     info: {
       version: VERSION,
       node: process.version,
@@ -256,6 +271,7 @@ function shardPlan(
     limits: checked.limits,
     ...defined({ enrichers: checked.enrichers }),
     threads: { models: checked.threads.models, tools: checked.threads.tools },
+    publishesNotices: checked.webhooks.length > 0,
     ...(place.directory === undefined ? {} : { directory: shardDirectory(place.directory, shard.index) }),
   };
 }
@@ -329,6 +345,24 @@ function searchOf(checked: CheckedOptions, place: Place, links: readonly ShardLi
     now: () => checked.clock.now(),
     decay: checked.settings.recall.recencyDecay,
   });
+}
+
+/** The webhooks, imported only on use; undefined if there are none. `links`: they are filled in later. */
+async function openWebhooks(
+  { webhooks, clock, random, logger }: CheckedOptions,
+  place: Place,
+  links: readonly ShardLink[],
+  port: OpenWebhooks | undefined,
+): Promise<Webhooks | undefined> {
+  if (webhooks.length === 0) return undefined;
+  const shards = Array.from(
+    { length: place.shards },
+    (_, index): ShardCaller => ({
+      call: (method, request, isRepeatable) => linkAt(links, index).call(method, request, isRepeatable),
+    }),
+  );
+  const opened = port ?? (async (parts) => (await import('../webhooks/webhooks.ts')).Webhooks.open(parts));
+  return opened({ webhooks, shards, directory: place.directory ?? place.resultStore, clock, random, logger });
 }
 
 /** The tool values of an agent. Tools that read messages are bound to this runtime. */

@@ -3,7 +3,7 @@
  * shards.
  */
 import { z } from 'zod';
-import { CLOSE_DEADLINE_MS, READY_WAIT_MS } from '../../base/bounds.ts';
+import { CLOSE_DEADLINE_MS, READY_WAIT_MS, WEBHOOK_CLOSE_MS } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { CancelledError, ConfigError, describeValue, type TroupeError } from '../../base/errors.ts';
 import { checkSessionId, shardOf } from '../../base/ids.ts';
@@ -13,18 +13,22 @@ import { SESSION_STATES, type SessionEvent, type SessionStateName } from '../../
 import type { ViewMode } from '../../events/rendered.ts';
 import type { ViewedEvent } from '../../events/viewed-event.ts';
 import type { Durability } from '../../journal/journal.ts';
+import type { QueuedCall } from '../../session/rules/queued-calls.ts';
 import type { Diagnostics } from '../events/diagnostics.ts';
 import type { EventHub } from '../events/event-hub.ts';
 import type { MessageCallbacks } from '../events/message-callbacks.ts';
 import type { ShardLink } from '../host/shard-link.ts';
 import { type Agent, isAgent } from '../protocol/agent.ts';
 import { type CounterValues, type ProviderMetrics, readCounters, readProviders } from '../protocol/metrics.ts';
+import type { Page } from '../protocol/pages.ts';
 import type { SessionSummary } from '../protocol/protocol.ts';
 import type { MessageSearch } from '../search/client.ts';
+import type { Webhooks } from '../webhooks/webhooks.ts';
 import { Child } from './child.ts';
 import { type AllEventOptions, allReading } from './event-options.ts';
 import { Family } from './family.ts';
 import { orAborted, Session, type SessionParts } from './session.ts';
+import { type WaitingOptions, waitingPage } from './waiting.ts';
 
 /** Options of `sessions.list`. */
 export interface ListOptions {
@@ -55,6 +59,12 @@ export interface RuntimeMetrics extends CounterValues {
   readonly restarts: number;
   /** Times that tools given as values held the host thread for a quarter of a second or more. */
   readonly toolBlocks: number;
+  /** Deliveries of webhooks that their receivers took. */
+  readonly webhooksDelivered: number;
+  /** Attempts of deliveries that failed. */
+  readonly webhooksFailed: number;
+  /** Sessions with notices that a webhook has not delivered yet, counted for each webhook. */
+  readonly webhooksWaiting: number;
   /** Figures of each provider, by its name in the option `providers`. The name of the option `provider` is empty. */
   readonly providers: Readonly<Record<string, ProviderMetrics>>;
   /** The message of the error with which the store refuses writes. */
@@ -79,6 +89,8 @@ export interface RuntimeParts {
   readonly definitions?: DefinitionSource | undefined;
   /** The search over all sessions, if an agent may use it. The runtime notifies the search of deletions. */
   readonly search?: MessageSearch | undefined;
+  /** The webhooks, if there are any. */
+  readonly webhooks?: Webhooks | undefined;
   /** Releases the data directory. */
   readonly release: () => Promise<void>;
 }
@@ -183,6 +195,16 @@ export class Runtime {
     return this.#parts.hub.all(allReading(options));
   }
 
+  /**
+   * A page of the tool calls that wait for a person, oldest first, over all sessions, also those not in memory.
+   * `session.approve` decides a call. Rejects with `ConfigError` for bad options, `InvalidNameError` for a `session` that
+   * is not an id.
+   */
+  waiting(options: WaitingOptions = {}): Promise<Page<QueuedCall>> {
+    const { links } = this.#parts;
+    return waitingPage((session) => (session === undefined ? links : [this.#linkOf(session)]), options);
+  }
+
   /** Counters, synchronously: the shards write them into shared memory. */
   metrics(): RuntimeMetrics {
     const degraded = this.#parts.degraded();
@@ -190,8 +212,11 @@ export class Runtime {
     const restarts = this.#parts.links.reduce((sum, link) => sum + link.restarts, 0);
     const providers = readProviders(this.#parts.counters, this.#parts.providers);
     const toolBlocks = this.#parts.toolBlocks();
+    const { delivered, failed, waiting } = this.#parts.webhooks?.counts ?? { delivered: 0, failed: 0, waiting: 0 };
+    const webhooks = { webhooksDelivered: delivered, webhooksFailed: failed, webhooksWaiting: waiting };
     return {
       ...counters,
+      ...webhooks,
       restarts,
       toolBlocks,
       providers,
@@ -261,6 +286,7 @@ export class Runtime {
     try {
       await Promise.all(this.#parts.links.map((link) => link.close(deadlineMs)));
     } finally {
+      await this.#parts.webhooks?.close(Math.min(deadlineMs, WEBHOOK_CLOSE_MS));
       await this.#parts.search?.close();
       this.#parts.hub.close();
       await this.#parts.release();

@@ -25,6 +25,7 @@ import type { ReceiptState } from '../../session/state/state.ts';
 import type { Endpoint } from '../../threads/endpoint.ts';
 import type { HostWork } from '../../tools/host-tools.ts';
 import type { ShardPorts } from '../door/build-shard.ts';
+import type { NoticeNote } from '../protocol/notices.ts';
 import type {
   EventsNote,
   Learned,
@@ -51,6 +52,8 @@ export interface LinkListener {
   introduced?(sessions: readonly SessionIntroduction[]): void;
   /** New messages of a session with callbacks. */
   said?(note: SaidNote): void;
+  /** Notices of a durable transition, if the plan asks for them. */
+  noticed?(note: NoticeNote): void;
   /**
    * Called when the store of this shard refuses writes (with the error), and when it accepts them again (`undefined`).
    */
@@ -379,6 +382,7 @@ export class ShardLink implements ShardCaller {
       this.receipts.notify(follow, state);
     });
     endpoint.handle('history.said', (note) => listener.said?.(note as SaidNote));
+    endpoint.handle('noticed', (note) => listener.noticed?.(note as NoticeNote));
     endpoint.handle('log', (line) => listener.log(line as LogLine));
     endpoint.handle('degraded', (note) => {
       const { error } = note as { readonly error?: ErrorShape };

@@ -7,7 +7,7 @@
  *  - `shard/session-work.ts`: half-steps, model calls and tool calls that begin, completions that `decide` finds stale,
  *    attempts of tool calls that failed and are repeated, bytes of the answered requests whose provider reports them, requests that continued a message thread or were
  *    replayed because they could not;
- *  - `shard/residency.ts`: sessions in memory; `shard/shard.ts`: flushes;
+ *  - `shard/residency.ts`: sessions in memory, calls that wait for a person; `shard/shard.ts`: flushes;
  *  - `door/build-shard.ts`: tool calls that wait for a thread; `door/shard-models.ts`: model calls that the governor
  *    holds back, calls that warm the provider's cache, and the counters of each provider; `door/shard.worker.ts`: stalls.
  */
@@ -35,6 +35,7 @@ export const COUNTERS = [
   'threadsReplayed',
   'toolCallsWaiting',
   'toolRetries',
+  'callsWaitingForPerson',
 ] as const;
 
 /** A counter's name. */

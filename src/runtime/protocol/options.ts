@@ -25,6 +25,7 @@ import type { McpServerMap } from '../../tools/mcp/protocol.ts';
 import { parseServers } from '../../tools/mcp/server-options.ts';
 import { type Agent, agent, checkAgents } from './agent.ts';
 import type { SearchOptions, SearchScope } from './search-scope.ts';
+import { type CheckedWebhook, checkWebhooks, type WebhookOptions, webhooksSchema } from './webhook-options.ts';
 
 /** Threads of a runtime. */
 export interface ThreadOptions {
@@ -91,6 +92,8 @@ export interface OpenOptions {
    * grants their tools to an agent. Needs the package `@modelcontextprotocol/client`.
    */
   readonly mcp?: McpServerMap | string | URL;
+  /** Receivers, over HTTP, of two notices: a tool call waits for a person, a turn ended. At most 16. */
+  readonly webhooks?: readonly WebhookOptions[];
   /**
    * A pino logger, or an object with its methods. Default: warnings and errors to stderr, as pino writes them; the
    * environment variable `LOG_LEVEL` sets another level, `silent` turns it off. `false`: no log.
@@ -150,6 +153,7 @@ export interface CheckedOptions {
   readonly searchScope: SearchScope;
   /** The source of the MCP servers; undefined when there are none. */
   readonly mcp: McpSource | undefined;
+  readonly webhooks: readonly CheckedWebhook[];
   /** The logger; undefined when nothing is logged. */
   readonly logger: GuardedLogger | undefined;
   readonly clock: Clock;
@@ -180,11 +184,14 @@ type NestedOption = 'threads' | 'limits' | 'enrichers' | 'search';
 type GivenLimits = Given<GovernorLimits>;
 
 /** Options whose form was checked. A key may have the value `undefined`, and directories are lists. */
-type GivenOptions = Given<Omit<OpenOptions, PathOption | NestedOption | 'governor' | 'agents' | 'settings'>> & {
+type GivenOptions = Given<
+  Omit<OpenOptions, PathOption | NestedOption | 'governor' | 'agents' | 'settings' | 'webhooks'>
+> & {
   readonly [Key in NestedOption]?: Given<NonNullable<OpenOptions[Key]>> | undefined;
 } & { readonly [Key in PathOption]?: readonly string[] | undefined } & {
   readonly agents?: readonly unknown[] | undefined;
   readonly settings?: unknown;
+  readonly webhooks?: Parameters<typeof checkWebhooks>[0];
   readonly governor?: GivenLimits | Readonly<Record<string, GivenLimits>> | undefined;
 };
 
@@ -264,6 +271,7 @@ export const openSchema: z.ZodType<GivenOptions> = z.strictObject({
       'must be MCP servers by name, or the path or file: URL of an mcp.json',
     )
     .optional(),
+  webhooks: webhooksSchema.optional(),
   logger: z
     .custom<Logger | false>(
       (value) => value === false || hasMethods('info', 'warn', 'error', 'debug')(value),
@@ -302,6 +310,7 @@ export function checkOptions(options: unknown, defaultLogger?: Logger): CheckedO
     enrichers: enrichersOf(given.enrichers),
     searchScope: given.search?.scope ?? 'tree',
     mcp: mcpSourceOf(given.mcp),
+    webhooks: checkWebhooks(given.webhooks),
     logger: loggerOf(given.logger ?? defaultLogger ?? false),
     clock: given.clock ?? systemClock,
     random: given.random ?? randomNumber,

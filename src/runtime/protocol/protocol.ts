@@ -22,6 +22,8 @@ import type { TaskMove } from '../../session/decide/tasks.ts';
 import type { Explanation } from '../../session/explain.ts';
 import type { HistoryQuery } from '../../session/history/history-query.ts';
 import type { TaskSummary } from '../../session/history/task-view.ts';
+import type { Notice } from '../../session/rules/notices.ts';
+import type { NumberedWait } from '../../session/rules/queued-calls.ts';
 import type { AnswerForm } from '../../session/state/answer-form.ts';
 import type { EditRequest } from '../../session/state/edit-request.ts';
 import type { EnricherFacts, SpawnRequest } from '../../session/state/inputs.ts';
@@ -34,7 +36,9 @@ import type { ToolDescription } from '../../tools/tool.ts';
 import type { ToolOrigin } from '../../tools/tool-origin.ts';
 import type { HostVerdict } from './host-decisions.ts';
 import type { HostQuestion } from './host-question.ts';
+import type { NoticePageRequest, NoticeScan, NoticeScanRequest } from './notices.ts';
 import type { PageBounds, PageKind, PageOf } from './pages.ts';
+import type { WaitingPlace } from './waiting-order.ts';
 
 /** The source of an agent's tool. */
 export type ToolSource =
@@ -87,6 +91,8 @@ export interface ShardPlan {
   readonly settings: Settings;
   readonly limits: Limits;
   readonly threads: { readonly models: number; readonly tools: number };
+  /** True if the host follows the notices of the sessions. */
+  readonly publishesNotices?: boolean;
   /** Counters shared with the host; see `metrics.ts`. */
   readonly counters: SharedArrayBuffer;
 }
@@ -350,6 +356,23 @@ export interface ShardMethods {
   'sessions.get': { request: OfSession; answer: SessionSummary | undefined };
   /** Ids of the deleted sessions. */
   'sessions.delete': { request: OfSession; answer: readonly string[] };
+  /**
+   * The calls that wait for a person, oldest first: those of the page, and one more if there are more. `session`: only
+   * those of this session and its descendants.
+   */
+  'waiting.page': {
+    request: {
+      readonly after?: WaitingPlace;
+      readonly limit: number;
+      readonly bytesMax: number;
+      readonly session?: string;
+    };
+    answer: readonly NumberedWait[];
+  };
+  /** A part of the log after a position, as the sessions with wanted notices in it. */
+  'notices.scan': { request: NoticeScanRequest; answer: NoticeScan };
+  /** Wanted notices of one session, oldest first; none if the session is gone. */
+  'notices.page': { request: NoticePageRequest; answer: readonly Notice[] };
   'runtime.drain': { request: { readonly id: number }; answer: undefined };
   'runtime.resume': { request: Record<never, never>; answer: undefined };
   'runtime.learn': { request: Learned; answer: undefined };

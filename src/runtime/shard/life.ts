@@ -206,6 +206,7 @@ export class Life {
     this.#parts.journal.remove(subtree.map((each) => each.key));
     for (const each of subtree) {
       this.#residency.drop(each);
+      this.#residency.personWaits.forget(each.id);
       this.#interrupted.delete(each.key);
       this.#waiters.deleted(each.id);
     }

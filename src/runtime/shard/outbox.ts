@@ -5,7 +5,9 @@
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import type { HistoryMessage } from '../../base/history-message.ts';
 import type { SessionEvent } from '../../events/event.ts';
+import type { Position } from '../../journal/position.ts';
 import type { ReceiptState } from '../../session/state/state.ts';
+import type { KeyedNotice } from '../protocol/notices.ts';
 
 /** The outcome of an accepted entry. */
 export interface Fate {
@@ -29,6 +31,9 @@ export class Outbox {
   /** Messages said in sessions that have listeners. */
   said: { readonly session: string; readonly messages: HistoryMessage[] }[] | undefined;
 
+  /** Notices for a follower on the host, and the position of the transition. */
+  notices: KeyedNotice[] | undefined;
+  position: Position = 0;
   /** Sessions whose compression is over and which a request waits for. */
   compressions: string[] | undefined;
 
@@ -40,13 +45,19 @@ export class Outbox {
       this.promoted !== undefined ||
       this.exits !== undefined ||
       this.compressions !== undefined ||
-      this.said !== undefined
+      this.said !== undefined ||
+      this.notices !== undefined
     );
   }
 
   publish(event: SessionEvent): void {
     if (this.events === undefined) this.events = [event];
     else this.events.push(event);
+  }
+
+  announce(notice: KeyedNotice): void {
+    if (this.notices === undefined) this.notices = [notice];
+    else this.notices.push(notice);
   }
 
   introduce(actor: SessionActor): void {

@@ -2,9 +2,9 @@
  * The actors of a shard that are in memory.
  *
  * Owns: the resident actors, the order in which idle ones leave, which of them transient messages keep resident, the
- * bytes in their mailboxes, and the checkpointer that writes the heads of those that leave. Does not own: when a
- * transition runs (`transitions.ts`), what runs for an actor beside its transitions (`session-work.ts`), whether the
- * store takes writes (`life.ts`).
+ * bytes in their mailboxes, which sessions wait for a person, and the checkpointer that writes the heads of those that
+ * leave. Does not own: when a transition runs (`transitions.ts`), what runs for an actor beside its transitions
+ * (`session-work.ts`), whether the store takes writes (`life.ts`).
  * Invariants:
  *  H3 an actor whose transition threw, or whose flush failed, is dropped and read again from the log: `drop` forgets
  *     all that memory holds of it, `find` reads it. `transitions.ts` and `life.ts` decide when to drop;
@@ -20,6 +20,7 @@ import { emptyState } from '../../session/state/state.ts';
 import { readActor } from '../reading/session-reader.ts';
 import { Checkpointer } from './checkpointer.ts';
 import { IdleSessions } from './idle-sessions.ts';
+import { PersonWaits } from './person-waits.ts';
 import type { ShardParts } from './shard-parts.ts';
 import { WaitingBytes } from './waiting-bytes.ts';
 
@@ -36,6 +37,8 @@ export interface ResidencyPlace {
 /** See the head of the file. */
 export class Residency {
   readonly checkpointer: Checkpointer;
+  /** The sessions with calls that wait for a person. */
+  readonly personWaits: PersonWaits = new PersonWaits();
   readonly #parts: ShardParts;
   readonly #place: ResidencyPlace;
   readonly #resident = new Map<string, SessionActor>();
@@ -69,7 +72,7 @@ export class Residency {
     if (actor.state.agent === undefined) return undefined;
     this.#resident.set(sessionId, actor);
     this.checkpointer.returned(actor);
-    this.#waiting.note(actor);
+    this.noteWaiting(actor);
     this.gauge();
     this.noteIdle(actor);
     return actor;
@@ -126,9 +129,10 @@ export class Residency {
     return this.#transient.size;
   }
 
-  /** Called after a transition of the actor, because its mailbox may have changed. */
+  /** Called after a transition of the actor, because its mailbox and its calls may have changed. */
   noteWaiting(actor: SessionActor): void {
     this.#waiting.note(actor);
+    this.personWaits.note(actor);
   }
 
   /** Called when the actor became idle, or no longer is. */
@@ -168,6 +172,7 @@ export class Residency {
   drop(actor: SessionActor): void {
     this.#resident.delete(actor.id);
     this.#waiting.delete(actor);
+    this.personWaits.doubt(actor);
     this.#transient.delete(actor);
     this.#quiet.delete(actor);
     this.#place.dropped(actor);
@@ -180,6 +185,7 @@ export class Residency {
 
   gauge(): void {
     this.#parts.counters.set('sessionsHot', this.#resident.size);
+    this.#parts.counters.set('callsWaitingForPerson', this.personWaits.calls);
   }
 
   /** Stops removing idle sessions by time. */

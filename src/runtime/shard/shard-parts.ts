@@ -14,6 +14,7 @@ import type { ToolPool, ToolPoolListener } from '../../tools/pool.ts';
 import type { HostVerdict } from '../protocol/host-decisions.ts';
 import type { HostQuestion } from '../protocol/host-question.ts';
 import type { Counters } from '../protocol/metrics.ts';
+import type { NoticeNote } from '../protocol/notices.ts';
 import type { LogLine, SaidNote, SessionIntroduction } from '../protocol/protocol.ts';
 import type { IsolatedSessions } from './isolated-sessions.ts';
 import type { SessionAtWork } from './session-at-work.ts';
@@ -43,6 +44,8 @@ export interface ShardHost {
   settled(follow: number, state: ReceiptState | undefined): void;
   /** Messages said in a session that has listeners. */
   said?(note: SaidNote): void;
+  /** Notices of a durable transition, if the plan asks for them. */
+  noticed?(note: NoticeNote): void;
   degraded(error: TroupeError | undefined): void;
   log(line: LogLine): void;
   evaluateSystem(agent: string, sessionId: string): Promise<string>;
@@ -73,6 +76,8 @@ export interface ShardParts {
   readonly sessionAtWork: SessionAtWork;
   readonly isolated: IsolatedSessions;
   readonly counters: Counters;
+  /** True if the host follows the notices of the sessions. */
+  readonly publishesNotices?: boolean | undefined;
   readonly host: ShardHost;
   readonly makeModelPool: (listener: ModelPoolListener) => ModelPool;
   readonly makeToolPool: (listener: ToolPoolListener) => ToolPool;

@@ -7,13 +7,16 @@
  * that needs a part created later receives a function here.
  */
 import { isRunnable, type SessionActor } from '../../../actors/session-actor.ts';
+import { noticeOf } from '../../session/rules/notices.ts';
 import { approvalPolicy } from '../../session/rules/run-loop.ts';
+import type { SessionState } from '../../session/state/state.ts';
 import { EventReplays } from '../reading/event-replay.ts';
 import { Admission } from './admission.ts';
 import { CommitQueue } from './commit-queue.ts';
 import { EditQueue } from './edit-queue.ts';
 import { InterruptedSessions } from './interrupted-sessions.ts';
 import { Life } from './life.ts';
+import { NoticeChain } from './notice-chain.ts';
 import { Residency } from './residency.ts';
 import { SessionTimers } from './session-timers.ts';
 import { SessionWork } from './session-work.ts';
@@ -31,14 +34,16 @@ export class Shard {
   readonly edits: EditQueue = new EditQueue();
   readonly replays: EventReplays;
   readonly subscribers: Subscribers;
+  readonly notices: NoticeChain;
   readonly residency: Residency;
   readonly transitions: Transitions;
   readonly life: Life;
 
   constructor(parts: ShardParts) {
     this.parts = parts;
-    const { settings, limits, journal, clock, soon, host } = parts;
+    const { limits, journal, clock, soon, host } = parts;
     this.replays = new EventReplays(journal);
+    this.notices = new NoticeChain(journal.end());
     this.residency = new Residency(parts, {
       isStale: (key) => outage.isStale(key),
       passivated: (actor) => {
@@ -53,6 +58,10 @@ export class Shard {
       waiters,
       (id) => residency.inMemory(id),
       (id) => work.watched(id),
+      this.notices,
+      parts.publishesNotices === true
+        ? (state, announced) => noticeOf(state, announced, this.approvalsMs(state))
+        : undefined,
     );
     const timers = new SessionTimers({
       clock,
@@ -60,7 +69,7 @@ export class Shard {
         if (residency.holds(actor)) this.transitions.submit(actor.id, [input]);
       },
       holdsCall: (sessionId, callId) => work.holdsCall(sessionId, callId),
-      approvalsMs: (actor) => approvalPolicy({ agent: actor.agent?.facts, settings }).expiresMs,
+      approvalsMs: ({ state }) => this.approvalsMs(state),
     });
     const live = new Admission(limits, (id) => this.transitions.submit(id, [{ type: 'wake' }]));
     const work = new SessionWork(parts, {
@@ -91,6 +100,7 @@ export class Shard {
       dropAll: () => {
         residency.dropAll();
         this.replays.clear();
+        this.notices.break();
       },
       notify: (error) => host.degraded(error),
       over: () => this.life.storeRecovered(),
@@ -126,6 +136,12 @@ export class Shard {
       },
     });
     this.life = new Life({ ...shared, transitions: this.transitions, outage });
+  }
+
+  /** Milliseconds that calls of a session wait for a decision; null: forever. */
+  approvalsMs(state: SessionState): number | null {
+    const { catalog, settings } = this.parts;
+    return approvalPolicy({ agent: catalog.of(state)?.facts, settings }).expiresMs;
   }
 }
 

@@ -11,11 +11,18 @@ import type { SessionActor } from '../../../actors/session-actor.ts';
 import { CHILDREN_LISTED_MAX } from '../../base/bounds.ts';
 import type { EventBody, SessionEvent } from '../../events/event.ts';
 import { durableEvent } from '../../events/event-body.ts';
-import type { Observer } from '../../session/apply/fold.ts';
+import type { AnnouncedEvent, Observer } from '../../session/apply/fold.ts';
 import { historyMessage } from '../../session/history/history-form.ts';
+import type { Notice, noticeOf } from '../../session/rules/notices.ts';
+import type { RunningTurn, SessionState } from '../../session/state/state.ts';
+import type { NoticeNote } from '../protocol/notices.ts';
 import type { SessionIntroduction } from '../protocol/protocol.ts';
+import type { NoticeChain } from './notice-chain.ts';
 import type { Outbox } from './outbox.ts';
 import type { ShardWaiters } from './shard-waiters.ts';
+
+/** Makes the notice of an announced event. */
+type NoticeMaker = (state: SessionState, announced: Parameters<typeof noticeOf>[1]) => Notice | undefined;
 
 /** The logged messages of one `said` call. */
 type Said = Parameters<NonNullable<Observer['said']>>[0];
@@ -34,16 +41,23 @@ export class Subscribers {
   /** Number of the current request for introductions. 0: no request. */
   #introduction = 0;
   #lastIntroduction = 0;
+  /** Present if a follower on the host wants notices of all sessions. */
+  readonly #notices: NoticeMaker | undefined;
+  readonly #chain: NoticeChain;
 
   /** `watched` is called when the events of this session, or of all (`undefined`), start or stop being published. */
   constructor(
     waiters: ShardWaiters,
     inMemory: (sessionId: string) => SessionActor | undefined,
     watched: (sessionId: string | undefined) => void,
+    chain: NoticeChain,
+    notices?: NoticeMaker,
   ) {
     this.#waiters = waiters;
     this.#inMemory = inMemory;
     this.#onWatched = watched;
+    this.#chain = chain;
+    this.#notices = notices;
   }
 
   /** Starts or stops publishing the events of a session, or of all (`undefined`). */
@@ -92,7 +106,8 @@ export class Subscribers {
       actor.introducedIn = this.#introduction;
       outbox.introduce(actor);
     }
-    if (!isWatched && !isListened && !waiters.has(session)) return undefined;
+    const notices = this.#notices;
+    if (!isWatched && !isListened && notices === undefined && !waiters.has(session)) return undefined;
     // One object literal for all subscribers: spreading parts together costs more than the events themselves.
     return {
       settled: (pendingId, receipt) => {
@@ -106,7 +121,19 @@ export class Subscribers {
       event: isWatched
         ? (body: EventBody, seq: number) => outbox.publish(durableEvent(session, at, seq, body))
         : undefined,
+      announced:
+        notices === undefined
+          ? undefined
+          : (event: AnnouncedEvent, seq: number, turn?: RunningTurn) => {
+              const notice = notices(actor.state, { event, seq, at, turn });
+              if (notice !== undefined) outbox.announce({ key: actor.key, notice });
+            },
     };
+  }
+
+  /** The notices of a durable transition, as the host receives them. */
+  noteOf({ position, notices = [] }: Outbox): NoticeNote {
+    return this.#chain.note(position, notices);
   }
 
   /**

@@ -24,7 +24,7 @@ import {
 } from '../../../actors/supervision/tree-transition.ts';
 import { errorFromShape, TroupeError } from '../../base/errors.ts';
 import type { EventBody, SessionEvent } from '../../events/event.ts';
-import type { TurnEntry } from '../../journal/position.ts';
+import type { Position, TurnEntry } from '../../journal/position.ts';
 import { storeContents } from '../../session/rules/waiting-content.ts';
 import { NO_RECORDS } from '../../session/state/decision.ts';
 import type { Environment, Input } from '../../session/state/inputs.ts';
@@ -214,7 +214,7 @@ export class Transitions {
     }
     const { writes, effects } = outcome;
     this.#parts.counters.add('turns');
-    this.#journal(writes);
+    outbox.position = this.#journal(writes);
     this.#subscribers.watchChildren(touched, outbox, this.#now);
     const late: ActorEffect[] = [];
     let stopsChildren = false;
@@ -243,8 +243,9 @@ export class Transitions {
     if (isDone && this.#residency.holds(actor)) this.#transition(actor, [{ type: 'wake' }], undefined);
   }
 
-  #journal(writes: readonly ActorWrite[]): void {
-    if (writes.length === 0) return;
+  /** Appends the records, and returns the position of the transition; 0: it wrote nothing. */
+  #journal(writes: readonly ActorWrite[]): Position {
+    if (writes.length === 0) return 0;
     const at = this.#now;
     const entries: TurnEntry[] = [];
     for (const { actor, records } of writes) entries.push({ key: actor.key, data: encodeTransition({ at, records }) });
@@ -262,6 +263,7 @@ export class Transitions {
     }
     this.#residency.checkpointer.changed(writes);
     this.#parts.counters.add('journalTurns');
+    return position;
   }
 
   /** Publishes events and starts effects after the flush, or at once if there is nothing to wait for. */
@@ -298,6 +300,7 @@ export class Transitions {
   #release(outbox: Outbox, late: readonly ActorEffect[], reply: Reply | undefined): void {
     // Messages are published first: a caller finds its message published when its request is answered.
     if (outbox.said !== undefined) for (const note of outbox.said) this.#parts.host.said?.(note);
+    if (outbox.notices !== undefined) this.#parts.host.noticed?.(this.#subscribers.noteOf(outbox));
     this.#answer(late, reply);
     const { promoted, settled, exits, events, compressions, introduced } = outbox;
     if (promoted !== undefined) this.#waiters.promoted(promoted);
@@ -317,16 +320,13 @@ export class Transitions {
     let answered = false;
     for (const { actor, effect } of late) {
       switch (effect.type) {
-        case 'accepted':
-          if (!effect.duplicate) this.#parts.counters.add('accepted');
-          reply?.resolve({
-            pendingId: effect.pendingId,
-            incarnation: actor.key,
-            seq: effect.seq,
-            duplicate: effect.duplicate,
-          });
+        case 'accepted': {
+          const { pendingId, seq, duplicate } = effect;
+          if (!duplicate) this.#parts.counters.add('accepted');
+          reply?.resolve({ pendingId, incarnation: actor.key, seq, duplicate });
           answered = true;
           break;
+        }
         case 'spawned':
           reply?.resolve({ child: effect.child, name: effect.name, duplicate: effect.duplicate });
           answered = true;

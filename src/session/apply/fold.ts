@@ -14,7 +14,7 @@ import type { MessageDraft } from '../rules/promotion.ts';
 import { withWaiting } from '../rules/waiting-calls.ts';
 import type { ReadContent } from '../state/messages.ts';
 import { type LoggedMessage, publicMessage } from '../state/messages.ts';
-import type { ReceiptState, SessionState } from '../state/state.ts';
+import type { ReceiptState, RunningTurn, SessionState } from '../state/state.ts';
 
 /** The observer of a fold. It must not change the state. */
 export interface Observer {
@@ -29,7 +29,18 @@ export interface Observer {
    * added.
    */
   readonly said?: ((logged: readonly [LoggedMessage, ...LoggedMessage[]]) => void) | undefined;
+  /**
+   * Called for the events that others outside wait for: a turn ended, a call waits for a person. `turn`: the turn that
+   * ended, which is no longer in the state.
+   */
+  readonly announced?: ((event: AnnouncedEvent, seq: number, turn?: RunningTurn) => void) | undefined;
 }
+
+/** An event that others outside wait for. */
+export type AnnouncedEvent = Extract<
+  EventBody,
+  { type: 'turn.finished' | 'turn.failed' | 'approval.required' | 'question.asked' }
+>;
 
 /** See the head of the file. */
 export class Fold {
@@ -63,6 +74,17 @@ export class Fold {
   /** Counts a durable event and publishes it: for records so rare that the event is always built. */
   countAndPublish(body: EventBody): void {
     if (this.counts()) this.publish(body);
+  }
+
+  /** Counts an announced event (S5). True if there is a subscriber: only then is the event built for `announce`. */
+  countsAnnounced(): boolean {
+    return this.counts() || this.observer?.announced !== undefined;
+  }
+
+  /** Publishes the event just counted, and announces it. `turn`: the turn that it ends. */
+  announce(event: AnnouncedEvent, turn?: RunningTurn): void {
+    this.publish(event);
+    this.observer?.announced?.(event, this.state.eventSeq, turn);
   }
 
   /** Publishes the last `count` messages together, as one utterance. */

@@ -81,7 +81,9 @@ function startHeldCalls(fold: Fold, record: RecordOf<'proceeded'>): void {
   for (const id of waiting) {
     const call = state.openCalls.get(id);
     if (call === undefined) throw new Error(`S4: call ${id} waits for a person and is not open`);
-    fold.countAndPublish({ type: 'approval.required', toolUseId: id, toolName: call.name, input: call.input });
+    if (fold.countsAnnounced()) {
+      fold.announce({ type: 'approval.required', toolUseId: id, toolName: call.name, input: call.input });
+    }
   }
   fold.countAndPublish({ type: 'session.state', state: 'executing', phase: 'approval' });
 }
@@ -105,7 +107,9 @@ export function applySuspended(fold: Fold, record: RecordOf<'suspended'>): void 
     usage: turn.usage,
     outcome: reason,
   } as const;
-  fold.countAndPublish(healed === undefined ? ended : { ...ended, healedToolCallIds: healed });
+  if (fold.countsAnnounced()) {
+    fold.announce(healed === undefined ? ended : { ...ended, healedToolCallIds: healed }, turn);
+  }
   const receipt: ReceiptState = {
     status: 'suspended',
     turn: turn.id,
@@ -161,7 +165,10 @@ export function applyAsked(fold: Fold, record: RecordOf<'asked'>): void {
   const questions = [...(approvals.questions ?? []), { ...asked, at: fold.at }];
   state.approvals = { ...approvals, waiting: [...approvals.waiting, callId], questions };
   const schema = form === undefined ? {} : { schema: form.schema };
-  fold.countAndPublish({ type: 'question.asked', toolUseId: callId, toolName: call.name, ...shown, ...schema });
+  const event = { type: 'question.asked', toolUseId: callId, toolName: call.name, ...shown, ...schema } as const;
+  // The parent gets a question to it as a message.
+  if (record.asked === 'parent') fold.countAndPublish(event);
+  else if (fold.countsAnnounced()) fold.announce(event);
   publishPhase(fold, before);
 }
 

@@ -159,10 +159,10 @@ export function finishTurn(fold: Fold, reason: string, stopDetails?: Json, outpu
   state.turn = undefined;
   fold.enter('idle');
   if (turn === undefined) return;
-  if (fold.counts()) {
+  if (fold.countsAnnounced()) {
     const outcome = outcomeOfReason(reason);
     const ended = { type: 'turn.finished', turn: turnName(turn.id), reason, usage: turn.usage } as const;
-    fold.publish({ ...ended, ...defined({ outcome, stopDetails, output }) });
+    fold.announce({ ...ended, ...defined({ outcome, stopDetails, output }) }, turn);
   }
   const receipt: ReceiptState =
     reason === 'cancelled'
@@ -181,7 +181,7 @@ function failTurn(fold: Fold, error: ErrorShape): void {
   state.current = undefined;
   state.turn = undefined;
   if (turn === undefined) return;
-  if (fold.counts()) fold.publish({ type: 'turn.failed', turn: turnName(turn.id), error });
+  if (fold.countsAnnounced()) fold.announce({ type: 'turn.failed', turn: turnName(turn.id), error }, turn);
   for (const id of turn.entries) fold.settle(id, { status: 'failed', turn: turn.id, error });
   if (state.tasks.wished !== undefined) activate(fold, state.tasks.wished);
 }

@@ -38,10 +38,27 @@ export function assertLog(journal: Journal, written: readonly Written[]): void {
     // Keys of sessions deleted since may still be listed.
     const tailKeys = [...journal.tailKeys(after)].filter((key) => journal.nameOf(key) !== undefined);
     assert.deepEqual(tailKeys, [...new Set(wanted.map(({ key }) => key))], `tailKeys after ${after}`);
+    assertPages(journal, after, wanted);
     for (const key of new Set(written.map((entry) => entry.key))) {
       const own = wanted.filter((entry) => entry.key === key);
       assert.deepEqual([...journal.read(key, after)].map(plain), own.map(plain), `read ${key} after ${after}`);
     }
+  }
+}
+
+/** Asserts that pages of the log name every session that was written in them, and cover the log up to its end. */
+function assertPages(journal: Journal, from: Position, wanted: readonly Written[]): void {
+  const end = journal.end();
+  assert.ok(
+    wanted.every(({ position }) => position <= end),
+    `end ${end} is behind every entry`,
+  );
+  for (let after = from; after < end; ) {
+    const page = journal.tailPage(after, 3);
+    assert.ok(page.end > after, `a page after ${after} ends at ${page.end}`);
+    const inPage = wanted.filter(({ position }) => position > after && position <= page.end);
+    for (const { key } of inPage) assert.ok(page.keys.has(key), `the page after ${after} lacks key ${key}`);
+    after = page.end;
   }
 }
 

@@ -1,8 +1,8 @@
 /** The invariants of structured answers and replies to questions (I19, I24 of `invariants.ts`): what was asked for, and what was given. */
 import { type Ledger, type Outcome, sessionOfKey } from './ledger.ts';
+import { isReply } from './questions/simulated-questions.ts';
 import type { SessionStory } from './session-story.ts';
 import { type FormName, formOfSchema, hasForm } from './simulated-forms.ts';
-import { isReply } from './simulated-questions.ts';
 import type { Stories } from './store-reading.ts';
 
 /**

@@ -18,6 +18,9 @@ export const PROVIDER_FAULT_KINDS = [
   'provider.crash',
 ] as const;
 
+/** Faults of the receiver of a webhook, for runs that have one: it is down for minutes; its answer is lost. */
+export const WEBHOOK_FAULT_KINDS = ['webhook.down', 'webhook.lost'] as const;
+
 /** The faults of every run. */
 const COMMON_FAULT_KINDS = [
   // The process dies at an operation of the store: before it, in mid-write, or after it but before the write is
@@ -110,10 +113,17 @@ const COMMON_FAULT_KINDS = [
 ] as const;
 
 /** Every kind of fault the simulator knows, grouped by its target. */
-export const FAULT_KINDS: readonly FaultKind[] = [...COMMON_FAULT_KINDS, ...PROVIDER_FAULT_KINDS];
+export const FAULT_KINDS: readonly FaultKind[] = [
+  ...COMMON_FAULT_KINDS,
+  ...PROVIDER_FAULT_KINDS,
+  ...WEBHOOK_FAULT_KINDS,
+];
 
 /** A kind of fault. */
-export type FaultKind = (typeof COMMON_FAULT_KINDS)[number] | (typeof PROVIDER_FAULT_KINDS)[number];
+export type FaultKind =
+  | (typeof COMMON_FAULT_KINDS)[number]
+  | (typeof PROVIDER_FAULT_KINDS)[number]
+  | (typeof WEBHOOK_FAULT_KINDS)[number];
 
 /** Draws faults and counts them. */
 export class Faults {

@@ -7,7 +7,7 @@ import { InvalidArgumentError } from '../../base/errors.ts';
 import type { Runtime } from '../../runtime/handles/runtime.ts';
 import type { Session } from '../../runtime/handles/session.ts';
 import { digestOf, type Ledger } from './ledger.ts';
-import { Persons } from './question-actions.ts';
+import { Persons } from './questions/question-actions.ts';
 import type { SeededRandom } from './seeded-random.ts';
 import { agentOfSession } from './swarm.ts';
 import type { SimulatedProcess, World } from './world.ts';

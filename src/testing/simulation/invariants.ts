@@ -37,6 +37,8 @@
  *      all of them (checked by `model-trail.ts`);
  *  I24 a question is asked once and decided once; its answer fits the form that its record has, and an acknowledged reply
  *      is the result of its call (checked by `simulated-questions.ts` and `answer-invariants.ts`);
+ *  I25 each waiting call, and each end of a turn, is delivered to a webhook at least once and in order (checked by
+ *      `simulated-receiver.ts`);
  *  I26 a call runs again only by its tool's `retry`, in order and after the wait, and at most as often as that says; it
  *      is not given up earlier, and a `once` or `probe` call never has a second attempt;
  *  I27 at most `subagents.maxActive` children of a session work at once. Others wait in the order of their spawning,

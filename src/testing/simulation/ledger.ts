@@ -4,7 +4,10 @@
  */
 import { createHash } from 'node:crypto';
 import { withoutOrigins } from '../../base/block-origin.ts';
+import type { EventBody } from '../../events/event.ts';
 import type { RequestMessage } from '../../models/provider.ts';
+import { historyMessages } from '../../session/history/history-form.ts';
+import type { SessionState } from '../../session/state/state.ts';
 import type { Effect, ToolRetry } from '../../tools/tool.ts';
 import type { FormName } from './simulated-forms.ts';
 import type { SimulatedProcess } from './world.ts';
@@ -277,4 +280,16 @@ function isSame(a: Outcome, b: Outcome): boolean {
 
 function show({ kind, text }: Outcome): string {
   return `${kind} ${JSON.stringify(text)}`;
+}
+
+/** The messages of a session's history as texts. */
+export function historyTexts(state: SessionState): readonly string[] {
+  return historyMessages(state).map((message) => JSON.stringify(message));
+}
+
+const ANNOUNCED: ReadonlySet<string> = new Set(['turn.finished', 'turn.failed', 'approval.required', 'question.asked']);
+
+/** True for an event of which webhooks are notified. A parent is asked by a message. */
+export function isAnnounced(event: EventBody): boolean {
+  return ANNOUNCED.has(event.type) && !(event.type === 'question.asked' && event.asked === 'parent');
 }

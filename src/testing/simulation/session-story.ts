@@ -14,7 +14,6 @@ import type { EventBody } from '../../events/event.ts';
 import type { Position } from '../../journal/position.ts';
 import { apply } from '../../session/apply/apply.ts';
 import type { Observer } from '../../session/apply/fold.ts';
-import { historyMessages } from '../../session/history/history-form.ts';
 import { taskOf } from '../../session/history/tasks.ts';
 import { answerText } from '../../session/rules/answer.ts';
 import type { Entry, SessionRecord, TransitionRecords } from '../../session/state/records.ts';
@@ -22,15 +21,14 @@ import { emptyState, type ReceiptState, type SessionState } from '../../session/
 import { contentBytes, formBytes } from '../../session/state/tokens.ts';
 import { claimFaults, waitsForProvider } from './claim-order.ts';
 import { type LineFault, SpawnLine } from './families/spawn-line.ts';
-import { digestOf, requestDigest } from './ledger.ts';
+import { digestOf, historyTexts, isAnnounced, requestDigest } from './ledger.ts';
 import type { ModelRendering } from './models/agent-models.ts';
 import { ModelTrail, type TrailFault } from './models/model-trail.ts';
+import { QuestionTrail } from './questions/simulated-questions.ts';
 import { isAnswerTool } from './simulated-forms.ts';
-import { QuestionTrail } from './simulated-questions.ts';
 
 /** Agents have tools, and none has manual thinking, so deliveries are sent as phantom pairs. */
 const RENDERING: ModelRendering = { options: { timestamps: false, deliveriesAsText: false } };
-
 /** Stop reasons of answers that give no structured answer. */
 const NO_ANSWER_STOPS: ReadonlySet<string> = new Set(['refusal', 'max_tokens', 'model_context_window_exceeded']);
 
@@ -91,6 +89,8 @@ export interface SessionStory {
   begins: readonly string[] | undefined;
   /** Digests of durable events; index 0 is event 1. */
   readonly events: string[];
+  /** Events that others outside wait for. */
+  readonly announced: { readonly seq: number; readonly type: string }[];
   /** Most entries that waited when a message was sent. */
   fullest: number;
   /** Most UTF-8 bytes in the mailbox including an accepted message, if something already waited. */
@@ -172,6 +172,7 @@ class Teller {
       forksMade: new Map(),
       begins: undefined,
       events: [],
+      announced: [],
       fullest: 0,
       fullestBytes: 0,
       refused: 0,
@@ -441,6 +442,7 @@ class Teller {
   #event(body: EventBody): void {
     const story = this.#story;
     story.events.push(digestOf(JSON.stringify(body)));
+    if (isAnnounced(body)) story.announced.push({ seq: story.events.length, type: body.type });
     if (body.type === 'tool.started') this.#start(body.toolUseId);
     if (body.type !== 'message.created') return;
     const { message } = body;
@@ -486,11 +488,6 @@ class Teller {
     }
     call?.results.push({ content: textOf(result.content), success: result.success ?? true });
   }
-}
-
-/** The messages of the history as texts. */
-function historyTexts(state: SessionState): readonly string[] {
-  return historyMessages(state).map((message) => JSON.stringify(message));
 }
 
 function push<Key, Value>(map: Map<Key, Value[]>, key: Key, value: Value): void {

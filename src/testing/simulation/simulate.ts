@@ -3,6 +3,7 @@
  * seed: the failures, the messages, the model's answers, the order of events.
  */
 import { defined } from '../../base/defined.ts';
+import type { Runtime } from '../../runtime/handles/runtime.ts';
 import type { OpenOptions } from '../../runtime/protocol/options.ts';
 import { isGivenUp } from './attempts.ts';
 import { Embedder } from './embedder.ts';
@@ -16,6 +17,7 @@ import { RunWatch } from './run-watch.ts';
 import { SeededRandom } from './seeded-random.ts';
 import { SimulatedMachine } from './simulated-machine.ts';
 import { SimulatedModel } from './simulated-model.ts';
+import { SimulatedReceiver } from './simulated-receiver.ts';
 import { SimulatedTools } from './simulated-tools.ts';
 import { type Reading, StoreReader, type Stories } from './store-reading.ts';
 import { CHILDREN_AT_WORK_MAX, drawSwarm, type Swarm, swarmAgents, swarmRendering, withModels } from './swarm.ts';
@@ -66,6 +68,9 @@ const SETTLE_MS = 24 * 3_600_000;
 /** Virtual milliseconds a close waits for half-steps. */
 const CLOSE_MS = 5_000;
 const CLOCK_JUMP_MS = 3_600_000;
+/** Virtual seconds in which the webhooks of the last life deliver everything, and those of rest that say so. */
+const DELIVERY_LOOKS = 3_600;
+const DELIVERY_LOOKS_QUIET = 5;
 
 /** Runs one seed. Always resolves: failures are in `violations`. */
 export async function simulate(options: SimulationOptions): Promise<SimulationResult> {
@@ -86,6 +91,8 @@ class Simulation {
   /** The provider of another vendor and the troubles of both, if the agents have several models. */
   readonly #south: OtherVendor | undefined;
   readonly #troubles: ProviderTroubles | undefined;
+  /** The receiver of webhooks, if the run has them. */
+  readonly #receiver: SimulatedReceiver | undefined;
   readonly #invariants: Invariants;
   readonly #reader: StoreReader;
   readonly #harness = new SimulatedProcess('harness');
@@ -133,7 +140,10 @@ class Simulation {
       });
     }
     this.#tools = new SimulatedTools(shared);
+    const wanted = options.faults === undefined ? undefined : new Set(options.faults);
+    this.#receiver = SimulatedReceiver.draw(shared, options.seed, wanted);
     this.#machine = new SimulatedMachine({
+      receiver: this.#receiver,
       ...shared,
       bounds: this.#swarm.bounds,
       shards: this.#swarm.shards,
@@ -166,7 +176,7 @@ class Simulation {
 
   /** Runs the lives with faults, then one without. */
   async #drive(): Promise<void> {
-    const enabled = [...this.#faults.enabled, ...(this.#troubles?.enabled ?? [])];
+    const enabled = [...this.#faults.enabled, ...(this.#troubles?.enabled ?? []), ...(this.#receiver?.enabled ?? [])];
     this.#note(`faults: ${enabled.join(' ') || 'none'}; ${JSON.stringify(this.#swarm)}`);
     let isSettled = false;
     for (let life = 1; life <= this.#swarm.lives; life += 1) {
@@ -179,6 +189,7 @@ class Simulation {
     if (!isSettled) await this.#settle();
     const reading = await this.#check();
     if (this.#ledger.violations.length === 0) this.#invariants.checkFinished(reading.stories);
+    if (this.#ledger.violations.length === 0) this.#receiver?.check(reading.stories);
     if (this.#ledger.violations.length === 0) await this.#reopen(reading.stories);
   }
 
@@ -264,10 +275,20 @@ class Simulation {
       }
       this.#ledger.violate('stuck', 'the runtime does not come to its end');
     }
+    if (isSettled) await process.untilDeath(this.#delivered(runtime));
     embedder.leave();
     await Promise.race([runtime.close({ deadlineMs: 0 }), this.#world.sleep(this.#harness, SETTLE_MS)]);
     process.kill();
     return true;
+  }
+
+  /** Waits until the webhooks have nothing left to deliver (I25 says whether that was everything). */
+  async #delivered(runtime: Runtime): Promise<void> {
+    if (this.#receiver === undefined) return;
+    for (let looks = 0, quiet = 0; looks < DELIVERY_LOOKS && quiet < DELIVERY_LOOKS_QUIET; looks += 1) {
+      await this.#world.sleep(this.#harness, 1_000);
+      quiet = runtime.metrics().webhooksWaiting === 0 ? quiet + 1 : 0;
+    }
   }
 
   /** Checks that after an orderly close the store opens without anything to recover. */
@@ -373,7 +394,11 @@ class Simulation {
       modelCalls: [...calls.values()].reduce((sum, each) => sum + each.length, 0),
       closeMessages: this.#closeMessages,
       toolRuns: [...tools.values()].reduce((sum, { starts }) => sum + starts.length, 0),
-      faults: Object.fromEntries([...this.#faults.counts, ...(this.#troubles?.counts ?? [])]),
+      faults: Object.fromEntries([
+        ...this.#faults.counts,
+        ...(this.#troubles?.counts ?? []),
+        ...(this.#receiver?.counts ?? []),
+      ]),
       fingerprint: this.#fingerprint,
     };
   }

@@ -4,6 +4,7 @@
  */
 import { ResultStore } from '../../../actors/result-store.ts';
 import type { ShardBounds } from '../../base/bounds.ts';
+import { defined } from '../../base/defined.ts';
 import { shardOf } from '../../base/ids.ts';
 import type { Journal } from '../../journal/journal.ts';
 import { MemoryStore, openMemoryJournal } from '../../journal/memory-journal.ts';
@@ -29,6 +30,7 @@ import { SIMULATED_DEFINITIONS } from './simulated-definitions.ts';
 import { createSimulatedDevice, type DeviceSurroundings, type SimulatedDevice } from './simulated-device.ts';
 import { createSimulatedLine } from './simulated-line.ts';
 import type { SimulatedModel } from './simulated-model.ts';
+import type { SimulatedReceiver } from './simulated-receiver.ts';
 import { SimulatedResults } from './simulated-results.ts';
 import type { SimulatedTools } from './simulated-tools.ts';
 import { SimulatedProcess, type World } from './world.ts';
@@ -60,6 +62,8 @@ export interface MachineParts {
   readonly tools: Pick<SimulatedTools, 'poolOf'>;
   /** Controls the disks; missing: disks whose faults are drawn. */
   readonly disk?: SimulatedDisk;
+  /** The receiver of webhooks; missing: there are none. */
+  readonly receiver?: SimulatedReceiver | undefined;
   readonly trace: (text: string) => void;
   /** Called when a device answers no more; its process is killed later. */
   readonly fellSilent?: () => void;
@@ -117,6 +121,7 @@ export class SimulatedMachine {
     process.onDeath(() => this.results.losePower());
     const checked = checkOptions({
       ...options,
+      ...(this.#parts.receiver === undefined ? {} : { webhooks: this.#parts.receiver.webhooks }),
       clock: world.clockOf(process),
       random: () => world.random.number(),
     });
@@ -131,6 +136,7 @@ export class SimulatedMachine {
       // Given here, since an import takes real time and the world would not wait for it.
       startInPlace,
       shardPorts: this.#portsOf(process, process),
+      ...defined({ webhooks: this.#parts.receiver?.openerFor(process) }),
     };
     return assembleRuntime(checked, place, ports, SIMULATED_DEFINITIONS);
   }

@@ -20,11 +20,11 @@ import type { FaultKind } from './faults.ts';
 import { digestOf, requestDigest } from './ledger.ts';
 import { NORTH } from './models/agent-models.ts';
 import type { ProviderTroubles } from './models/provider-troubles.ts';
+import { answerToChild, askedForm } from './questions/simulated-questions.ts';
 import type { SeededRandom } from './seeded-random.ts';
 import { SKILL_NAMES, WORKFLOW_NAMES } from './simulated-definitions.ts';
 import { type FormName, formOfSchema, isAnswerTool, valueFor } from './simulated-forms.ts';
 import { LINE_MS_MAX } from './simulated-line.ts';
-import { answerToChild, askedForm } from './simulated-questions.ts';
 import { SimulatedThreads, type ThreadSurroundings, withoutForeign } from './simulated-threads.ts';
 import type { SimulatedProcess } from './world.ts';
 

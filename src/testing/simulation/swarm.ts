@@ -8,9 +8,9 @@ import type { EnricherOptions } from '../../runtime/protocol/options.ts';
 import { serverTool } from '../../tools/server-tool.ts';
 import type { AnyTool } from '../../tools/tool.ts';
 import { type AgentModels, drawModels, renderingOf } from './models/agent-models.ts';
+import { HUMAN_TOOLS, PARENT_TOOLS } from './questions/simulated-questions.ts';
 import type { SeededRandom } from './seeded-random.ts';
 import type { RenderingAt } from './session-story.ts';
-import { HUMAN_TOOLS, PARENT_TOOLS } from './simulated-questions.ts';
 import { TOOL_MODULE } from './simulated-tools.ts';
 
 /** The runtime of one run. */

@@ -2,13 +2,13 @@
  * The persons who reply to questions: in time or late, twice, with something else, with a value that does not fit, or
  * not at all. Their replies go to the ledger.
  */
-import { ContentError } from '../../base/errors.ts';
-import type { Message } from '../../base/messages.ts';
-import type { Session } from '../../runtime/handles/session.ts';
-import type { Ledger } from './ledger.ts';
-import type { SeededRandom } from './seeded-random.ts';
+import { ContentError } from '../../../base/errors.ts';
+import type { Message } from '../../../base/messages.ts';
+import type { Session } from '../../../runtime/handles/session.ts';
+import type { Ledger } from '../ledger.ts';
+import type { SeededRandom } from '../seeded-random.ts';
+import type { SimulatedProcess } from '../world.ts';
 import { askedForm, replyFor } from './simulated-questions.ts';
-import type { SimulatedProcess } from './world.ts';
 
 /** The parts of the embedder that these persons need. */
 export interface PersonParts {

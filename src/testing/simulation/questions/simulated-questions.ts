@@ -3,17 +3,17 @@
  * `invariants.ts`). Whether a reply fits is judged by hand-written checks, so that a mistake in the product's validator
  * does not hide itself.
  */
-import { isRecord } from '../../base/json.ts';
-import { textOf } from '../../base/messages.ts';
-import type { ModelRequest } from '../../models/provider.ts';
-import { questionOf } from '../../session/rules/waiting-calls.ts';
-import type { SessionRecord } from '../../session/state/records.ts';
-import type { SessionState } from '../../session/state/state.ts';
-import { askHuman, askParent } from '../../tools/built-in/ask-tools.ts';
-import type { AnyTool } from '../../tools/tool.ts';
-import type { TrailFault } from './models/model-trail.ts';
-import type { SeededRandom } from './seeded-random.ts';
-import { type FormName, formOfSchema, hasForm, schemaOfForm, valueFor } from './simulated-forms.ts';
+import { isRecord } from '../../../base/json.ts';
+import { textOf } from '../../../base/messages.ts';
+import type { ModelRequest } from '../../../models/provider.ts';
+import { questionOf } from '../../../session/rules/waiting-calls.ts';
+import type { SessionRecord } from '../../../session/state/records.ts';
+import type { SessionState } from '../../../session/state/state.ts';
+import { askHuman, askParent } from '../../../tools/built-in/ask-tools.ts';
+import type { AnyTool } from '../../../tools/tool.ts';
+import type { TrailFault } from '../models/model-trail.ts';
+import type { SeededRandom } from '../seeded-random.ts';
+import { type FormName, formOfSchema, hasForm, schemaOfForm, valueFor } from '../simulated-forms.ts';
 
 /** The tools whose calls are questions, by name, with the forms of their answers. */
 const ASKING: ReadonlyMap<string, FormName | 'text'> = new Map([

@@ -1,0 +1,62 @@
+/**
+ * The calls that wait for a person, over all sessions.
+ *
+ * Owns: the first calls of the queue, the request for them. Does not own: when they change; the page says so.
+ *  W1 At most one request is in flight. A change during it leads to another one, `ASK_INTERVAL_MS` after it at the
+ *     earliest.
+ */
+import { type Signal, signal } from '@preact/signals';
+import { ASK_INTERVAL_MS } from '../bounds.ts';
+import type { Api } from '../client/api.ts';
+import type { WaitingPage } from '../wire.ts';
+
+/** See the head of the file. */
+export class WaitingQueue {
+  /** Undefined until it was read. */
+  readonly page: Signal<WaitingPage | undefined> = signal<WaitingPage | undefined>(undefined);
+  readonly #api: Api;
+  #isAsking = false;
+  #isStale = false;
+  #count: number | undefined;
+
+  constructor(api: Api) {
+    this.#api = api;
+  }
+
+  /** Takes the number of waiting calls that the server counts. */
+  counted(count: number | undefined): void {
+    if (count === this.#count) return;
+    this.#count = count;
+    this.changed();
+  }
+
+  /** The sessions that have a call in the page. */
+  has(session: string): boolean {
+    return this.page.value?.calls.some((call) => call.session === session) === true;
+  }
+
+  /** The queue has changed, or may have. */
+  changed(): void {
+    if (this.#isAsking) {
+      this.#isStale = true;
+      return;
+    }
+    this.#isAsking = true;
+    this.#isStale = false;
+    this.#api
+      .waiting()
+      .then(
+        (page) => {
+          this.page.value = page;
+        },
+        // The list of sessions reports a server that does not answer.
+        () => undefined,
+      )
+      .finally(() => setTimeout(() => this.#rested(), ASK_INTERVAL_MS));
+  }
+
+  #rested(): void {
+    this.#isAsking = false;
+    if (this.#isStale) this.changed();
+  }
+}

@@ -1,0 +1,49 @@
+/** Notices as they travel from a shard to its host, and the requests that read them from the log. */
+import type { Position, SessionKey } from '../../journal/position.ts';
+import type { Notice, NoticeWish } from '../../session/rules/notices.ts';
+
+/** A notice of one incarnation of a session. */
+export interface KeyedNotice {
+  readonly key: SessionKey;
+  readonly notice: Notice;
+}
+
+/** The notices of one transition. */
+export interface NoticeNote {
+  /** The position of the note before; of the end of the log at the start for a shard's first note. */
+  readonly previous: Position;
+  readonly position: Position;
+  readonly notices: readonly KeyedNotice[];
+}
+
+/** Asks for a part of the log after a position: a follower continues there. Missing: only for the positions. */
+export interface NoticeScanRequest {
+  readonly after?: Position;
+  readonly wish: NoticeWish;
+}
+
+/** The sessions with wanted notices in a part of the log. */
+export interface NoticeScan {
+  /** The seqs of each session's first and last wanted notice in that part. */
+  readonly found: readonly {
+    readonly session: string;
+    readonly key: SessionKey;
+    readonly first: number;
+    readonly last: number;
+  }[];
+  /** The part ends here. */
+  readonly end: Position;
+  /** True if the log ended there when it was read. */
+  readonly isLast: boolean;
+  /** The end of the log when the shard began. */
+  readonly opened: Position;
+}
+
+/** Asks for wanted notices of one session: those after the seq `after`, up to `until`. */
+export interface NoticePageRequest {
+  readonly session: string;
+  readonly key: SessionKey;
+  readonly after: number;
+  readonly until: number;
+  readonly wish: NoticeWish;
+}

@@ -1,0 +1,45 @@
+/** The order of the calls that wait for a person, and a position in it. Pure; shards and the host use the same order. */
+import type { NumberedWait } from '../../session/rules/queued-calls.ts';
+
+/** A position in the queue: that of a call. */
+export interface WaitingPlace {
+  readonly at: number;
+  readonly session: string;
+  readonly seq: number;
+}
+
+/** A position as text: the `next` of a page. */
+const PLACE = /^(\d{1,16})-(\d{1,15})-([A-Za-z0-9][A-Za-z0-9._:-]{0,127})$/;
+
+/** The oldest call first; calls of the same age by session, and within a session in the order of its calls. */
+export function olderFirst(a: NumberedWait, b: NumberedWait): number {
+  return compare(placeOf(a), placeOf(b));
+}
+
+/** True if the call comes behind a position. */
+export function isBehind(wait: NumberedWait, place: WaitingPlace): boolean {
+  return compare(placeOf(wait), place) > 0;
+}
+
+/** The position of a call, as text. */
+export function placeText(wait: NumberedWait): string {
+  const { at, session, seq } = placeOf(wait);
+  return `${at}-${seq}-${session}`;
+}
+
+/** The position in a text; undefined for a text that is none. */
+export function readPlace(text: string): WaitingPlace | undefined {
+  const [, at, seq, session] = PLACE.exec(text) ?? [];
+  if (at === undefined || seq === undefined || session === undefined) return undefined;
+  return { at: Number(at), seq: Number(seq), session };
+}
+
+function placeOf({ call, seq }: NumberedWait): WaitingPlace {
+  return { at: call.at, session: call.session, seq };
+}
+
+function compare(a: WaitingPlace, b: WaitingPlace): number {
+  if (a.at !== b.at) return a.at - b.at;
+  if (a.session !== b.session) return a.session < b.session ? -1 : 1;
+  return a.seq - b.seq;
+}

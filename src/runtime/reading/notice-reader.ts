@@ -1,0 +1,59 @@
+/** Reads the notices of a session from its log. Runs on the session's thread; no session becomes resident. */
+import type { Journal } from '../../journal/journal.ts';
+import type { Position, SessionKey } from '../../journal/position.ts';
+import { type Notice, noticeOf } from '../../session/rules/notices.ts';
+import { restoreState } from '../../session/state/snapshot.ts';
+import { emptyState, type SessionState } from '../../session/state/state.ts';
+import { decodeHead } from './head.ts';
+import { foldEntry, type LogObserver } from './session-reader.ts';
+
+/** The log to read. */
+export interface NoticeLog {
+  readonly journal: Journal;
+  readonly session: string;
+  readonly key: SessionKey;
+  /** How long calls of a session wait for a decision, in milliseconds; null: forever. */
+  readonly expiresMs: (state: SessionState) => number | null;
+  /** True if the reader needs no notice up to this point, so that the fold may begin there. */
+  readonly isKnown: (position: Position, seq: number) => boolean;
+}
+
+/**
+ * The notices of a log, with the positions of their transitions, oldest first. Throws `StoreCorruptError` from the
+ * iteration for a log that cannot be folded.
+ */
+export function* readNotices(log: NoticeLog): Generator<{ readonly notice: Notice; readonly position: Position }> {
+  const { journal, key, expiresMs } = log;
+  const { state, after } = begin(log);
+  const found: Notice[] = [];
+  let at = 0;
+  const observer: LogObserver = {
+    turn: (turnAt) => {
+      at = turnAt;
+    },
+    announced: (event, seq, turn) => {
+      const notice = noticeOf(state, { event, seq, at, turn }, expiresMs(state));
+      if (notice !== undefined) found.push(notice);
+    },
+  };
+  let isFirst = after === 0;
+  for (const entry of journal.read(key, after)) {
+    foldEntry(journal, state, entry, isFirst, observer);
+    isFirst = false;
+    for (const notice of found.splice(0)) yield { notice, position: entry.position };
+  }
+}
+
+function begin({ journal, session, key, isKnown }: NoticeLog): {
+  readonly state: ReturnType<typeof emptyState>;
+  readonly after: Position;
+} {
+  const head = journal.head(key);
+  const snapshot = head === undefined ? undefined : decodeHead(head.data).snapshot;
+  const stored = snapshot === undefined ? undefined : journal.blob(snapshot.address);
+  if (snapshot !== undefined && stored !== undefined) {
+    const state = restoreState(stored);
+    if (isKnown(snapshot.position, state.eventSeq)) return { state, after: snapshot.position };
+  }
+  return { state: emptyState(session), after: 0 };
+}

@@ -1,0 +1,34 @@
+/**
+ * The notices of a shard as a chain: each note names the position of the note before, so that a follower sees whether
+ * one is missing, and then reads the log from there.
+ *
+ * Owns: the position of the last note. Does not own: the notices; they are in the log.
+ * Invariant: N1 if the log may have a notice after the last note that was not published, the chain is broken: the next
+ * note names a position behind every other one.
+ */
+import type { Position } from '../../journal/position.ts';
+import type { KeyedNotice, NoticeNote } from '../protocol/notices.ts';
+
+/** See the head of the file. */
+export class NoticeChain {
+  /** The end of the log when the shard began. */
+  readonly opened: Position;
+  #last: Position;
+
+  constructor(opened: Position) {
+    this.opened = opened;
+    this.#last = opened;
+  }
+
+  /** The note of a durable transition. */
+  note(position: Position, notices: readonly KeyedNotice[]): NoticeNote {
+    const previous = this.#last;
+    this.#last = position;
+    return { previous, position, notices };
+  }
+
+  /** A flush failed: the log may have its notices nevertheless (N1). */
+  break(): void {
+    this.#last = Number.MAX_SAFE_INTEGER;
+  }
+}

@@ -1,0 +1,159 @@
+/**
+ * The receiver of a webhook, in a part of the runs, and the disk of the webhook's cursor. The stream of its draws is
+ * used by nothing else: runs without a webhook stay as they are.
+ *
+ * Owns: what arrived, until when the receiver is down, the cursor that is durable. Does not own: the deliveries, which
+ * are the production code.
+ *
+ *  I25 while its receiver lives, each call that waits for a person, and each end of a turn of a session without a parent,
+ *      is delivered at least once, and for the first time in the order of its session. Nothing is delivered that the log
+ *      does not have. A repetition has the id of the first delivery.
+ */
+import type { OpenOptions } from '../../runtime/protocol/options.ts';
+import type { CursorStore } from '../../runtime/webhooks/cursor.ts';
+import type { SendDelivery } from '../../runtime/webhooks/delivery.ts';
+import { Webhooks, type WebhooksParts } from '../../runtime/webhooks/webhooks.ts';
+import { type FaultKind, Faults, WEBHOOK_FAULT_KINDS } from './faults.ts';
+import type { Ledger } from './ledger.ts';
+import { SeededRandom } from './seeded-random.ts';
+import type { Stories } from './store-reading.ts';
+import type { SimulatedProcess, World } from './world.ts';
+
+/** Share of the runs that have a webhook. */
+const SHARE = 0.3;
+/** Parts the stream of these draws from that of the whole run. */
+const STREAM = 0x3ebb_00c5;
+/** Most milliseconds that the receiver is down. */
+const DOWN_MS = 300_000;
+const PACE = { backoffMs: 1_000, backoffMsMax: 60_000, timeoutMs: 15_000 };
+
+/** The parts of the simulation that a receiver needs. */
+export interface ReceiverSurroundings {
+  readonly world: World;
+  /** The run's other faults: with them these stop, too. */
+  readonly faults: Pick<Faults, 'isOn'>;
+  readonly ledger: Ledger;
+}
+
+interface Arrival {
+  readonly seq: number;
+  readonly id: string;
+}
+
+/** See the head of the file. */
+export class SimulatedReceiver {
+  readonly #surroundings: ReceiverSurroundings;
+  readonly #random: SeededRandom;
+  readonly #kinds: Faults;
+  readonly #cursors = new Map<string, string>();
+  /** The deliveries that arrived, by session, in order of arrival. */
+  readonly #arrived = new Map<string, Arrival[]>();
+  /** Sessions that a webhook may remember as behind: few, so that the log is read again. */
+  readonly #sessionsMax: number;
+  #downUntil = 0;
+
+  private constructor(surroundings: ReceiverSurroundings, random: SeededRandom, only?: ReadonlySet<FaultKind>) {
+    this.#surroundings = surroundings;
+    this.#random = random;
+    this.#kinds = new Faults(random.fork(), only, WEBHOOK_FAULT_KINDS);
+    this.#sessionsMax = random.pick([1, 2, 5, 100]);
+  }
+
+  /** The receiver of a run; undefined: the run has no webhook. `only`: these faults and no others. */
+  static draw(
+    surroundings: ReceiverSurroundings,
+    seed: number,
+    only?: ReadonlySet<FaultKind>,
+  ): SimulatedReceiver | undefined {
+    const random = new SeededRandom((seed ^ STREAM) >>> 0);
+    return random.chance(SHARE) ? new SimulatedReceiver(surroundings, random, only) : undefined;
+  }
+
+  /** Kinds that may be drawn. */
+  get enabled(): readonly FaultKind[] {
+    return this.#kinds.enabled;
+  }
+
+  /** How often each kind struck. */
+  get counts(): ReadonlyMap<FaultKind, number> {
+    return this.#kinds.counts;
+  }
+
+  /** The option of `open`. */
+  get webhooks(): NonNullable<OpenOptions['webhooks']> {
+    return [{ url: 'https://receiver.simulated/hook' }];
+  }
+
+  /** Opens the webhooks of a process. */
+  openerFor(process: SimulatedProcess): (parts: WebhooksParts) => Promise<Webhooks> {
+    const ports = {
+      cursors: this.#cursorsOf(process),
+      send: this.#sendFrom(process),
+      pace: PACE,
+      sessionsMax: this.#sessionsMax,
+    };
+    return (parts) => Webhooks.open(parts, ports);
+  }
+
+  /** I25, after a life without faults was drained. */
+  check(stories: Stories): void {
+    const { ledger } = this.#surroundings;
+    for (const [session, arrivals] of this.#arrived) {
+      if (!ledger.isDeleted(session) && !stories.has(session)) {
+        ledger.violate('changed', `${session} is unknown, and its notice ${arrivals[0]?.seq} was delivered (I25)`);
+      }
+    }
+    for (const { id, announced, state } of stories.values()) {
+      if (ledger.isDeleted(id)) continue;
+      const isWanted = ({ type }: (typeof announced)[number]): boolean =>
+        type === 'approval.required' || type === 'question.asked' || state.parent === undefined;
+      const wanted = announced.filter(isWanted).map(({ seq }) => seq);
+      const ids = new Map<number, string>();
+      for (const { seq, id: delivery } of this.#arrived.get(id) ?? []) {
+        const first = ids.get(seq) ?? delivery;
+        ids.set(seq, first);
+        if (first !== delivery) ledger.violate('changed', `notice ${seq} of ${id} came with two ids (I25)`);
+      }
+      const came = [...ids.keys()];
+      if (came.join() === wanted.join()) continue;
+      const missing = wanted.filter((seq) => !ids.has(seq));
+      ledger.violate(
+        missing.length > 0 ? 'lost' : 'reordered',
+        `notices ${came.join()} of ${id} came, expected ${wanted.join()} (I25)`,
+      );
+    }
+  }
+
+  #cursorsOf(process: SimulatedProcess): CursorStore {
+    const { world } = this.#surroundings;
+    return {
+      load: async (name) => this.#cursors.get(name),
+      // The text is on the disk at once or after a while; a process that dies before leaves the one before.
+      save: async (name, text) => {
+        await world.sleep(process, this.#random.number() * 20);
+        this.#cursors.set(name, text);
+      },
+    };
+  }
+
+  #sendFrom(process: SimulatedProcess): SendDelivery {
+    const { world } = this.#surroundings;
+    return async ({ headers, body }, signal) => {
+      await world.sleep(process, 1 + this.#random.number() * 200);
+      if (signal.aborted) return { isDelivered: false, problem: 'late' };
+      if (this.#strikes('webhook.down', 0.3)) this.#downUntil = world.elapsedMs + this.#random.number() * DOWN_MS;
+      if (this.#surroundings.faults.isOn && world.elapsedMs < this.#downUntil) {
+        return { isDelivered: false, problem: 'down' };
+      }
+      const { data } = JSON.parse(body) as { readonly data: { readonly session: string; readonly seq: number } };
+      const arrivals = this.#arrived.get(data.session) ?? [];
+      this.#arrived.set(data.session, [...arrivals, { seq: data.seq, id: headers['webhook-id'] ?? '' }]);
+      // The receiver took it, and its answer is lost.
+      return this.#strikes('webhook.lost', 0.4) ? { isDelivered: false, problem: 'lost' } : { isDelivered: true };
+    };
+  }
+
+  #strikes(kind: FaultKind, probability: number): boolean {
+    return this.#surroundings.faults.isOn && this.#kinds.strikes(kind, probability);
+  }
+}
