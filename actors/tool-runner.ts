@@ -4,8 +4,8 @@
  *
  * Owns: which runs are in flight, and those waiting for a slot. Does not own: deadlines (the pool's), states, effect
  * classes.
- *  T1 each call started here ends in exactly one `toolFinished`. Exceptions: its session was forgotten, or its outcome
- *     was lost on the way from the pool, which `holds` reports;
+ *  T1 each call started here ends in exactly one `toolFinished`, or in an `ask` if its server asks. Exceptions: its
+ *     session was forgotten, or its outcome was lost on the way from the pool, which `holds` reports;
  *  T2 at most `PARALLEL_CALLS_MAX` pool runs of a session are in flight; the others wait in call order.
  */
 
@@ -89,6 +89,11 @@ export class ToolRunner {
 
   /** Starts a call, or queues it behind the session's others. */
   start(sessionId: string, agent: SessionAgent, start: ToolStart): void {
+    if (isElsewhere(agent, start)) {
+      const content = 'The MCP server that asked no longer has the tool, so the call cannot continue.';
+      this.#host.submit(sessionId, { type: 'toolFinished', callId: start.callId, content, success: false });
+      return;
+    }
     if (start.isRuntimeTool) {
       this.#host.submit(sessionId, runtimeToolInput(start.name, start.callId, start.input));
       return;
@@ -124,7 +129,7 @@ export class ToolRunner {
     if (place === undefined) throw new Error(`tool ${start.name} has no place to run`);
     this.#byId.set(id, run);
     runs.running.set(start.callId, run);
-    const { callId, key, name: toolName, input, timeoutMs, mode } = start;
+    const { callId, key, name: toolName, input, timeoutMs, mode, elicited } = start;
     this.#pool.run({
       id,
       session: sessionId,
@@ -137,6 +142,7 @@ export class ToolRunner {
       mode,
       effect,
       ...(concurrency === undefined ? {} : { concurrency }),
+      ...(elicited === undefined ? {} : { elicited }),
     });
   }
 
@@ -167,6 +173,10 @@ export class ToolRunner {
     const run = this.#byId.get(id);
     if (run === undefined) return;
     if (outcome.stack !== undefined) this.#host.threw(run.session, run.toolName, outcome.stack);
+    if (outcome.asks !== undefined) {
+      this.#end(run, { type: 'ask', callId: run.callId, asked: 'human', ...outcome.asks });
+      return;
+    }
     if (outcome.blocks !== undefined) {
       this.#finishedBlocks(run, outcome.blocks, outcome);
       return;
@@ -218,11 +228,15 @@ export class ToolRunner {
    * given up.
    */
   #report(run: RunOut, content: string | readonly ResultBlock[], { success, ms }: ToolOutcome): void {
+    this.#end(run, { type: 'toolFinished', callId: run.callId, content, success, ms });
+  }
+
+  #end(run: RunOut, input: Input): void {
     if (this.#byId.get(run.id) !== run) return;
     this.#release(run);
     const runs = this.#sessions.get(run.session);
     if (runs !== undefined) this.#settle(run.session, runs);
-    this.#host.submit(run.session, { type: 'toolFinished', callId: run.callId, content, success, ms });
+    this.#host.submit(run.session, input);
   }
 
   /** Takes a tool's progress report. */
@@ -240,4 +254,11 @@ export class ToolRunner {
     this.#fill(sessionId, runs);
     if (runs.running.size === 0 && runs.waiting.length === 0) this.#sessions.delete(sessionId);
   }
+}
+
+/** True if the call continues at an MCP server, and its tool is another one now. */
+function isElsewhere(agent: SessionAgent, { name, elicited }: ToolStart): boolean {
+  if (elicited === undefined) return false;
+  const place = agent.place(name);
+  return place?.kind !== 'mcp' || place.server !== elicited.server;
 }
