@@ -289,7 +289,9 @@ function checkRunLoop(life: RunLife): void {
   const waiting = state.approvals?.waiting ?? [];
   for (const id of waiting) {
     expect(state.openCalls.has(id), 'waits and is not open').toBe(true);
-    expect(calls.get(id)?.input, 'E2').toEqual(state.openCalls.get(id)?.input);
+    // A call whose server asks has begun, with an input that the history may no longer have.
+    if (questionOf(state, id)?.elicitation === undefined)
+      expect(calls.get(id)?.input, 'E2').toEqual(state.openCalls.get(id)?.input);
   }
   for (const { callId } of state.approvals?.questions ?? [])
     expect(waiting, 'asks and does not wait').toContain(callId);
