@@ -10,10 +10,12 @@ import { describe, expect, test } from 'vitest';
 import { agent, ContentError, mcpTools, type Runtime, type Session, tool } from '../../../src/index.ts';
 import { isAlive } from '../../support/processes.ts';
 import { eventually, failure, gatedModel, MATRIX, runtimeKit, type TestOptions } from '../../support/runtime-kit.ts';
+import { httpServersKit } from '../../tools/mcp/http-server.ts';
 import { type Effects, effectsKit } from '../../tools/mcp/support.ts';
 
 const kit = runtimeKit();
 const effects = effectsKit();
+const startHttp = httpServersKit();
 
 type Model = ReturnType<typeof gatedModel>;
 
@@ -103,6 +105,19 @@ test('a tool may ask several times; each question has an id', async () => {
   expect(await session.answer('call_1#2', { euros: 4 })).toBe(true);
   expect(await resultOf(stage)).toBe('in all 7');
   expect(await runs(recorded)).toHaveLength(3);
+});
+
+test('over HTTP: a server that is killed while its question waits, the next process continues the call', async () => {
+  const recorded = await effects();
+  const { args = [], env = {} } = recorded.asking();
+  const server = await startHttp((port) => [...args, '--http', String(port)], env);
+  const stage = await opened(recorded, { mcp: { s: { url: server.url } } });
+  await asks(stage);
+  await server.kill();
+  await server.start();
+  expect(await stage.session.answer('call_1', { euros: 7 })).toBe(true);
+  expect(await resultOf(stage)).toBe('paid 7, state of x');
+  expect(await runs(recorded)).toHaveLength(2);
 });
 
 test('a server that is killed while its question waits: the next process continues a `once` call', async () => {

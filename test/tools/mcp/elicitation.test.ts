@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { MCP_QUESTION_BYTES_MAX } from '../../../src/base/bounds.ts';
 import type { AnsweredElicitation, ElicitationResponse } from '../../../src/session/state/elicitation.ts';
 import { questionOf } from '../../../src/tools/mcp/elicitation.ts';
+import { resultOf } from '../../../src/tools/mcp/results.ts';
 import type { ServerQuestion } from '../../../src/tools/server-question.ts';
 import { effectsKit, type Stage, servicesKit, textOf } from './support.ts';
 
@@ -38,7 +39,15 @@ test('a call asks with the schema and the state of its server, and continues wit
   ]);
 });
 
-test('a tool with a schema of its output asks too, and its result is still checked', async () => {
+test('the result of a tool with a schema of its output is checked, unless it is a failure', () => {
+  const schema = { type: 'object', properties: { paid: { type: 'number' } }, required: ['paid'] };
+  const result = { content: [], structuredContent: { paid: 'x' } };
+  expect(() => resultOf(result, schema)).toThrow('does not fit the schema of the tool: $.paid: must be number');
+  expect(() => resultOf({ content: [] }, schema)).toThrow('no structured content');
+  expect(resultOf({ content: [], isError: true }, schema)).toEqual({ blocks: [], isError: true });
+});
+
+test('a tool with a schema of its output asks too', async () => {
   const { call } = await serving({ s: (await effects()).asking() });
   const question = await asked(call('count', { id: 'x' }));
   expect(question.elicitation).toEqual({ server: 's', key: 'amount' });
