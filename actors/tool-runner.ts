@@ -4,8 +4,8 @@
  *
  * Owns: which runs are in flight, and those waiting for a slot. Does not own: deadlines (the pool's), states, effect
  * classes.
- *  T1 each call started here ends in exactly one `toolFinished`. Exceptions: its session was forgotten, or its outcome
- *     was lost on the way from the pool, which `holds` reports;
+ *  T1 each call started here ends in exactly one `toolFinished`, or in an `ask` if its server asks. Exceptions: its
+ *     session was forgotten, or its outcome was lost on the way from the pool, which `holds` reports;
  *  T2 at most `PARALLEL_CALLS_MAX` pool runs of a session, or as many as its agent states, are in flight; the others
  *     wait in call order;
  *  T3 a call runs at most `attempts` times here, and only if its tool has `retry`. A call that waits for its next
@@ -120,6 +120,11 @@ export class ToolRunner {
 
   /** Starts a call, or queues it behind the session's others. */
   start(sessionId: string, agent: SessionAgent, start: ToolStart): void {
+    if (isElsewhere(agent, start)) {
+      const content = 'The MCP server that asked no longer has the tool, so the call cannot continue.';
+      this.#host.submit(sessionId, { type: 'toolFinished', callId: start.callId, content, success: false });
+      return;
+    }
     if (start.isRuntimeTool) {
       this.#host.submit(sessionId, runtimeToolInput(start.name, start.callId, start.input));
       return;
@@ -159,7 +164,7 @@ export class ToolRunner {
     if (place === undefined) throw new Error(`tool ${start.name} has no place to run`);
     this.#byId.set(id, run);
     runs.running.set(start.callId, run);
-    const { callId, key, name: toolName, input, timeoutMs, mode } = start;
+    const { callId, key, name: toolName, input, timeoutMs, mode, elicited } = start;
     this.#pool.run({
       id,
       session: sessionId,
@@ -172,7 +177,7 @@ export class ToolRunner {
       mode,
       attempt,
       effect,
-      ...defined({ concurrency }),
+      ...defined({ concurrency, elicited }),
     });
   }
 
@@ -250,6 +255,10 @@ export class ToolRunner {
     const run = this.#byId.get(id);
     if (run === undefined) return;
     if (outcome.stack !== undefined) this.#host.threw(run.session, run.toolName, outcome.stack);
+    if (outcome.asks !== undefined) {
+      this.#end(run, { type: 'ask', callId: run.callId, asked: 'human', ...outcome.asks });
+      return;
+    }
     if (this.#runAgain(run, outcome)) return;
     if (outcome.blocks !== undefined) {
       this.#finishedBlocks(run, outcome.blocks, outcome);
@@ -301,11 +310,15 @@ export class ToolRunner {
    * given up.
    */
   #report(run: RunOut, content: string | readonly ResultBlock[], { success, ms }: ToolOutcome): void {
+    this.#end(run, { type: 'toolFinished', callId: run.callId, content, success, ms });
+  }
+
+  #end(run: RunOut, input: Input): void {
     if (this.#byId.get(run.id) !== run) return;
     this.#release(run);
     const runs = this.#sessions.get(run.session);
     if (runs !== undefined) this.#settle(run.session, runs);
-    this.#host.submit(run.session, { type: 'toolFinished', callId: run.callId, content, success, ms });
+    this.#host.submit(run.session, input);
   }
 
   /** Takes a tool's progress report. */
@@ -324,4 +337,11 @@ export class ToolRunner {
     const { running, waiting, pauses } = runs;
     if (running.size + waiting.length + pauses.size === 0) this.#sessions.delete(sessionId);
   }
+}
+
+/** True if the call continues at an MCP server, and its tool is another one now. */
+function isElsewhere(agent: SessionAgent, { name, elicited }: ToolStart): boolean {
+  if (elicited === undefined) return false;
+  const place = agent.place(name);
+  return place?.kind !== 'mcp' || place.server !== elicited.server;
 }

@@ -100,7 +100,8 @@ export type EventBody =
     }
   /**
    * A call asks a person (`session.answer` answers) or the session's parent, and waits. `schema`: the JSON Schema that the
-   * answer must fit; missing: it is text. `choices`: answers that the model proposes.
+   * answer must fit; missing: it is text. `choices`: answers that the model proposes. `server`: the MCP server that asks
+   * in the call; a further question of one call has `#2`, `#3` … after the id of the call.
    */
   | {
       readonly type: 'question.asked';
@@ -110,6 +111,7 @@ export type EventBody =
       readonly question: string;
       readonly choices?: readonly string[];
       readonly schema?: Readonly<Record<string, Json>>;
+      readonly server?: string;
     }
   /**
    * The messages of a failed turn were removed before the next one. `index`: the position that the first removed

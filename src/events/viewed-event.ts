@@ -115,6 +115,7 @@ const EVENT_MEMBERS: { readonly [Type in Kind]: Members<BodyOf<Type>> } = {
     question: 'hidden',
     choices: 'hidden',
     schema: 'hidden',
+    server: 'carried',
   },
   'session.rollback': { reason: 'carried', index: 'carried' },
   'turn.failed': { turn: 'carried', error: viewedError },

@@ -10,6 +10,7 @@ import { type Clock, systemClock } from '../base/clock.ts';
 import { DeadlineQueue } from '../base/deadline-queue.ts';
 import { CancelledError } from '../base/errors.ts';
 import { LazyAbort } from '../base/lazy-abort.ts';
+import type { AnsweredElicitation } from '../session/state/elicitation.ts';
 import type { ToolPlace, ToolRun } from './pool.ts';
 import { coalesceProgress, type ProgressPublisher } from './progress.ts';
 import type { AnyTool, ToolOutcome } from './tool.ts';
@@ -18,6 +19,9 @@ import type { ToolWatch } from './tool-watch.ts';
 
 /** The place of a tool of an MCP server. */
 export type McpPlace = Extract<ToolPlace, { kind: 'mcp' }>;
+
+/** A tool that calls one of an MCP server. `elicited`: the answer that the call continues with. */
+export type McpToolOf = (name: string, place: McpPlace, elicited: AnsweredElicitation | undefined) => AnyTool;
 
 /** Runs calls on the host thread. Input and output are plain data, so that they can cross a bridge. */
 export interface HostRunner {
@@ -32,7 +36,7 @@ export interface HostToolsOptions {
   /** The tool of this name that an agent has as a value. */
   readonly find: (agent: string, name: string) => AnyTool | undefined;
   /** A tool that calls one of an MCP server; if missing, there are no servers. */
-  readonly mcpTool?: (name: string, place: McpPlace) => AnyTool;
+  readonly mcpTool?: McpToolOf;
   /** Takes progress, coalesced. Must not throw. */
   readonly progress: (id: number, data: unknown) => void;
   readonly resultBytesMax?: number;
@@ -96,9 +100,9 @@ class Runner implements OwnHostRunner {
     });
   }
 
-  #toolOf({ place, toolName }: ToolRun): AnyTool | undefined {
+  #toolOf({ place, toolName, elicited }: ToolRun): AnyTool | undefined {
     if (place.kind === 'host') return this.#options.find(place.agent, toolName);
-    return place.kind === 'mcp' ? this.#options.mcpTool?.(toolName, place) : undefined;
+    return place.kind === 'mcp' ? this.#options.mcpTool?.(toolName, place, elicited) : undefined;
   }
 
   abort(id: number, reason: string): void {

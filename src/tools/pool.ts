@@ -2,6 +2,7 @@
  * The shard's interface to tool calls: a call leaves, and exactly one outcome comes back, in time, whatever the tool
  * does.
  */
+import type { AnsweredElicitation } from '../session/state/elicitation.ts';
 import type { McpEffect } from './mcp/protocol.ts';
 import type { Effect, ToolDescription, ToolOutcome } from './tool.ts';
 
@@ -42,6 +43,8 @@ export interface ToolRun {
   readonly mode: 'run' | 'probe';
   /** The number of the attempt, from 1; see `ToolContext`. */
   readonly attempt: number;
+  /** For a tool of an MCP server: the answer that the call continues with; missing: it begins. */
+  readonly elicited?: AnsweredElicitation;
   /** Decides whether the run may begin again when another call ends its thread, and whether it needs a thread alone. */
   readonly effect: Effect;
   /** Maximum simultaneous runs of this tool, from its description; if missing, the default of its effect. */

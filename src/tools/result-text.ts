@@ -4,6 +4,7 @@ import { checkBlocks } from '../base/content-rules.ts';
 import { asError, ContentError, describeValue } from '../base/errors.ts';
 import { cutText, isRecord, NotPlainError, toPlainJson, wellFormed } from '../base/json.ts';
 import type { ResultBlock } from '../base/messages.ts';
+import { AskingResult, type ServerQuestion } from './server-question.ts';
 import { isToolContent } from './tool-content.ts';
 
 /** A result as text; `success` is false for a failure. */
@@ -15,6 +16,8 @@ export interface ResultText {
 /** A result as text, or as blocks with an empty text. */
 export interface ResultContent extends ResultText {
   readonly blocks?: readonly ResultBlock[];
+  /** The question of the call's server, which comes in place of a result. */
+  readonly asks?: ServerQuestion;
 }
 
 /**
@@ -23,6 +26,7 @@ export interface ResultContent extends ResultText {
  * Never throws.
  */
 export function resultContent(value: unknown, bytesMax: number): ResultContent {
+  if (value instanceof AskingResult) return { content: '', success: true, asks: value.asks };
   try {
     if (!isToolContent(value)) return resultText(value, bytesMax);
     const blocks = toPlainJson(value.blocks);

@@ -3,6 +3,7 @@
  */
 import type { Json } from '../base/json.ts';
 import type { ResultBlock } from '../base/messages.ts';
+import type { ServerQuestion } from './server-question.ts';
 
 /**
  * How a crash affects a running call, of the process or, by another call, of its tool thread. `pure` runs again; `keyed` runs again with the same `key`; `once` never runs
@@ -159,6 +160,8 @@ export interface ToolDescription {
 export interface ToolOutcome {
   readonly content: string;
   readonly blocks?: readonly ResultBlock[];
+  /** The question of the call's MCP server. The call has no result yet: it waits, and continues with the answer. */
+  readonly asks?: ServerQuestion;
   readonly success: boolean;
   readonly ms: number;
   /** How the attempt failed; missing: it did not, or another attempt would end in the same way. */

@@ -7,8 +7,8 @@ export const questionBugs: readonly PlantedBug[] = [
     name: 'question-misfit-taken',
     what: 'the answer to a question is taken whether it fits its form or not',
     file: 'src/session/decide/questions.ts',
-    find: "return 'issues' in found ? found : { content: JSON.stringify(found.value) };",
-    replace: "return { content: JSON.stringify('issues' in found ? value : found.value) };",
+    find: "return 'issues' in found ? found : { content: JSON.stringify(found.value), value: found.value };",
+    replace: "return { content: JSON.stringify('issues' in found ? value : found.value), value };",
   },
   {
     name: 'question-reply-forgotten',

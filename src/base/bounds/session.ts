@@ -69,6 +69,8 @@ export const APPROVAL_REASON_CHARACTERS_MAX = 10_000;
 
 /** Characters of a question that a model asks, with its choices. A person or another model reads it whole. */
 export const QUESTION_CHARACTERS_MAX = 20_000;
+/** Questions that an MCP server may ask in one call. Each costs a person's attention, and a server may ask for ever. */
+export const ELICITATIONS_MAX = 10;
 /** Answers that a model may propose with a question: more cannot be surveyed. */
 export const QUESTION_CHOICES_MAX = 50;
 

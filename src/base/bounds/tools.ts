@@ -232,6 +232,11 @@ export const MCP_CALLS_IN_FLIGHT_MAX = 128;
 export const MCP_CALLS_MAX = 10_000;
 /** UTF-16 units of the inputs of one server's open calls, as JSON. */
 export const MCP_CALLS_CHARACTERS_MAX: number = 64 * 1024 * 1024;
+/**
+ * UTF-8 bytes of the schema and the state with which a server asks in a call. Each state of the session has them while the
+ * question waits and until the call ends.
+ */
+export const MCP_QUESTION_BYTES_MAX: number = 64 * 1024;
 /** Milliseconds a server may take to end by itself once its input has ended. */
 export const MCP_INPUT_END_MS = 500;
 /** Milliseconds between TERM and KILL for the processes of a server (contract §11.4). */

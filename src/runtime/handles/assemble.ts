@@ -406,7 +406,7 @@ function hostValues(
     providers: providerValues(checked),
     tools: new Map(checked.agents.map((each) => [each.name, boundTools(toolValues(each), memory)])),
     ...defined({ toolWatch }),
-    ...(mcp === undefined ? {} : { mcpTool: (name, place) => mcp.tool(name, place) }),
+    ...(mcp === undefined ? {} : { mcpTool: (name, place, elicited) => mcp.tool(name, place, elicited) }),
     systems,
     decisions: { approvals, guardrails },
     ...(checked.enrichers === undefined ? {} : { enricherLibrary: { definitions, memory } }),

@@ -269,16 +269,16 @@ export class Session<Answer = string> {
   }
 
   /**
-   * Answers a question of the model (`question.asked`): with a text, or with a value of the question's schema. Durable
-   * when this resolves. True if the answer holds, even if the same was given before; false if the call asks nothing, or
-   * was answered otherwise. Rejects with `ContentError` for an answer that does not fit (`data.issues`; the question
-   * still waits), `LimitError` (too large), `InvalidArgumentError` (`invalid_argument`: the call needs `approve`).
+   * Answers a question (`question.asked`) of the model, or of an MCP server in a call: with a text, or with a value of
+   * its schema. Durable when this resolves. True if the answer holds, even if the same was given before; false if the
+   * call asks nothing, or was answered otherwise. Rejects with `ContentError` for an answer that does not fit
+   * (`data.issues`; the question still waits), `LimitError` (too large), `InvalidArgumentError` (it needs `approve`).
    */
   async answer(callId: string, value: unknown): Promise<boolean> {
     return this.#parts.link.call('session.answer', { ...this.address, ...checkAnswer(callId, value) }, true);
   }
 
-  /** Declines to answer a question. The model sees the `reason`. Resolves and rejects as `answer` does. */
+  /** Declines to answer. A model that asked sees the `reason`; a server does not. Resolves and rejects as `answer` does. */
   async decline(callId: string, reason?: string): Promise<boolean> {
     return this.#parts.link.call('session.answer', { ...this.address, ...checkDecline(callId, reason) }, true);
   }

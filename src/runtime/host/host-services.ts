@@ -8,7 +8,7 @@ import { asError, CancelledError, ConfigError, describeValue } from '../../base/
 import { checkResponse } from '../../models/anthropic/response-check.ts';
 import type { ModelProvider } from '../../models/provider.ts';
 import type { Endpoint } from '../../threads/endpoint.ts';
-import { createHostRunner, type HostRunner, type HostWork, type McpPlace } from '../../tools/host-tools.ts';
+import { createHostRunner, type HostRunner, type HostWork, type McpToolOf } from '../../tools/host-tools.ts';
 import type { AnyTool } from '../../tools/tool.ts';
 import type { ToolWatch } from '../../tools/tool-watch.ts';
 import type { SystemFunction } from '../protocol/agent.ts';
@@ -23,7 +23,7 @@ export interface HostValues {
   /** Tools by agent and name. */
   readonly tools: ReadonlyMap<string, ReadonlyMap<string, AnyTool>>;
   /** A tool that calls one of an MCP server; missing: there are no servers. */
-  readonly mcpTool?: (name: string, place: McpPlace) => AnyTool;
+  readonly mcpTool?: McpToolOf;
   /** Reports tools that hold the host thread; missing: nothing does. */
   readonly toolWatch?: ToolWatch;
   readonly systems: ReadonlyMap<string, SystemFunction>;

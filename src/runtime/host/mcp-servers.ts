@@ -15,12 +15,15 @@ import { readFile, stat } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
 import { DEFINITIONS_SETTLE_MS, MCP_FILE_BYTES_MAX, MCP_OPEN_WAIT_MS } from '../../base/bounds.ts';
 import type { Clock } from '../../base/clock.ts';
+import { defined } from '../../base/defined.ts';
 import { asError, ConfigError } from '../../base/errors.ts';
+import type { AnsweredElicitation } from '../../session/state/elicitation.ts';
 import type { McpPlace } from '../../tools/host-tools.ts';
 import { loadService } from '../../tools/mcp/load-service.ts';
 import type { McpCallHooks, McpConnections, McpListener, McpServerMap, McpToolList } from '../../tools/mcp/protocol.ts';
 import { parseServerFile } from '../../tools/mcp/server-options.ts';
 import { ThreadConnections } from '../../tools/mcp/thread-connections.ts';
+import { AskingResult } from '../../tools/server-question.ts';
 import type { AnyTool } from '../../tools/tool.ts';
 import { content } from '../../tools/tool-content.ts';
 import { type Agent, checkMcpServers } from '../protocol/agent.ts';
@@ -95,8 +98,11 @@ export class McpServers {
     onChange();
   }
 
-  /** A tool whose run calls the server. The server checks the input. */
-  tool(name: string, { server, tool, effect }: McpPlace): AnyTool {
+  /**
+   * A tool whose run calls the server, or continues its call with the answer to the server's question. The server checks
+   * the input.
+   */
+  tool(name: string, { server, tool, effect }: McpPlace, elicited: AnsweredElicitation | undefined): AnyTool {
     return {
       name,
       description: name,
@@ -105,7 +111,10 @@ export class McpServers {
       run: async (input, { key, signal, progress }) => {
         const hooks: McpCallHooks = { signal, progress };
         const connections = await this.#place(server);
-        const { blocks, isError } = await connections.call({ server, tool, input, effect, key }, hooks);
+        const call = { server, tool, input, effect, key, ...defined({ elicited }) };
+        const answer = await connections.call(call, hooks);
+        if ('question' in answer) return new AskingResult(answer);
+        const { blocks, isError } = answer;
         const [only] = blocks;
         // A text is cut if it is too long; blocks would be refused.
         if (blocks.length === 1 && only?.type === 'text' && !isError) return only.text;

@@ -5,6 +5,7 @@
  */
 import { APPROVALS_REMEMBERED_MAX } from '../../base/bounds.ts';
 import type { Phase } from '../../events/event.ts';
+import { continuedCall, nextQuestionId } from '../rules/elicitation.ts';
 import { lastAnswerText, waitingPhase } from '../rules/run-loop.ts';
 import { questionOf, withWaiting } from '../rules/waiting-calls.ts';
 import type { Approvals, DecidedCall, Suspension } from '../state/boundary.ts';
@@ -157,15 +158,19 @@ function holdPending(state: SessionState, suspended: Suspension): void {
 export function applyAsked(fold: Fold, record: RecordOf<'asked'>): void {
   const { state } = fold;
   const { type: _type, ...asked } = record;
-  const { callId, form, ...shown } = asked;
+  const { callId, form, elicitation, ...shown } = asked;
   const call = state.openCalls.get(callId);
   if (call === undefined) throw new Error(`S4: call ${callId} asks and is not open`);
   const { approvals = NO_APPROVALS } = state;
   const before = waitingPhase(state);
-  const questions = [...(approvals.questions ?? []), { ...asked, at: fold.at }];
+  const id = nextQuestionId(call);
+  const question = { ...asked, ...(id === callId ? {} : { id }), at: fold.at };
+  const questions = [...(approvals.questions ?? []), question];
   state.approvals = { ...approvals, waiting: [...approvals.waiting, callId], questions };
   const schema = form === undefined ? {} : { schema: form.schema };
-  const event = { type: 'question.asked', toolUseId: callId, toolName: call.name, ...shown, ...schema } as const;
+  const server = elicitation === undefined ? {} : { server: elicitation.server };
+  const place = { toolUseId: id, toolName: call.name };
+  const event = { type: 'question.asked', ...place, ...shown, ...schema, ...server } as const;
   // The parent gets a question to it as a message.
   if (record.asked === 'parent') fold.countAndPublish(event);
   else if (fold.countsAnnounced()) fold.announce(event);
@@ -182,18 +187,22 @@ export function applyMisanswered({ state }: Fold, { callId }: RecordOf<'misanswe
   state.approvals = { ...approvals, questions };
 }
 
-/** A waiting call was decided. The record that follows answers a denied one and a question. */
+/**
+ * A waiting call was decided. The record that follows answers a denied one and a question, but for the question of a
+ * server: its call continues with the response.
+ */
 export function applyDecided(fold: Fold, record: RecordOf<'decided'>): void {
   const { state } = fold;
-  const { callId, allow, answer } = record;
+  const { callId, allow, answer, response } = record;
   const { approvals } = state;
   const call = state.openCalls.get(callId);
   if (call === undefined || approvals?.waiting.includes(callId) !== true) {
     throw new Error(`call ${callId} does not wait for a decision`);
   }
-  const isQuestion = questionOf(state, callId) !== undefined;
+  const question = questionOf(state, callId);
+  const isQuestion = question !== undefined;
   const decision = {
-    id: callId,
+    id: question?.id ?? callId,
     allow,
     ...(isQuestion ? { isQuestion } : {}),
     ...(answer === undefined ? {} : { answer }),
@@ -204,6 +213,9 @@ export function applyDecided(fold: Fold, record: RecordOf<'decided'>): void {
   if (allow && !isQuestion) {
     if (record.input !== undefined) state.openCalls.set(callId, { ...call, input: record.input } satisfies OpenCall);
     fold.countAndPublish({ type: 'tool.started', toolUseId: callId, toolName: call.name });
+  }
+  if (response !== undefined && question !== undefined) {
+    state.openCalls.set(callId, continuedCall(call, question, response) ?? call);
   }
   publishPhase(fold, before);
 }

@@ -17,7 +17,7 @@ import {
   expiredWhy,
   UNANSWERED,
 } from '../rules/tool-texts.ts';
-import { questionOf, waitingCalls } from '../rules/waiting-calls.ts';
+import { questionNamed, waitingCalls } from '../rules/waiting-calls.ts';
 import { type Decision, NO_RECORDS, NOTHING, refuse, WAKE } from '../state/decision.ts';
 import type { Effect, Environment, Input } from '../state/inputs.ts';
 import type { OpenCall } from '../state/messages.ts';
@@ -38,7 +38,7 @@ export function decideApproval(
   const { callId, allow } = input;
   const known = state.approvals?.decided.findLast((each) => each.id === callId);
   const call = state.openCalls.get(callId);
-  if (questionOf(state, callId) !== undefined || known?.isQuestion === true) {
+  if (questionNamed(state, callId) !== undefined || known?.isQuestion === true) {
     const remedy = 'session.answer(callId, value) answers it, session.decline(callId, reason) declines';
     return refuse(
       new InvalidArgumentError('invalid_argument', `call ${JSON.stringify(callId)} asks a question: ${remedy}`, {

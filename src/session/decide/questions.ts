@@ -1,18 +1,21 @@
 /**
- * Questions of the model: to a person, and of a child to its parent. A question is a call that waits as one that needs
- * an approval does (`approval.ts`); its answer is the call's result. Pure.
+ * Questions of the model: to a person, and of a child to its parent; and of an MCP server in a call of its tool. The call
+ * waits as one that needs an approval does (`approval.ts`). The answer is the call's result. A server's call continues
+ * with the answer as the same call, with the same key, so that its effect decides what a crash does to it. Pure.
  *
  * The form of an answer comes from the record of the question, so that a restart with another agent judges the answer in
  * the same way. An answer that does not fit changes nothing.
  */
+import { ELICITATIONS_MAX } from '../../base/bounds.ts';
 import { ContentError, describeValue, InvalidArgumentError, LimitError } from '../../base/errors.ts';
 import type { Json } from '../../base/json.ts';
 import { isBlank } from '../../base/messages.ts';
 import { parentQuestion } from '../rules/child-texts.ts';
 import { denials, endOf } from '../rules/denials.ts';
+import { continuedCall } from '../rules/elicitation.ts';
 import { isWaitingForApproval } from '../rules/run-loop.ts';
 import { declinedWhy, UNANSWERED, unansweredText } from '../rules/tool-texts.ts';
-import { questionOf, waitingCalls } from '../rules/waiting-calls.ts';
+import { questionNamed, questionOf, waitingCalls } from '../rules/waiting-calls.ts';
 import type { AnswerIssue } from '../state/answer-form.ts';
 import type { AskedQuestion } from '../state/boundary.ts';
 import { type Decision, NOTHING, refuse, WAKE } from '../state/decision.ts';
@@ -21,12 +24,21 @@ import type { OpenCall } from '../state/messages.ts';
 import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { contentBytes } from '../state/tokens.ts';
+import { startCall } from './tools.ts';
 
 /** The call begins to wait for its answer. A question to the parent is delivered to the parent in the same batch. */
 export function decideAsk(state: SessionState, input: Extract<Input, { type: 'ask' }>): Decision {
   const { type: _type, callId, ...question } = input;
-  if (!state.openCalls.has(callId) || isWaitingForApproval(state, callId)) {
+  const call = state.openCalls.get(callId);
+  if (call === undefined || isWaitingForApproval(state, callId)) {
     return { records: [], effects: [{ type: 'stale', what: 'question' }] };
+  }
+  if ((call.elicited?.round ?? 0) >= ELICITATIONS_MAX) {
+    const content = `the server has asked ${ELICITATIONS_MAX} questions in this call; it may ask no more`;
+    return {
+      records: [],
+      effects: [{ type: 'again', input: { type: 'toolFinished', callId, content, success: false } }],
+    };
   }
   if (question.asked === 'parent' && state.parent === undefined) {
     const content = unansweredText(UNANSWERED.noParent);
@@ -70,21 +82,28 @@ export function decideChildAsked(state: SessionState, input: Extract<Input, { ty
 }
 
 /**
- * A person or a program answers a question, or declines. The answer is the result of the call. Repeated, it gets the
- * same reply as the first; an answer that is late or contradicts the first is answered `false`.
+ * A person or a program answers a question, or declines. The answer is the result of the call; if its server asked, the
+ * call continues with either. Repeated, it gets the same reply as the first; an answer that is late or contradicts the
+ * first is answered `false`.
  */
 export function decideReply(
   state: SessionState,
   { callId, reply }: Extract<Input, { type: 'answer' }>,
   environment: Environment,
 ): Decision {
-  const question = questionOf(state, callId);
-  const call = state.openCalls.get(callId);
+  const question = questionNamed(state, callId);
+  const call = question === undefined ? undefined : state.openCalls.get(question.callId);
   if (question === undefined || call === undefined) return replyToDecided(state, callId, reply);
   const result: Effect = { type: 'result', value: true };
   if ('declined' in reply) {
-    const content = unansweredText(declinedWhy(reply.reason));
     const reason = reply.reason === undefined ? {} : { reason: reply.reason };
+    const response = { action: 'decline' } as const;
+    const continued = continuedCall(call, question, response);
+    if (continued !== undefined) {
+      const records = [{ type: 'decided', callId: call.id, allow: false, ...reason, response }] as const;
+      return { records, effects: [startCall(state, continued, environment, 'run'), result] };
+    }
+    const content = unansweredText(declinedWhy(reply.reason));
     return { records: denials([{ call, content, ...reason }], state.nextPendingId), effects: [result, WAKE] };
   }
   const judged = judge(question, reply.value, environment);
@@ -99,6 +118,13 @@ export function decideReply(
       }),
     );
   }
+  const response = { action: 'accept', content: judged.value } as const;
+  const continued = continuedCall(call, question, response);
+  if (continued !== undefined) {
+    const answer = reply.fingerprint;
+    const records = [{ type: 'decided', callId: call.id, allow: true, answer, response }] as const;
+    return { records, effects: [startCall(state, continued, environment, 'run'), result] };
+  }
   return { records: answered(state, call, content, reply.fingerprint), effects: [result, WAKE] };
 }
 
@@ -108,7 +134,8 @@ function replyToDecided(
   reply: Extract<Input, { type: 'answer' }>['reply'],
 ): Decision {
   const known = state.approvals?.decided.findLast((each) => each.id === callId);
-  const isApproval = known === undefined ? isWaitingForApproval(state, callId) : known.isQuestion !== true;
+  const isUndecided = isWaitingForApproval(state, callId) && questionOf(state, callId) === undefined;
+  const isApproval = known === undefined ? isUndecided : known.isQuestion !== true;
   if (isApproval) {
     const remedy = 'session.approve(callId, { allow }) decides';
     return refuse(
@@ -154,16 +181,16 @@ export function decideParentEnded(state: SessionState): Decision {
   return { records: denials(ends, state.nextPendingId), effects: [WAKE] };
 }
 
-type Judged = { readonly content: string } | { readonly issues: readonly AnswerIssue[] };
+type Judged = { readonly content: string; readonly value: Json } | { readonly issues: readonly AnswerIssue[] };
 
 /** The result that an answer gives its call, or why the answer does not fit. */
 function judge({ form }: AskedQuestion, value: Json, environment: Environment): Judged {
   if (form === undefined) {
-    if (typeof value === 'string' && !isBlank(value)) return { content: value };
+    if (typeof value === 'string' && !isBlank(value)) return { content: value, value };
     return { issues: [{ path: '$', message: `must be a text that is not blank, got ${describeValue(value)}` }] };
   }
   const found = environment.fitOf(form)(value);
-  return 'issues' in found ? found : { content: JSON.stringify(found.value) };
+  return 'issues' in found ? found : { content: JSON.stringify(found.value), value: found.value };
 }
 
 function answered(
@@ -184,7 +211,11 @@ function answered(
   ];
 }
 
-function misfitError({ id, name }: OpenCall, { form }: AskedQuestion, issues: readonly AnswerIssue[]): ContentError {
+function misfitError(
+  { name }: OpenCall,
+  { callId, id = callId, form }: AskedQuestion,
+  issues: readonly AnswerIssue[],
+): ContentError {
   const what = issues.map(({ path, message }) => `${path}: ${message}`).join('; ');
   const expected = form === undefined ? 'give a text' : 'give a value of the schema in its event question.asked';
   return new ContentError(

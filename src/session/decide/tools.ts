@@ -46,6 +46,7 @@ export function startCall(
     timeoutMs: call.timeoutMs ?? facts.timeoutMs,
     mode,
     isRuntimeTool: facts.isRuntimeTool,
+    ...(call.elicited === undefined ? {} : { elicited: call.elicited }),
   };
 }
 

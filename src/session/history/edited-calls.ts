@@ -6,7 +6,8 @@
  *  E1 a call whose message leaves is gone with everything that waited for it: its approval ends, and `approve` answers
  *     false;
  *  E2 a call runs only in the form a person was asked about. A call that waits for a person is gone when its name or
- *     input changes. A held call whose form changes needs a person if a predicate judged the earlier form;
+ *     input changes. A held call whose form changes needs a person if a predicate judged the earlier form.
+ *     A call whose server asks has begun, and continues with the input it began with;
  *  E3 any other call that has not started runs in the form the history now has;
  *  E4 a suspended run without remaining calls, or without any message, is no longer suspended.
  */

@@ -5,9 +5,10 @@ import type { SessionState } from '../state/state.ts';
 
 /** A call that waits for a decision. */
 export interface WaitingCall {
+  /** The id that decides it: that of the call, with the number of the question if its server asks in it again. */
   readonly callId: string;
   readonly toolName: string;
-  /** `approval`: `session.approve` decides; `question`: `session.answer` answers. */
+  /** `approval`: `session.approve` decides; `question`, `elicitation` (of an MCP server): `session.answer` answers. */
   readonly kind: 'approval' | 'question' | 'elicitation';
   /** The input that the model gave the call. */
   readonly input: unknown;
@@ -19,6 +20,8 @@ export interface WaitingCall {
   readonly choices?: readonly string[];
   /** For a question: who answers it. */
   readonly asked?: Asked;
+  /** For a question of an MCP server: its name. */
+  readonly server?: string;
   /** Epoch ms at which the call began to wait. */
   readonly at: number;
 }
@@ -42,6 +45,11 @@ export function questionOf({ approvals }: Pick<SessionState, 'approvals'>, callI
   return approvals?.questions?.find((each) => each.callId === callId);
 }
 
+/** The waiting question that this id answers; undefined: none. */
+export function questionNamed({ approvals }: Pick<SessionState, 'approvals'>, id: string): AskedQuestion | undefined {
+  return approvals?.questions?.find((each) => (each.id ?? each.callId) === id);
+}
+
 /** The same with only those calls waiting that `keeps`. */
 export function withWaiting(approvals: Approvals, keeps: (callId: string) => boolean): Approvals {
   const { questions = [], ...rest } = approvals;
@@ -50,16 +58,17 @@ export function withWaiting(approvals: Approvals, keeps: (callId: string) => boo
 }
 
 function questionCall(asked: AskedQuestion, toolName: string, input: unknown): WaitingCall {
-  const { callId, question, choices, form, at } = asked;
+  const { callId, id = callId, question, choices, form, elicitation, at } = asked;
   return {
-    callId,
+    callId: id,
     toolName,
-    kind: 'question',
+    kind: elicitation === undefined ? 'question' : 'elicitation',
     input,
     question,
     ...(form === undefined ? {} : { schema: form.schema }),
     ...(choices === undefined ? {} : { choices }),
     asked: asked.asked,
+    ...(elicitation === undefined ? {} : { server: elicitation.server }),
     at,
   };
 }

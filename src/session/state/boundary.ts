@@ -2,6 +2,7 @@
 import type { ErrorShape } from '../../base/errors.ts';
 import type { Json } from '../../base/json.ts';
 import type { AnswerForm } from './answer-form.ts';
+import type { Elicitation } from './elicitation.ts';
 import type { Continuation, DispatchedCall } from './messages.ts';
 
 /**
@@ -44,7 +45,10 @@ export interface Suspension {
 
 /** Calls that wait for a person or a parent, and recent decisions. */
 export interface Approvals {
-  /** Call ids, in call order, those of questions last. Each of these calls is open and has not started. */
+  /**
+   * Call ids, in call order, those of questions last. Each of these calls is open and does not run. It has not started,
+   * but for one whose server asks: its run has ended, and it continues with the answer.
+   */
   readonly waiting: readonly string[];
   /**
    * Epoch ms at which the calls that need an approval began to wait. Missing in states stored before this member
@@ -60,7 +64,10 @@ export interface Approvals {
 /** The one who answers a question of the model: a person, or the model or program that spawned the session. */
 export type Asked = 'human' | 'parent';
 
-/** A question that the model asks with a call. The call waits, and the answer is its result. */
+/**
+ * A question that the model asks with a call, or a server in a call. The call waits. The answer is its result, or with
+ * `elicitation` what it continues with.
+ */
 export interface AskedQuestion {
   readonly callId: string;
   readonly question: string;
@@ -69,6 +76,10 @@ export interface AskedQuestion {
   readonly choices?: readonly string[];
   /** The form of the answer; missing: it is text. */
   readonly form?: AnswerForm;
+  /** The id that answers it; missing: that of the call. */
+  readonly id?: string;
+  /** For a question of an MCP server: the parts that it continues with. */
+  readonly elicitation?: Elicitation;
   /** Epoch ms at which it was asked. */
   readonly at: number;
   /** Answers of the parent that did not have the form; missing: none. */
@@ -77,6 +88,7 @@ export interface AskedQuestion {
 
 /** A decision about a call. */
 export interface DecidedCall {
+  /** The id of the call, or of its question. */
   readonly id: string;
   /** True if the call was allowed, or its question answered. */
   readonly allow: boolean;

@@ -11,6 +11,7 @@ import type { AnswerFacts, AnswerForm, AnswerIssue } from './answer-form.ts';
 import type { Asked, AskedQuestion, Held } from './boundary.ts';
 import type { Container } from './container.ts';
 import type { EditRequest, TransientMessage } from './edit-request.ts';
+import type { AnsweredElicitation } from './elicitation.ts';
 import type { ForkSeed } from './fork-seed.ts';
 import type { ReadContent } from './messages.ts';
 import type { Entry, SessionRecord } from './records.ts';
@@ -207,7 +208,7 @@ export type Input =
       readonly reason?: string;
       readonly input?: unknown;
     }
-  /** A call of a tool that asks: its question begins to wait. */
+  /** A call of a tool that asks, or a call whose server asks: its question begins to wait. */
   | ({ readonly type: 'ask'; readonly callId: string } & AskedOfModel)
   /** The answer to a question, or with `declined` its refusal. `fingerprint`: that of the value. */
   | {
@@ -319,8 +320,8 @@ export type EnricherName = 'melete' | 'recall' | 'mneme' | 'namer';
 /** A model's answer. */
 export type AnsweredInput = Extract<Input, { type: 'answered' }>;
 
-/** A question, as a call of the model asks it. */
-export type AskedOfModel = Pick<AskedQuestion, 'question' | 'asked' | 'choices' | 'form'>;
+/** A question, as a call of the model asks it, or a server in a call. */
+export type AskedOfModel = Pick<AskedQuestion, 'question' | 'asked' | 'choices' | 'form' | 'elicitation'>;
 
 /** The beginning of a new child. */
 export interface ChildSeed {
@@ -384,6 +385,8 @@ export type Effect =
       readonly timeoutMs: number;
       readonly mode: 'run' | 'probe';
       readonly isRuntimeTool: boolean;
+      /** The answer that the call continues with; missing: it begins. */
+      readonly elicited?: AnsweredElicitation;
     }
   | { readonly type: 'cancelTool'; readonly callId: string; readonly reason: string }
   | {

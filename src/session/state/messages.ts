@@ -10,6 +10,7 @@ import {
   type Pending,
 } from '../../base/messages.ts';
 import type { AnswerForm } from './answer-form.ts';
+import type { AnsweredElicitation } from './elicitation.ts';
 
 /** A content in the form the embedder gave it. */
 export type Content = string | readonly ContentBlock[];
@@ -84,6 +85,8 @@ export interface OpenCall {
   /** Epoch ms of the answer that asked for this call. */
   readonly at: number;
   readonly timeoutMs?: number;
+  /** The last question of the call's MCP server, with its answer: the call continues with it. Missing: none was answered. */
+  readonly elicited?: AnsweredElicitation;
 }
 
 /** The public form of a message, without the members only rendering needs. */

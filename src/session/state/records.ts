@@ -13,6 +13,7 @@ import type { ContentBlock, Deliver, PendingType, Source, Usage } from '../../ba
 import type { AnswerForm } from './answer-form.ts';
 import type { Asked, SuspensionReason } from './boundary.ts';
 import type { Container } from './container.ts';
+import type { Elicitation, ElicitationResponse } from './elicitation.ts';
 import type { ForkSeed } from './fork-seed.ts';
 import type { SnapshotBudgets, SummaryRun } from './memory.ts';
 import type { Continuation, DispatchedCall } from './messages.ts';
@@ -234,12 +235,14 @@ export type SessionRecord =
       readonly question: string;
       readonly choices?: readonly string[];
       readonly form?: AnswerForm;
+      readonly elicitation?: Elicitation;
     }
   /** The parent's answer to a question does not have its form. The question keeps waiting. */
   | { readonly type: 'misanswered'; readonly callId: string }
   /**
    * A call that waits was decided. `input`: the input it runs with instead. For a question `allow` is true if it was
    * answered, and the record that follows has the answer; `answer`: the fingerprint of what a person or program gave.
+   * `response`: the call continues with it, since its server asked; no result follows.
    */
   | {
       readonly type: 'decided';
@@ -248,6 +251,7 @@ export type SessionRecord =
       readonly reason?: string;
       readonly input?: unknown;
       readonly answer?: string;
+      readonly response?: ElicitationResponse;
     }
   /**
    * A guardrail stopped the half-step: before its call, or after it. In the second case the answer is discarded and its

@@ -1,7 +1,7 @@
 /** Decides whether a call is sent again after its connection was lost. */
 import { MCP_CALL_REPEATS_MAX } from '../../base/bounds.ts';
 import { OUTCOME_UNKNOWN } from '../../session/rules/tool-texts.ts';
-import type { McpEffect, McpResult } from './protocol.ts';
+import type { McpEffect, McpResult, McpServerAnswer } from './protocol.ts';
 
 /**
  * An attempt that failed with its connection. `isUnsent`: the server has not received the call, so that sending it again
@@ -24,7 +24,7 @@ const UNKNOWN: McpResult = { blocks: [{ type: 'text', text: OUTCOME_UNKNOWN }], 
  * server is not sent again: its result says that the outcome is unknown. Other calls are sent again
  * `MCP_CALL_REPEATS_MAX` times at most; then the last error is thrown.
  */
-export async function repeatLost(effect: McpEffect, attempt: () => Promise<McpResult>): Promise<McpResult> {
+export async function repeatLost(effect: McpEffect, attempt: () => Promise<McpServerAnswer>): Promise<McpServerAnswer> {
   for (let repeats = 0; ; repeats += 1) {
     try {
       return await attempt();

@@ -15,6 +15,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import {
   Client,
+  isInputRequiredResult,
   type PriorDiscovery,
   ProtocolError,
   SdkError,
@@ -37,8 +38,9 @@ import {
 } from '../../base/bounds.ts';
 import { asError, CancelledError, LimitError, systemCodeOf, TroupeError } from '../../base/errors.ts';
 import { ConnectionLostError, repeatLost } from './call-repeats.ts';
+import { continuationOf, questionOf } from './elicitation.ts';
 import { HttpTransport, STREAM_ENDED_CODE } from './http-transport.ts';
-import type { McpCall, McpCallHooks, McpListener, McpResult, McpServer } from './protocol.ts';
+import type { McpCall, McpCallHooks, McpListener, McpServer, McpServerAnswer } from './protocol.ts';
 import { resultOf } from './results.ts';
 import { StdioTransport } from './stdio-transport.ts';
 import { describeTools } from './tool-lists.ts';
@@ -72,6 +74,8 @@ interface Session {
   /** Resolves with the reason when the connection has ended or is given up. */
   readonly ended: Promise<string>;
   readonly end: (why: string) => void;
+  /** The server's tools that have a schema of their output, by name. */
+  readonly tools: Map<string, Tool>;
   /** Takes the server's tools. */
   readonly take: (tools: readonly Tool[]) => void;
   /** The health check in progress. */
@@ -104,7 +108,7 @@ export class McpConnection {
   }
 
   /** See `McpConnections.call`. */
-  async call(call: McpCall, hooks: McpCallHooks): Promise<McpResult> {
+  async call(call: McpCall, hooks: McpCallHooks): Promise<McpServerAnswer> {
     const characters = JSON.stringify(call.input ?? null).length;
     this.#checkRoom(characters);
     this.#openCalls += 1;
@@ -165,19 +169,25 @@ export class McpConnection {
     });
   }
 
-  async #attempt(session: Session, call: McpCall, { signal, progress }: McpCallHooks): Promise<McpResult> {
+  async #attempt(session: Session, call: McpCall, { signal, progress }: McpCallHooks): Promise<McpServerAnswer> {
     try {
+      if (call.elicited !== undefined && session.client.getProtocolEra() !== 'modern') {
+        throw new TroupeError('internal', `MCP server ${this.#label} asked, and now speaks a protocol without that`);
+      }
       const input = call.input as Record<string, unknown>;
       const result = await session.client.callTool(
-        { name: call.tool, arguments: input, _meta: { 'troupe/key': call.key } },
+        { name: call.tool, arguments: input, _meta: { 'troupe/key': call.key }, ...continuationOf(call.elicited) },
         {
           signal,
           onprogress: ({ progress: done, total, message }) => progress({ progress: done, total, message }),
           // The caller keeps the time: it aborts the signal.
           timeout: 2 * TOOL_TIMEOUT_MS_MAX,
+          allowInputRequired: true,
+          ...withoutOutput(session.tools.get(call.tool)),
         },
       );
-      return resultOf(result);
+      if (isInputRequiredResult(result)) return questionOf(this.#parts.name, result);
+      return resultOf(result, session.tools.get(call.tool)?.outputSchema);
     } catch (error) {
       if (signal.aborted) {
         // The server may be healthy: then the check costs one message.
@@ -259,13 +269,20 @@ export class McpConnection {
 
   async #connect(transport: Session['transport']): Promise<Session> {
     const { name, listener, version } = this.#parts;
-    const take: Session['take'] = (tools) =>
+    const outputs: Session['tools'] = new Map();
+    const take: Session['take'] = (tools) => {
+      outputs.clear();
+      for (const tool of tools) if (tool.outputSchema !== undefined) outputs.set(tool.name, tool);
       listener.tools(describeTools(name, tools, (line) => listener.warn(`MCP server ${this.#label}: ${line}`)));
+    };
     const client = new Client(
       { name: 'troupe', version },
       {
         versionNegotiation: { mode: 'auto', probe: { timeoutMs: MCP_PROBE_MS } },
         listMaxPages: MCP_LIST_PAGES_MAX,
+        capabilities: { elicitation: { form: {} } },
+        // A question waits in the log of its session, which answers it with another call.
+        inputRequired: { autoFulfill: false },
         listChanged: {
           tools: {
             onChanged: (error, tools) => {
@@ -276,6 +293,9 @@ export class McpConnection {
         },
       },
     );
+    // The era is not known before the capability must be declared. In the older one a question does not say whose call
+    // it belongs to, so that no session can answer it.
+    client.setRequestHandler('elicitation/create', () => ({ action: 'cancel' }));
     let end: (why: string) => void = () => undefined;
     const ended = new Promise<string>((resolve) => {
       end = resolve;
@@ -287,7 +307,7 @@ export class McpConnection {
     const hasTools = client.getServerCapabilities()?.tools !== undefined;
     take(hasTools ? (await client.listTools(undefined, options)).tools : []);
     this.#isLegacy = client.getProtocolEra() === 'legacy';
-    return { client, transport, ended, end, take, health: undefined };
+    return { client, transport, ended, end, tools: outputs, take, health: undefined };
   }
 
   /**
@@ -343,6 +363,16 @@ function lostBy(error: unknown, { transport }: Session): ConnectionLostError | u
   // `fetch` fails with a `TypeError`, whose cause has the system's code.
   if (error instanceof TypeError && error.cause !== undefined) return lost(UNSENT.has(systemCodeOf(error.cause)));
   return undefined;
+}
+
+/**
+ * The definition for a call whose output the client must not check: it would refuse a question, which has no output.
+ * `resultOf` checks it instead.
+ */
+function withoutOutput(tool: Tool | undefined): { readonly toolDefinition?: Tool } {
+  if (tool === undefined) return {};
+  const { outputSchema: _outputSchema, ...toolDefinition } = tool;
+  return { toolDefinition };
 }
 
 function failureText(error: unknown, transport: Session['transport']): string {

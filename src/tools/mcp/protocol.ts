@@ -1,5 +1,7 @@
 /** MCP servers as the runtime sees them: plain data, except for an authentication provider. Loads no MCP package. */
 import type { ResultBlock } from '../../base/messages.ts';
+import type { AnsweredElicitation } from '../../session/state/elicitation.ts';
+import type { ServerQuestion } from '../server-question.ts';
 import type { Effect, ToolDescription } from '../tool.ts';
 
 /** A server that runs as a process and speaks over its standard input and output. Needs a POSIX shell, `sh`. */
@@ -54,6 +56,8 @@ export interface McpCall {
   readonly effect: McpEffect;
   /** The call's idempotency key. The server receives it as `_meta['troupe/key']`. */
   readonly key: string;
+  /** The answer to the question that the server asked in this call, which continues with it; missing: it begins. */
+  readonly elicited?: AnsweredElicitation;
 }
 
 /** The hooks of one call. */
@@ -69,6 +73,9 @@ export interface McpResult {
   readonly blocks: readonly ResultBlock[];
   readonly isError: boolean;
 }
+
+/** The end of a run of a call: its result, or the question with whose answer the call continues. */
+export type McpServerAnswer = McpResult | ServerQuestion;
 
 /** Receives the news of the servers. Its methods must not throw. */
 export interface McpListener {
@@ -91,7 +98,7 @@ export interface McpConnections {
    * Calls a tool. Rejects with `TroupeError` when there is no connection in time, when too many calls are open, and for
    * a call that the server refused. A `once` call whose outcome is unknown is a result that says so.
    */
-  call(call: McpCall, hooks: McpCallHooks): Promise<McpResult>;
+  call(call: McpCall, hooks: McpCallHooks): Promise<McpServerAnswer>;
   /** Ends all servers; resolves when none of their processes is left. */
   close(): Promise<void>;
 }

@@ -2,6 +2,7 @@
 import type { CallToolResult } from '@modelcontextprotocol/client';
 import { IMAGE_TYPES } from '../../base/content-rules.ts';
 import type { ResultBlock } from '../../base/messages.ts';
+import { schemaIssue } from '../json-schema.ts';
 import type { McpResult } from './protocol.ts';
 
 type McpContent = CallToolResult['content'][number];
@@ -12,8 +13,11 @@ const PDF = 'application/pdf';
 /**
  * The blocks of a result: texts, images and documents as such, in order; consecutive texts as one, a line each. Content
  * that the Messages API does not have becomes a text that names it. Without content, the structured content as JSON.
+ * `outputSchema`: what the structured content must fit. Throws if it does not.
  */
-export function resultOf({ content, structuredContent, isError }: CallToolResult): McpResult {
+export function resultOf(result: CallToolResult, outputSchema?: object): McpResult {
+  const { content, structuredContent, isError } = result;
+  if (outputSchema !== undefined && isError !== true) checkOutput(outputSchema, structuredContent);
   const blocks: ResultBlock[] = [];
   for (const block of content.map(blockOf)) {
     const last = blocks.at(-1);
@@ -23,6 +27,13 @@ export function resultOf({ content, structuredContent, isError }: CallToolResult
   }
   if (blocks.length === 0 && structuredContent !== undefined) blocks.push(text(JSON.stringify(structuredContent)));
   return { blocks, isError: isError === true };
+}
+
+function checkOutput(schema: object, output: unknown): void {
+  if (output === undefined) throw new Error('the result has no structured content, and the tool has a schema of it');
+  const issue = schemaIssue(schema, output);
+  if (issue === undefined) return;
+  throw new Error(`the structured content does not fit the schema of the tool: ${issue.path}: ${issue.message}`);
 }
 
 function blockOf(content: McpContent): ResultBlock {

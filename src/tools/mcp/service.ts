@@ -7,8 +7,8 @@ import type {
   McpCallHooks,
   McpConnections,
   McpListener,
-  McpResult,
   McpServer,
+  McpServerAnswer,
   McpServerMap,
 } from './protocol.ts';
 
@@ -41,7 +41,7 @@ export class McpService implements McpConnections {
     }
   }
 
-  async call(call: McpCall, hooks: McpCallHooks): Promise<McpResult> {
+  async call(call: McpCall, hooks: McpCallHooks): Promise<McpServerAnswer> {
     const found = this.#servers.get(call.server);
     if (found === undefined) throw new TroupeError('internal', `there is no MCP server ${JSON.stringify(call.server)}`);
     return await found.connection.call(call, hooks);

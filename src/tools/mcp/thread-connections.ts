@@ -13,7 +13,7 @@ import { asError, CancelledError } from '../../base/errors.ts';
 import { keepAliveFor, settledInTime, startThread, type Thread } from '../../threads/thread.ts';
 import { workerUrl } from '../../threads/worker-url.ts';
 import { ConnectionLostError, repeatLost } from './call-repeats.ts';
-import type { McpCall, McpCallHooks, McpConnections, McpListener, McpResult, McpServerMap } from './protocol.ts';
+import type { McpCall, McpCallHooks, McpConnections, McpListener, McpServerAnswer, McpServerMap } from './protocol.ts';
 import type { McpThreadCall, McpThreadData, McpThreadNotes } from './thread-protocol.ts';
 
 /** A thread, and whether it still runs. */
@@ -51,7 +51,7 @@ export class ThreadConnections implements McpConnections {
     await keepAliveFor(isNew ? started : thread.endpoint.call('configure', servers));
   }
 
-  call(call: McpCall, hooks: McpCallHooks): Promise<McpResult> {
+  call(call: McpCall, hooks: McpCallHooks): Promise<McpServerAnswer> {
     return repeatLost(call.effect, () => this.#attempt(call, hooks));
   }
 
@@ -64,7 +64,7 @@ export class ThreadConnections implements McpConnections {
     running.thread.endpoint.close();
   }
 
-  async #attempt(call: McpCall, { signal, progress }: McpCallHooks): Promise<McpResult> {
+  async #attempt(call: McpCall, { signal, progress }: McpCallHooks): Promise<McpServerAnswer> {
     const running = await this.#thread();
     const { endpoint } = running.thread;
     this.#lastId += 1;
@@ -77,7 +77,7 @@ export class ThreadConnections implements McpConnections {
       const answer = endpoint.call('call', request);
       // An aborted signal has no further event.
       if (signal.aborted) cancel();
-      return (await keepAliveFor(answer)) as McpResult;
+      return (await keepAliveFor(answer)) as McpServerAnswer;
     } catch (error) {
       if (running.isGone && !this.#closing.signal.aborted) {
         throw new ConnectionLostError('the MCP thread ended', { isUnsent: false, cause: error });

@@ -1,14 +1,15 @@
 /**
- * Questions of the model: to a person and to a parent. One table has everything that can happen to a call that waits:
- * for an approval, for a person's answer, for a parent's answer.
+ * Questions of the model to a person and to a parent, and of a server in a call of its tool. One table has everything
+ * that can happen to a call that waits: for an approval, for a person's answer, for a parent's answer.
  */
 import { describe, expect, it } from 'vitest';
 import { isRunning } from '../../../actors/session-actor.ts';
+import { ELICITATIONS_MAX } from '../../../src/base/bounds.ts';
 import { explain } from '../../../src/session/explain.ts';
 import { historyMessages } from '../../../src/session/history/history-form.ts';
 import { callsAtWork } from '../../../src/session/rules/healing.ts';
 import { approvalsExpireAt } from '../../../src/session/rules/run-loop.ts';
-import { INTERRUPT_NOTICE } from '../../../src/session/rules/tool-texts.ts';
+import { INTERRUPT_NOTICE, OUTCOME_UNKNOWN } from '../../../src/session/rules/tool-texts.ts';
 import { waitingCalls } from '../../../src/session/rules/waiting-calls.ts';
 import type { AnswerForm } from '../../../src/session/state/answer-form.ts';
 import type { ToolFacts } from '../../../src/session/state/inputs.ts';
@@ -69,9 +70,22 @@ function askingChild(
   return { tree, child };
 }
 
-function reply(machine: Machine, value: unknown, fingerprint = JSON.stringify(value)): unknown {
-  machine.input({ type: 'answer', callId: 'q', reply: { value: value as string, fingerprint } });
+function reply(machine: Machine, value: unknown, callId = 'q', fingerprint = JSON.stringify(value)): unknown {
+  machine.input({ type: 'answer', callId, reply: { value: value as string, fingerprint } });
   return machine.effect('result')?.value ?? machine.effect('refused')?.error;
+}
+
+/** The server asks in the call `q` of this tool, whose run ends with that. */
+function elicit(machine: Machine, state = 'state 1'): void {
+  const elicitation = { server: 's', key: 'age', state };
+  machine.input({ type: 'ask', callId: 'q', asked: 'human', question: 'How old?', form: FORM, elicitation });
+}
+
+function elicited(name = 'charge'): Machine {
+  const machine = startedSession({ ...HUMAN, sent: 'go' });
+  machine.answer([call('q', name)]);
+  elicit(machine);
+  return machine;
 }
 
 function decline(machine: Machine, reason?: string): unknown {
@@ -291,9 +305,135 @@ describe('a question of a child to its parent', () => {
   });
 });
 
+describe('a question of a server in a call', () => {
+  const OLD = { age: 40 };
+  /** The runs of the call that have begun since the machine was made. */
+  const runs = (machine: Machine): readonly unknown[] =>
+    machine.allOf('runTool').map(({ callId, key, elicited: continued }) => [callId, key, continued?.response]);
+
+  it('ends the run of the call, which waits; what the server needs to continue is not published', () => {
+    const machine = elicited();
+    expect(machine.turns.at(-1)?.records.map(({ type }) => type)).toEqual(['asked']);
+    expect(machine.events('question.asked')).toEqual([
+      {
+        type: 'question.asked',
+        toolUseId: 'q',
+        toolName: 'charge',
+        asked: 'human',
+        question: 'How old?',
+        schema: FORM.schema,
+        server: 's',
+      },
+    ]);
+    expect(machine.events('session.state').at(-1)).toMatchObject({ state: 'executing', phase: 'question' });
+    expect(waitingCalls(machine.state)).toMatchObject([{ callId: 'q', kind: 'elicitation', server: 's' }]);
+    expect(callsAtWork(machine.state, environmentOf(machine.world).agent)).toEqual([]);
+    expect(isRunning(machine.state)).toBe(false);
+    expect(explain(machine.state, { now: 0, isAgentDefined: true, isQueued: false })).toMatchObject({
+      reason: 'waiting_for_answer',
+      detail: 'answer() answers: charge (q)',
+    });
+  });
+
+  it.each([
+    ['answered', (machine: Machine) => reply(machine, OLD), { action: 'accept', content: OLD }],
+    ['declined', (machine: Machine) => decline(machine, 'private'), { action: 'decline' }],
+  ])('%s, the same call continues with its key, and its next result is that of the call', (_how, give, response) => {
+    const machine = elicited();
+    const [first] = runs(machine) as [string, string][];
+    expect(give(machine)).toBe(true);
+    const last = machine.allOf('runTool').at(-1);
+    expect(last).toMatchObject({
+      callId: 'q',
+      key: first?.[1],
+      mode: 'run',
+      elicited: { server: 's', key: 'age', state: 'state 1', response, round: 1 },
+    });
+    expect(lastResult(machine)).toBeUndefined();
+    expect(callsAtWork(machine.state, environmentOf(machine.world).agent)).toHaveLength(1);
+    expect(give(machine)).toBe(true);
+    expect(runs(machine)).toHaveLength(2);
+    expect(refolded(machine).state).toEqual(machine.state);
+    expect(throughSnapshot(machine)).toEqual(machine.state);
+    machine.input({ type: 'toolFinished', callId: 'q', content: 'charged', success: true });
+    expect(machine.log.at(-1)).toBe('tool_response charged');
+    expect(machine.state.state).toBe('awaiting');
+  });
+
+  it('an answer that does not fit changes nothing', () => {
+    const machine = elicited();
+    expect(reply(machine, { age: 'old' })).toMatchObject({ code: 'content', data: { callId: 'q' } });
+    expect(runs(machine)).toHaveLength(1);
+    expect(waitingCalls(machine.state)).toHaveLength(1);
+  });
+
+  it('a further question has its number, so that an answer that is sent again does not answer it', () => {
+    const machine = elicited();
+    reply(machine, OLD);
+    elicit(machine, 'state 2');
+    expect(waitingCalls(machine.state)).toMatchObject([{ callId: 'q#2', kind: 'elicitation' }]);
+    expect(machine.events('question.asked').at(-1)).toMatchObject({ toolUseId: 'q#2' });
+    expect([reply(machine, OLD), reply(machine, { age: 41 }), decline(machine)]).toEqual([true, false, false]);
+    expect(waitingCalls(machine.state)).toHaveLength(1);
+    expect(reply(machine, { age: 'old' }, 'q#2')).toMatchObject({ data: { callId: 'q#2' } });
+    expect(reply(machine, OLD, 'q#2')).toBe(true);
+    expect(machine.allOf('runTool').at(-1)?.elicited).toMatchObject({ state: 'state 2', round: 2 });
+    expect([reply(machine, OLD, 'q#2'), reply(machine, OLD, 'q#3')]).toEqual([true, false]);
+    expect(refolded(machine).state).toEqual(machine.state);
+  });
+
+  it('a further question ends as the first does', () => {
+    const machine = elicited();
+    reply(machine, OLD);
+    elicit(machine);
+    machine.world.settings = { ...machine.world.settings, approvals: { expiresMs: 1, onInput: 'wait' } };
+    machine.world.now += 1;
+    machine.input({ type: 'approvalsExpired' });
+    expect(lastResult(machine)).toMatch(/^Not answered: /);
+    expect(reply(machine, OLD, 'q#2')).toBe(false);
+    expect(refolded(machine).state).toEqual(machine.state);
+  });
+
+  it('the questions of one call are bounded', () => {
+    const machine = elicited();
+    for (let round = 1; round <= ELICITATIONS_MAX; round += 1) {
+      expect(reply(machine, OLD, round === 1 ? 'q' : `q#${round}`)).toBe(true);
+      elicit(machine);
+    }
+    expect(machine.events('question.asked')).toHaveLength(ELICITATIONS_MAX);
+    expect(lastResult(machine)).toBe('the server has asked 10 questions in this call; it may ask no more');
+  });
+
+  it.each([
+    ['charge', 'keyed'],
+    ['read_file', 'pure'],
+  ])('a crash after the answer: %s (%s) continues once more', (name) => {
+    const machine = elicited(name);
+    reply(machine, OLD);
+    const again = reopened(machine);
+    const continued = { response: { content: OLD }, state: 'state 1' };
+    expect(again.last).toMatchObject([{ type: 'runTool', elicited: continued }]);
+  });
+
+  it('a crash after the answer: the outcome of a `once` call is unknown; before the answer it still waits', () => {
+    const machine = reopened(elicited('bash'));
+    expect(waitingCalls(machine.state)).toHaveLength(1);
+    expect(reply(machine, OLD)).toBe(true);
+    expect(lastResult(reopened(machine))).toBe(OUTCOME_UNKNOWN);
+  });
+
+  it('the answer starts nothing if the agent no longer has the tool', () => {
+    const machine = elicited();
+    machine.world.agent = { ...machine.world.agent, tool: () => undefined };
+    expect(reply(machine, OLD)).toBe(true);
+    expect(lastResult(machine)).toContain('Unknown tool: charge');
+  });
+});
+
 const KINDS = {
   approval: () => asking('bash', WORLD),
   'question to a person': () => asking('ask_human'),
+  'question of a server': () => elicited(),
   'question to a parent': () => askingChild().child,
 } as const;
 type Kind = keyof typeof KINDS;
@@ -304,7 +444,7 @@ describe.each(each)('whatever happens to a call that waits: %s', (kind) => {
   const made = (): Machine => KINDS[kind]();
   const isWaiting = (machine: Machine): boolean => waitingCalls(machine.state).length === 1;
   const late = (machine: Machine): unknown => {
-    if (kind !== 'approval') return reply(machine, 'late');
+    if (kind !== 'approval') return reply(machine, kind === 'question of a server' ? { age: 4 } : 'late');
     machine.input({ type: 'approve', callId: 'q', allow: true });
     return machine.effect('result')?.value;
   };

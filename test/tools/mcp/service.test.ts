@@ -18,7 +18,8 @@ describe.each([[], ['--era', 'legacy']])('over stdio %s %s', (...args) => {
     const tools = new Map(lists[0]?.tools.map(({ name, description }) => [name, description]));
     expect(['read', 'put', 'pay'].map((name) => tools.get(name)?.effect)).toEqual(['pure', 'keyed', 'once']);
     expect(tools.get('read')).toMatchObject({ name: 's__read', inputSchema: { required: ['id'] } });
-    const { blocks } = await call('picture');
+    const picture = await call('picture');
+    const blocks = 'blocks' in picture ? picture.blocks : [];
     expect(blocks.map(({ type }) => type)).toEqual(['text', 'image', 'text']);
     expect(blocks[0]).toEqual({ type: 'text', text: 'a pixel\nin blue' });
     expect(blocks[2]).toEqual({ type: 'text', text: '[resource: file:///a.txt, a.txt]\n[audio: audio/wav]' });

@@ -8,13 +8,15 @@ import { systemCodeOf } from '../../../src/base/errors.ts';
 import type { McpCall, McpProcess, McpServerMap, McpToolList } from '../../../src/tools/mcp/protocol.ts';
 import { McpService } from '../../../src/tools/mcp/service.ts';
 
-const server = fileURLToPath(new URL('./fixtures/counting-server.mjs', import.meta.url));
+const fixture = (name: string): string => fileURLToPath(new URL(`./fixtures/${name}`, import.meta.url));
 
 /** The effects of a server, in a file. */
 export interface Effects {
   readonly file: string;
   /** The server over stdio; `args`: further arguments. */
   process(...args: readonly string[]): McpProcess;
+  /** The server whose tools ask. */
+  asking(...args: readonly string[]): McpProcess;
   /** The lines that the server's processes have written. */
   lines(): Promise<readonly string[]>;
   /** The processes that were started. */
@@ -39,10 +41,16 @@ export function effectsKit(): () => Promise<Effects> {
         throw error;
       }
     };
+    const started = (server: string, args: readonly string[]): McpProcess => ({
+      command: process.execPath,
+      args: [fixture(server), ...args],
+      env: { EFFECTS_FILE: file },
+    });
     return {
       file,
       lines,
-      process: (...args) => ({ command: process.execPath, args: [server, ...args], env: { EFFECTS_FILE: file } }),
+      process: (...args) => started('counting-server.mjs', args),
+      asking: (...args) => started('asking-server.mjs', args),
       pids: async () => (await lines()).flatMap((line) => (line.startsWith('started ') ? [Number(line.slice(8))] : [])),
     };
   };
@@ -87,8 +95,10 @@ export function servicesKit(): (servers: McpServerMap) => Promise<Stage> {
   };
 }
 
-/** The texts of a result, and the types of its other blocks. */
+/** The texts of a result, and the types of its other blocks; or the question of the server. */
 export async function textOf(result: ReturnType<McpService['call']>): Promise<string> {
-  const { blocks } = await result;
+  const answer = await result;
+  if ('question' in answer) return `asks: ${answer.question}`;
+  const { blocks } = answer;
   return blocks.map((block) => (block.type === 'text' ? block.text : block.type)).join('|');
 }
