@@ -3,7 +3,7 @@ import type { OpenCall } from '../state/messages.ts';
 import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { unansweredText } from './tool-texts.ts';
-import { questionNamed, type WaitingCall } from './waiting-calls.ts';
+import { type WaitingCall, waitingCallNamed } from './waiting-calls.ts';
 
 /** The end of a waiting call without an approval or an answer. `content`: its result. */
 export interface DeniedCall {
@@ -14,7 +14,7 @@ export interface DeniedCall {
 
 /** How a waiting call ends: with this text for an approval, or for this reason for a question. */
 export function endOf(state: SessionState, { callId, kind }: WaitingCall, denied: string, why: string): DeniedCall {
-  const call = state.openCalls.get(questionNamed(state, callId)?.callId ?? callId);
+  const call = waitingCallNamed(state, callId);
   if (call === undefined) throw new Error(`S4: call ${callId} waits and is not open`);
   return { call, content: kind === 'approval' ? denied : unansweredText(why) };
 }

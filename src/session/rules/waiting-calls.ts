@@ -1,6 +1,7 @@
 /** The calls of a session that wait for a person or a parent: one list of approvals and questions. Pure. */
 import type { Json } from '../../base/json.ts';
 import type { Approvals, Asked, AskedQuestion } from '../state/boundary.ts';
+import type { OpenCall } from '../state/messages.ts';
 import type { SessionState } from '../state/state.ts';
 
 /** A call that waits for a decision. */
@@ -48,6 +49,11 @@ export function questionOf({ approvals }: Pick<SessionState, 'approvals'>, callI
 /** The waiting question that this id answers; undefined: none. */
 export function questionNamed({ approvals }: Pick<SessionState, 'approvals'>, id: string): AskedQuestion | undefined {
   return approvals?.questions?.find((each) => (each.id ?? each.callId) === id);
+}
+
+/** The open call of this id, or of the waiting question that it answers. */
+export function waitingCallNamed(state: SessionState, id: string): OpenCall | undefined {
+  return state.openCalls.get(questionNamed(state, id)?.callId ?? id);
 }
 
 /** The same with only those calls waiting that `keeps`. */
