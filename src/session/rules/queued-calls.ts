@@ -1,7 +1,7 @@
 /** The calls of a session that wait for a person, as a queue over all sessions shows them. Pure. */
 import { defined } from '../../base/defined.ts';
 import type { SessionState } from '../state/state.ts';
-import { questionNamed, type WaitingCall, waitingCalls } from './waiting-calls.ts';
+import { type WaitingCall, waitingCallNamed, waitingCalls } from './waiting-calls.ts';
 
 /** A tool call that waits for a person, and its place. */
 export interface QueuedCall extends WaitingCall {
@@ -30,7 +30,7 @@ export function queuedCalls(state: SessionState, expiresMs: number | null): read
   return waitingCalls(state)
     .filter(isForPerson)
     .flatMap((wait): readonly NumberedWait[] => {
-      const open = state.openCalls.get(questionNamed(state, wait.callId)?.callId ?? wait.callId);
+      const open = waitingCallNamed(state, wait.callId);
       if (open === undefined) return [];
       const expiresAt = expiresMs === null ? undefined : wait.at + expiresMs;
       const call = { session: state.id, ...defined({ root }), agent: state.agent ?? '', ...wait };

@@ -101,6 +101,7 @@ test('a tool may ask several times; each question has an id', async () => {
   await asks(stage, 'sum', '2');
   await session.answer('call_1', { euros: 3 });
   await eventually(async () => (await session.explain()).detail === 'answer() answers: s__sum (call_1#2)');
+  expect((await stage.runtime.waiting()).items).toMatchObject([{ callId: 'call_1#2', kind: 'elicitation' }]);
   expect(await session.answer('call_1', { euros: 4 })).toBe(false);
   expect(await session.answer('call_1#2', { euros: 4 })).toBe(true);
   expect(await resultOf(stage)).toBe('in all 7');
