@@ -6,6 +6,7 @@
  * H4, H5), `transitions.ts` the transitions (H1, H2, H3), `life.ts` the time from start to close (H3, H6, H7). A part
  * that needs a part created later receives a function here.
  */
+import type { SessionAgent } from '../../../actors/agent-catalog.ts';
 import { isRunnable, type SessionActor } from '../../../actors/session-actor.ts';
 import { noticeOf } from '../../session/rules/notices.ts';
 import { approvalPolicy } from '../../session/rules/run-loop.ts';
@@ -69,7 +70,7 @@ export class Shard {
         if (residency.holds(actor)) this.transitions.submit(actor.id, [input]);
       },
       holdsCall: (sessionId, callId) => work.holdsCall(sessionId, callId),
-      approvalsMs: ({ state }) => this.approvalsMs(state),
+      approvalsMs: ({ state, agent }) => this.approvalsMs(state, agent),
     });
     const live = new Admission(limits, (id) => this.transitions.submit(id, [{ type: 'wake' }]));
     const work = new SessionWork(parts, {
@@ -138,10 +139,9 @@ export class Shard {
     this.life = new Life({ ...shared, transitions: this.transitions, outage });
   }
 
-  /** Milliseconds that calls of a session wait for a decision; null: forever. */
-  approvalsMs(state: SessionState): number | null {
-    const { catalog, settings } = this.parts;
-    return approvalPolicy({ agent: catalog.of(state)?.facts, settings }).expiresMs;
+  /** Milliseconds that calls of a session wait for a decision; null: forever. `agent`: the session's, if it is known. */
+  approvalsMs(state: SessionState, agent: SessionAgent | undefined = this.parts.catalog.of(state)): number | null {
+    return approvalPolicy({ agent: agent?.facts, settings: this.parts.settings }).expiresMs;
   }
 }
 
