@@ -231,7 +231,9 @@ const SHOTS: readonly Shot[] = [
     name: 'misfit',
     hash: '#/flight-to-oslo/conversation',
     prepare: async (page) => {
-      await page.getByLabel('Answer to ask_seat of flight-to-oslo').last().fill('{\n  "row": 0,\n  "window": true\n}');
+      await page
+        .getByLabel('Answer to ask_seat of flight-to-oslo', { exact: true })
+        .fill('{\n  "row": 0,\n  "window": true\n}');
       await page.keyboard.press('Control+Enter');
       await page.getByRole('alert').first().waitFor();
     },

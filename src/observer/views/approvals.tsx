@@ -1,19 +1,10 @@
 /** The calls that wait for a person: each is allowed, denied or answered where it is shown. */
-import type { ComponentChildren, JSX } from 'preact';
+import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { previewOf } from '../model/message-view.ts';
 import type { ChosenSession } from '../state/chosen-session.ts';
 import type { Observer } from '../state/observer.ts';
-import type { WaitingCall } from '../wire.ts';
-import { QuestionForm } from './question-form.tsx';
-
-/** A waiting call, as its views need it. */
-export interface WaitingCallProps {
-  readonly observer: Observer;
-  readonly call: WaitingCall;
-  /** Where it waits, in a list over sessions. */
-  readonly place?: ComponentChildren;
-}
+import { QuestionForm, type WaitingCallProps } from './question-form.tsx';
 
 /** The waiting calls of the chosen session. Draws nothing when no call waits. */
 export function Approvals({

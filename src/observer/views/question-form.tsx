@@ -2,11 +2,23 @@
  * A question that waits for a person, with the form for its answer: proposed answers as buttons, a field for a text, or
  * one for JSON beside the schema. A refused answer stays in its field, with the server's reason below it.
  */
-import type { JSX } from 'preact';
+import type { ComponentChildren, JSX } from 'preact';
 import { useId, useState } from 'preact/hooks';
 import { ApiError } from '../client/api.ts';
 import { draftValue, firstDraft } from '../model/answer-draft.ts';
-import type { WaitingCallProps } from './approvals.tsx';
+import type { Observer } from '../state/observer.ts';
+import type { WaitingCall } from '../wire.ts';
+
+/** Rows of a field for JSON: most schemas of one question show their first members in it. */
+const JSON_ROWS = 8;
+
+/** A waiting call, as its views need it. */
+export interface WaitingCallProps {
+  readonly observer: Observer;
+  readonly call: WaitingCall;
+  /** Where it waits, in a list over sessions. */
+  readonly place?: ComponentChildren;
+}
 
 /** See the head of the file. */
 export function QuestionForm({ observer, call, place }: WaitingCallProps): JSX.Element {
@@ -68,7 +80,7 @@ export function QuestionForm({ observer, call, place }: WaitingCallProps): JSX.E
         )}
         <div class={schema === undefined ? undefined : 'question-value'}>
           <textarea
-            rows={schema === undefined ? 1 : Math.min(10, text.split('\n').length + 1)}
+            rows={schema === undefined ? 1 : JSON_ROWS}
             class={schema === undefined ? undefined : 'question-json'}
             aria-label={`Answer to ${toolName} of ${session}`}
             aria-describedby={`${id}-question`}
@@ -89,7 +101,7 @@ export function QuestionForm({ observer, call, place }: WaitingCallProps): JSX.E
             // A field, so that the keyboard can reach and scroll it.
             <textarea
               readOnly
-              rows={1}
+              rows={JSON_ROWS}
               class="question-schema"
               aria-label={`Schema of the answer to ${toolName} of ${session}`}
               spellcheck={false}
