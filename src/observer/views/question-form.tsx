@@ -16,7 +16,7 @@ const JSON_ROWS = 8;
 export interface WaitingCallProps {
   readonly observer: Observer;
   readonly call: WaitingCall;
-  /** Where it waits, in a list over sessions. */
+  /** The place where it waits, for a list over sessions; missing: the chosen session. */
   readonly place?: ComponentChildren;
 }
 
