@@ -26,12 +26,17 @@ export const COMMANDS: readonly CommandEntry[] = [
   {
     name: 'waiting',
     summary: 'List the tool calls that wait for a person',
-    load: async () => (await import('./waiting-command.ts')).waitingCommand,
+    load: async () => (await import('./waiting/list-command.ts')).waitingCommand,
   },
   {
     name: 'approve',
     summary: 'Allow or deny a tool call that waits for a person',
-    load: async () => (await import('./approve-command.ts')).approveCommand,
+    load: async () => (await import('./waiting/approve-command.ts')).approveCommand,
+  },
+  {
+    name: 'answer',
+    summary: 'Answer a question that waits for a person, or decline to',
+    load: async () => (await import('./waiting/answer-command.ts')).answerCommand,
   },
   {
     name: 'top',

@@ -65,6 +65,8 @@ export const STREAMED_CHARACTERS_MAX = 200_000;
 export const TEXT_CHARACTERS_MAX = 8_000;
 /** Waiting calls shown in the overview: more than a person decides before the list is read again. */
 export const WAITING_CALLS_SHOWN = 20;
+/** Levels of a schema for which an answer is prepared: deeper ones are written by hand. */
+export const SKELETON_LEVELS_MAX = 4;
 /** Milliseconds between two readings of the counters. */
 export const METRICS_INTERVAL_MS = 1_000;
 /** Readings kept for the chart: one minute. */

@@ -33,9 +33,6 @@ export interface SessionDetail extends ListedSession {
   readonly children: readonly { readonly id: string; readonly exited?: string }[];
 }
 
-/** A call that waits for a person's decision. */
-export type ApprovalRequired = Extract<SessionEvent, { readonly type: 'approval.required' }>;
-
 /** An event with its content, as in `mode=debug`. */
 export type ObservedEvent = SessionEvent;
 
@@ -57,7 +54,7 @@ export interface RequestReport {
 }
 
 const STATES: ReadonlySet<unknown> = new Set<SessionStateName>(['idle', 'awaiting', 'executing']);
-const PHASES: ReadonlySet<unknown> = new Set<Phase>(['preparing', 'retrying', 'paused', 'approval']);
+const PHASES: ReadonlySet<unknown> = new Set<Phase>(['preparing', 'retrying', 'paused', 'approval', 'question']);
 const MESSAGE_TYPES: ReadonlySet<unknown> = new Set<MessageType>([
   'user_message',
   'agent_message',
@@ -109,6 +106,7 @@ const EVENT_MEMBERS: Readonly<
   'session.name': { name: 'string' },
   'session.recovered': {},
   'approval.required': { toolUseId: 'string', toolName: 'string' },
+  'question.asked': { toolUseId: 'string', toolName: 'string', asked: 'string' },
   gap: { from: 'number', to: 'number' },
 };
 
@@ -232,8 +230,17 @@ export interface WaitingCall {
   readonly session: string;
   readonly callId: string;
   readonly toolName: string;
+  /** `approval`: whether the call may run; any other kind: an answer. */
   readonly kind: string;
   readonly input: unknown;
+  /** The text of a question. */
+  readonly question?: string;
+  /** The JSON Schema that an answer must fit; missing: an answer is a text. */
+  readonly schema?: WireRecord;
+  /** Answers that the model proposes. */
+  readonly choices?: readonly string[];
+  /** The MCP server that asks. */
+  readonly server?: string;
   /** Epoch ms. */
   readonly at: number;
   readonly expiresAt?: number;
@@ -249,14 +256,32 @@ export interface WaitingPage {
 export function readWaiting(body: unknown): WaitingPage {
   const page = recordOf(body, 'the waiting calls');
   const calls = listOf(page['waiting'], 'waiting').map((value): WaitingCall => {
-    const { session, callId, toolName, kind, input, at, expiresAt } = recordOf(value, 'a waiting call');
+    const given = recordOf(value, 'a waiting call');
+    const { session, callId, toolName, kind, input, at, expiresAt } = given;
     if (typeof session !== 'string' || typeof callId !== 'string' || typeof at !== 'number') {
       throw new WireError('a waiting call is not of the known form');
     }
-    const call = { session, callId, toolName: String(toolName ?? ''), kind: String(kind ?? ''), input, at };
+    const names = { session, callId, toolName: String(toolName ?? ''), kind: String(kind ?? '') };
+    const call = { ...names, input, ...readQuestion(given), at };
     return typeof expiresAt === 'number' ? { ...call, expiresAt } : call;
   });
   return { calls, hasMore: page['next'] !== undefined };
+}
+
+/** The members of a question, in a waiting call or in the event that announces it. */
+export function readQuestion(value: object): Pick<WaitingCall, 'question' | 'schema' | 'choices' | 'server'> {
+  const { question, schema, choices, server }: WireRecord = { ...value };
+  return {
+    ...(typeof question === 'string' ? { question } : {}),
+    ...(isRecord(schema) ? { schema } : {}),
+    ...(Array.isArray(choices) ? { choices: choices.filter((each) => typeof each === 'string') } : {}),
+    ...(typeof server === 'string' ? { server } : {}),
+  };
+}
+
+/** Whether an answer holds. */
+export function readAnswered(body: unknown): boolean {
+  return recordOf(body, 'the answer')['answered'] !== false;
 }
 
 /** Whether a decision about a call took effect; true for an answer without this member. */
@@ -287,6 +312,7 @@ const CONTENT_MEMBERS: Readonly<Record<string, string>> = {
   'text.delta': 'text',
   'thinking.delta': 'text',
   bounce_back: 'content',
+  'question.asked': 'question',
 };
 
 /** The event in a text of a `debug` stream; undefined for an unknown type of event or a malformed one. */

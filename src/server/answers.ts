@@ -103,10 +103,21 @@ export const waitingList: z.ZodType = z.strictObject({
       agent: z.string(),
       callId: z.string(),
       toolName: z.string(),
-      kind: z.string().describe('approval: the person decides whether the call may run'),
+      kind: z
+        .enum(['approval', 'question', 'elicitation'])
+        .describe(
+          'approval: the person decides whether the call may run; question: the model asks; elicitation: the MCP server of the call asks',
+        ),
       input: z.unknown(),
+      question: z.string().optional().describe('The text of a question or an elicitation'),
+      schema: anyObject
+        .optional()
+        .describe('JSON Schema that the answer must fit; missing for a question: the answer is a text'),
+      choices: z.array(z.string()).optional().describe('Answers that the model proposes; another one may be given'),
+      asked: z.enum(['human', 'parent']).optional().describe('Who is asked, if the model asks'),
+      server: z.string().optional().describe('For an elicitation: the name of the MCP server'),
       at: z.number().describe('Epoch ms at which the call began to wait'),
-      expiresAt: z.number().optional().describe('Epoch ms at which the call is denied without a decision'),
+      expiresAt: z.number().optional().describe('Epoch ms at which the call ends without a decision'),
     }),
   ),
   next: z.string().optional(),

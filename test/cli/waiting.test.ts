@@ -1,6 +1,6 @@
 /**
- * Goal: `troupe waiting` lists the calls that wait for a person, and `troupe approve` decides one: over a running server
- * and in a data directory.
+ * Goal: `troupe waiting` lists the calls that wait for a person, `troupe approve` decides one, and `troupe answer`
+ * answers a question: over a running server and in a data directory.
  */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -9,6 +9,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { agent, type Runtime, tool } from '../../src/index.ts';
 import { serve } from '../../src/server/index.ts';
 import { scripted } from '../../src/testing/scripted.ts';
+import { askHuman } from '../../src/tools/built-in/index.ts';
 import { eventually, runtimeKit } from '../support/runtime-kit.ts';
 import { command } from './support/surroundings.ts';
 
@@ -109,6 +110,88 @@ export default { provider: scripted(['ok']), agents: [agent({ name: 'cashier', t
   expect(tail.stdout.trimEnd().split('\n').at(-1)).toContain('"turn.finished"');
 });
 
+const seat = { type: 'object', properties: { row: { type: 'integer' } }, required: ['row'] };
+const asks = (): ReturnType<typeof scripted> =>
+  scripted((_request, { session, call }) => {
+    if (call > 0) return 'ok';
+    if (session === 'flight') return { toolUse: { name: 'ask_seat', input: { question: 'Which seat?' } } };
+    return { toolUse: { name: 'ask_human', input: { question: 'Which\ncolour?', choices: ['red', 'green'] } } };
+  });
+
+async function askingRuntime(sessions: readonly string[], directory?: string): Promise<Runtime> {
+  const tools = [askHuman(), askHuman({ name: 'ask_seat', answer: seat })];
+  const place = directory === undefined ? {} : { directory };
+  const runtime = await kit.open({ provider: asks(), agents: [agent({ name: 'travel', tools })], ...place });
+  for (const id of sessions) {
+    await runtime.session(id).send('ask');
+    await eventually(async () => (await runtime.waiting({ session: id })).items.length === 1);
+  }
+  return runtime;
+}
+
+test('over a server: questions are listed by their text, and answered with text, with JSON, or not at all', async () => {
+  const runtime = await askingRuntime(['paint', 'flight', 'wall']);
+  const server = await serve(runtime, { port: 0, token: 'secret' });
+  onTestFinished(() => server.close());
+  const where = ['--url', server.url, '--token', 'secret'];
+  const shown = await command(['waiting', ...where], '/');
+  const lines = shown.stdout.trimEnd().split('\n');
+  const ends = ['Which colour? [red | green]', 'Which seat?', 'Which colour? [red | green]'];
+  expect(
+    lines.map((line, index) => line.endsWith(`  ${ends[index]}`)),
+    shown.stdout,
+  ).toEqual([true, true, true]);
+  const [paint = '', flight = '', wall = ''] = (await runtime.waiting()).items.map(({ callId }) => callId);
+  const answer = (...rest: string[]) => command(['answer', ...rest, ...where], '/');
+
+  const words = await answer('paint', paint, 'light', 'blue');
+  expect([words.code, words.stdout], words.stderr).toEqual([0, `Answered: ${paint} of paint\n`]);
+  await eventually(async () => (await runtime.session('paint').state()).state === 'idle');
+  expect(JSON.stringify(await runtime.session('paint').messages())).toContain('light blue');
+
+  const text = await answer('flight', flight, 'row 7');
+  expect([text.code, text.stderr]).toEqual([
+    2,
+    expect.stringContaining('must be JSON, since the question has the schema'),
+  ]);
+  const misfit = await answer('flight', flight, '{"row":"x"}');
+  expect([misfit.code, misfit.stderr]).toEqual([1, expect.stringMatching(/answered 400: .*\$\.row/u)]);
+  const fits = await answer('flight', flight, '{"row":7}', '--json');
+  expect(JSON.parse(fits.stdout)).toEqual({ session: 'flight', callId: flight, answered: true });
+  // The question has left the queue: the same object still counts as JSON, so the same answer holds again.
+  expect((await answer('flight', flight, '{"row":7}')).code).toBe(0);
+  const other = await answer('flight', flight, '{"row":8}');
+  expect([other.code, other.stderr]).toEqual([1, `${flight} of flight asks nothing, or was answered otherwise.\n`]);
+
+  const declined = await answer('wall', wall, '--decline', '--reason', 'no paint left');
+  expect([declined.code, declined.stdout]).toEqual([0, `Declined: ${wall} of wall\n`]);
+  await eventually(async () => (await runtime.session('wall').state()).state === 'idle');
+  expect(JSON.stringify(await runtime.session('wall').messages())).toContain('no paint left');
+});
+
+test('in a data directory a question is answered with the agents, and its session continues to the end', async () => {
+  const directory = await kit.directory();
+  const runtime = await askingRuntime(['flight'], directory);
+  const [queued] = (await runtime.waiting()).items;
+  await runtime.close();
+  const source = pathToFileURL(join(import.meta.dirname, '../../src')).href;
+  const module = join(await kit.directory(), 'agents.mjs');
+  await writeFile(
+    module,
+    `import { agent } from '${source}/index.ts';
+import { askHuman } from '${source}/tools/built-in/index.ts';
+import { scripted } from '${source}/testing/scripted.ts';
+const ask = askHuman({ name: 'ask_seat', answer: ${JSON.stringify(seat)} });
+export default { provider: scripted(['Booked.']), agents: [agent({ name: 'travel', tools: [ask] })] };\n`,
+  );
+  const where = ['--data', directory, '--agents', module];
+  const answered = await command(['answer', 'flight', queued?.callId ?? '', '{"row":7}', ...where], '/');
+  expect([answered.code, answered.stdout], answered.stderr).toEqual([0, `Answered: ${queued?.callId} of flight\n`]);
+  const tail = await command(['tail', 'flight', '--data', directory, '--json'], '/');
+  expect(tail.stdout).toContain('Booked.');
+  expect(tail.stdout.trimEnd().split('\n').at(-1)).toContain('"turn.finished"');
+});
+
 test('an empty queue says so, and wrong arguments are named', async () => {
   const server = await serve(await waitingRuntime([]), { port: 0 });
   onTestFinished(() => server.close());
@@ -119,6 +202,10 @@ test('an empty queue says so, and wrong arguments are named', async () => {
     ['approve', 's', 'c', '--url', server.url, '--agents', 'x'],
     ['approve', 's', 'c', '--reason', 'x', '--url', server.url],
     ['approve', 's'],
+    ['answer', 's', 'c', '--url', server.url],
+    ['answer', 's', 'c', 'x', '--decline', '--url', server.url],
+    ['answer', 's', 'c', 'x', '--reason', 'x', '--url', server.url],
+    ['answer', 's', 'c', 'x', '--url', server.url, '--data', '.'],
   ]) {
     expect((await command(line, '/')).code, line.join(' ')).toBe(2);
   }

@@ -44,7 +44,6 @@ test('C1: pages and events of a real session overlap, but each message is shown 
   for (const event of [...events, ...events]) conversation.apply(event);
   expect(conversation.messages).toEqual(messages);
   expect(conversation.pending()).toEqual([]);
-  expect(conversation.openCalls()).toEqual([]);
 });
 
 test('C1: earlier pages are inserted at the front, and the start of the log is recognised', () => {
@@ -89,8 +88,9 @@ test('calls are shown as waiting for a person until they run, are answered, or t
     toolName: 'bash',
     input: {},
   } as const;
+  const waits = { session: 's', callId: 't', toolName: 'bash', kind: 'approval', input: {}, at: 1 };
   conversation.apply(approval);
-  expect(conversation.approvals()).toEqual([approval]);
+  expect(conversation.waiting()).toEqual([waits]);
   conversation.apply({
     type: 'tool.finished',
     session: 's',
@@ -100,15 +100,31 @@ test('calls are shown as waiting for a person until they run, are answered, or t
     toolName: 'bash',
     success: true,
   });
-  expect(conversation.approvals()).toEqual([]);
+  expect(conversation.waiting()).toEqual([]);
   conversation.apply(approval);
   conversation.apply({ type: 'tool.started', session: 's', at: 3, seq: 3, toolUseId: 't', toolName: 'bash' });
-  expect(conversation.approvals()).toEqual([]);
+  expect(conversation.waiting()).toEqual([]);
   conversation.apply(approval);
   conversation.apply({ type: 'session.state', session: 's', at: 4, seq: 4, state: 'executing', phase: 'approval' });
-  expect(conversation.approvals()).toEqual([approval]);
+  expect(conversation.waiting()).toEqual([waits]);
   conversation.apply({ type: 'session.state', session: 's', at: 5, seq: 5, state: 'idle' });
-  expect(conversation.approvals()).toEqual([]);
+  expect(conversation.waiting()).toEqual([]);
+});
+
+test('a question is a waiting call with its text, schema and choices; one that was read before its events stays', () => {
+  const schema = { type: 'object' };
+  const asked = { session: 's', callId: 'q', toolName: 'ask', kind: 'question', input: {}, question: 'Why?', at: 1 };
+  const event = { type: 'question.asked', session: 's', at: 1, toolUseId: 'q', toolName: 'ask' } as const;
+  const conversation = new Conversation();
+  conversation.setWaiting([{ ...asked, schema, server: 'files' }]);
+  expect(conversation.waiting()).toEqual([{ ...asked, schema, server: 'files' }]);
+  // The events of an earlier turn are replayed after the queue was read.
+  conversation.apply({ type: 'session.state', session: 's', at: 0, seq: 1, state: 'idle' });
+  conversation.apply({ ...event, seq: 2, asked: 'human', question: 'Why?', choices: ['a', 'b'] });
+  expect(conversation.waiting()).toEqual([{ ...asked, choices: ['a', 'b'] }]);
+  const finished = { type: 'tool.finished', toolUseId: 'q', toolName: 'ask', success: true } as const;
+  conversation.apply({ ...finished, session: 's', at: 3, seq: 3 });
+  expect(conversation.waiting()).toEqual([]);
 });
 
 describe('the modes', () => {

@@ -5,6 +5,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type StreamEvent, StreamParser, StreamTooLongError } from '../../src/observer/client/stream-parser.ts';
+import { draftValue, firstDraft } from '../../src/observer/model/answer-draft.ts';
 import { frameBatch } from '../../src/observer/model/frame-batch.ts';
 import { MetricsHistory } from '../../src/observer/model/metrics-history.ts';
 import { scrollTo, virtualWindow } from '../../src/observer/model/virtual-window.ts';
@@ -17,6 +18,7 @@ import {
   readRequest,
   readSessions,
   readViewedEvent,
+  readWaiting,
   WireError,
 } from '../../src/observer/wire.ts';
 
@@ -252,10 +254,69 @@ test('figures are shown in few characters', () => {
 test('the action required of a person is shown first, then the work of the session, then how it ended', () => {
   const node = { state: 'executing', phase: undefined, trouble: undefined, ended: undefined } as const;
   expect(markOf({ ...node, phase: 'approval' })).toBe('approval');
+  expect(markOf({ ...node, phase: 'question' })).toBe('question');
   expect(markOf(node)).toBe('tools');
   expect(markOf({ ...node, state: 'awaiting', phase: 'retrying' })).toBe('retrying');
   expect(markOf({ ...node, state: 'idle', trouble: 'no', ended: 'completed' })).toBe('stopped');
   expect(markOf({ ...node, state: 'idle', ended: 'failed' })).toBe('failed');
   expect(markOf({ ...node, state: 'idle', ended: 'completed' })).toBe('ended');
   expect(markOf({ ...node, state: 'idle' })).toBe('idle');
+});
+
+describe('an answer to a question', () => {
+  const schema = {
+    type: 'object',
+    properties: {
+      row: { type: 'integer', minimum: 1 },
+      seat: { $ref: '#/$defs/seat' },
+      meals: { type: 'array', items: { type: 'string' } },
+      class: { enum: ['second', 'first'] },
+      note: { anyOf: [{ type: 'string' }, { type: 'null' }] },
+      quiet: { type: ['null', 'boolean'] },
+      late: { type: 'boolean', default: true },
+      left: { type: 'string' },
+    },
+    required: ['row', 'seat', 'meals', 'class', 'note', 'quiet', 'late'],
+    $defs: { seat: { type: 'object', properties: { window: { type: 'boolean' } } } },
+  };
+
+  test('begins with the properties that its schema requires, or with all if it requires none', () => {
+    expect(JSON.parse(firstDraft(schema))).toEqual({
+      row: 1,
+      seat: { window: false },
+      meals: [],
+      class: 'second',
+      note: '',
+      quiet: false,
+      late: true,
+    });
+    expect(firstDraft({ type: 'number' })).toBe('0');
+    expect(firstDraft(undefined)).toBe('');
+    // A schema that has itself ends at a level.
+    const endless = {
+      $ref: '#/$defs/a',
+      $defs: { a: { type: 'object', properties: { next: { $ref: '#/$defs/a' } } } },
+    };
+    expect(JSON.parse(firstDraft(endless))).toEqual({ next: { next: null } });
+    expect(firstDraft({ $ref: '#/toString/x' })).toBe('null');
+  });
+
+  test('is the text itself, or the JSON that a schema asks for', () => {
+    expect(draftValue('7', undefined)).toEqual({ value: '7' });
+    expect(draftValue(' ', undefined)).toEqual({ problem: 'The answer is empty.' });
+    expect(draftValue('{"row":7}', schema)).toEqual({ value: { row: 7 } });
+    expect(draftValue('row 7', schema)).toEqual({ problem: expect.stringContaining('This is not JSON: ') });
+  });
+
+  test('a question of the queue keeps its members, and those of a wrong form are left out', () => {
+    const call = { session: 's', callId: 'q', toolName: 'ask', kind: 'question', input: {}, at: 1 };
+    const asked = { ...call, question: 'Why?', choices: ['a', 'b'], schema: { type: 'string' }, server: 'files' };
+    expect(readWaiting({ waiting: [asked] }).calls).toEqual([asked]);
+    const wrong = { ...call, question: 7, choices: 'a', schema: [], server: {} };
+    expect(readWaiting({ waiting: [wrong] }).calls).toEqual([call]);
+    const event = { type: 'question.asked', session: 's', at: 1, toolUseId: 'q', toolName: 'ask', asked: 'human' };
+    expect(readViewedEvent(JSON.stringify(event))).toEqual(event);
+    expect(readEvent(JSON.stringify(event))).toBeUndefined();
+    expect(readEvent(JSON.stringify({ ...event, question: 'Why?' }))).toEqual({ ...event, question: 'Why?' });
+  });
 });

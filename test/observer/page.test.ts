@@ -11,6 +11,7 @@ import { z } from 'zod';
 import { agent, type Runtime, tool } from '../../src/index.ts';
 import { serve as listen, type RunningServer } from '../../src/server/index.ts';
 import { scripted } from '../../src/testing/scripted.ts';
+import { askHuman } from '../../src/tools/built-in/index.ts';
 import { deferred, eventually, gatedModel, log, runtimeKit } from '../support/runtime-kit.ts';
 import { buildPage, findChromium, launch } from './support/browser.ts';
 import { type FaultyServer, faultyServer } from './support/faulty-server.ts';
@@ -436,6 +437,57 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
     expect(said).toContain('tool_response:did ls build');
     expect(said.filter((line) => line.includes('did rm'))).toEqual([]);
     expect(said.filter((line) => line.includes('denied by a person'))).toHaveLength(1);
+  });
+
+  test('questions are answered from the page: a misfit is refused in place, a choice is one press, another is declined', async () => {
+    const seat = z.object({ row: z.number().int().min(1), window: z.boolean() });
+    const runtime = await kit.open({
+      provider: scripted([
+        { toolUse: { name: 'ask_seat', input: { question: 'Which seat?' } } },
+        { toolUse: { name: 'ask_human', input: { question: 'Which meal?', choices: ['Soup', 'Fish'] } } },
+        { toolUse: { name: 'ask_human', input: { question: 'Any wish?' } } },
+        'Booked.',
+      ]),
+      agents: [agent({ name: 'a', tools: [askHuman(), askHuman({ name: 'ask_seat', answer: seat })] })],
+    });
+    await runtime.session('one').send('Book the flight.');
+    const page = await visit((await serve(runtime)).url, NARROW);
+    const queue = page.getByRole('region', { name: 'Waiting for a person' });
+    await queue.getByText('Which seat?').waitFor();
+    const seatField = queue.getByRole('textbox', { name: 'Answer to ask_seat of one', exact: true });
+    expect(JSON.parse(await seatField.inputValue())).toEqual({ row: 1, window: false });
+    expect(await queue.getByLabel('Schema of the answer to ask_seat of one').inputValue()).toContain('"minimum": 1');
+    await seatField.fill('row 7');
+    await queue.getByRole('button', { name: 'Answer ask_seat of one' }).click();
+    await queue.getByRole('alert').getByText('This is not JSON').waitFor();
+    await seatField.fill('{ "row": 0, "window": true }');
+    await page.keyboard.press('Control+Enter');
+    await queue.getByRole('alert').getByText('$.row').waitFor();
+    expect(await seatField.inputValue()).toBe('{ "row": 0, "window": true }');
+    expect(await isWide(page)).toBe(true);
+    await seatField.fill('{ "row": 7, "window": true }');
+    await page.keyboard.press('Control+Enter');
+    await page.getByText('Answered ask_seat').waitFor();
+
+    await page.setViewportSize(WIDE);
+    await row(page, 'one').getByText('question').waitFor();
+    await row(page, 'one').click();
+    await page.getByText('Waits for an answer').waitFor();
+    const calls = page.getByRole('region', { name: 'Calls that wait for you' });
+    await calls.getByText('Which meal?').waitFor();
+    await calls.getByRole('button', { name: 'Fish', exact: true }).focus();
+    await page.keyboard.press('Enter');
+    await calls.getByText('Any wish?').waitFor();
+    await calls.getByRole('button', { name: 'Decline ask_human of one' }).click();
+    await calls.waitFor({ state: 'detached' });
+    await page.getByRole('log').getByText('Booked.').waitFor();
+    const said = await log(runtime.session('one'));
+    expect(said.filter((line) => line.startsWith('tool_response:')).slice(0, 2)).toEqual([
+      'tool_response:{"row":7,"window":true}',
+      'tool_response:Fish',
+    ]);
+    await page.getByRole('tab', { name: 'Time line' }).click();
+    await page.getByText('ask_seat').first().waitFor();
   });
 
   test('a run that reached its step limit is shown as such, and can be resumed by hand', async () => {

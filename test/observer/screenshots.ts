@@ -11,6 +11,7 @@ import { agent, open, type Runtime, tool } from '../../src/index.ts';
 import type { Reply } from '../../src/models/script/script.ts';
 import { serve } from '../../src/server/index.ts';
 import { scripted } from '../../src/testing/scripted.ts';
+import { askHuman } from '../../src/tools/built-in/index.ts';
 import { buildPage, findChromium, launch } from './support/browser.ts';
 import { faultyServer } from './support/faulty-server.ts';
 
@@ -49,6 +50,12 @@ const refund = tool({
   description: 'Refunds an order.',
   input: z.object({ order: z.string(), euros: z.number(), reason: z.string() }),
   run: ({ euros }) => `refunded ${euros} euros`,
+});
+
+const seat = z.object({
+  row: z.number().int().min(1).max(40).describe('Row of the seat'),
+  window: z.boolean(),
+  meal: z.enum(['none', 'vegetarian', 'fish']).optional(),
 });
 
 /** The answer of each session's model, by the number of the call. */
@@ -100,6 +107,17 @@ async function reply(session: string, call: number): Promise<Reply> {
       },
     };
   }
+  if (session === 'flight-to-oslo') {
+    return { toolUse: { name: 'ask_seat', input: { question: 'Which seat do you want on the way to Oslo?' } } };
+  }
+  if (session === 'invoice-7021') {
+    const question =
+      'The invoice names two delivery addresses, Lindenstr. 4 and Hafenweg 11. Which of them should the correction be sent to?';
+    const choices = ['Lindenstr. 4', 'Hafenweg 11', 'Both'];
+    return { toolUse: { name: 'ask_human', input: { question, choices } } };
+  }
+  if (session === 'newsletter-may')
+    return { toolUse: { name: 'ask_human', input: { question: 'Who signs the letter?' } } };
   if (session === 'clean-build') {
     return {
       text: 'I would delete the build directory and build again.',
@@ -125,6 +143,7 @@ async function stage(): Promise<Runtime> {
       }),
       agent({ name: 'writer', system: 'Answer with sources.' }),
       agent({ name: 'cashier', system: 'You answer for orders.', tools: [refund], approve: ['refund'] }),
+      agent({ name: 'clerk', tools: [askHuman(), askHuman({ name: 'ask_seat', answer: seat })] }),
       agent({ name: 'builder', system: 'You keep the build green.', tools: [shell], approve: ['bash'] }),
     ],
   });
@@ -144,6 +163,9 @@ async function stage(): Promise<Runtime> {
   await runtime.session('clean-build', 'builder').send('Clean up the build, please.');
   await runtime.session('release-train-2026-11', 'builder').send('Clean up the build, please.');
   await runtime.session('refund-118', 'cashier').send('Refund the order.');
+  for (const id of ['invoice-7021', 'flight-to-oslo', 'newsletter-may']) {
+    await runtime.session(id, 'clerk').send('Settle it.');
+  }
   const nightly = runtime.session('nightly-report', 'writer');
   await nightly.ask('First page');
   await nightly.pause();
@@ -199,6 +221,23 @@ const SHOTS: readonly Shot[] = [
   { name: 'time-line', hash: '#/review-session-core/time' },
   { name: 'request', hash: '#/review-session-core/request' },
   { name: 'stopped', hash: '#/import-invoices/conversation' },
+  {
+    name: 'questions',
+    prepare: async (page) =>
+      await page.getByText('Who signs the letter?').filter({ visible: true }).first().scrollIntoViewIfNeeded(),
+  },
+  { name: 'choices', hash: '#/invoice-7021/conversation' },
+  {
+    name: 'misfit',
+    hash: '#/flight-to-oslo/conversation',
+    prepare: async (page) => {
+      await page
+        .getByLabel('Answer to ask_seat of flight-to-oslo', { exact: true })
+        .fill('{\n  "row": 0,\n  "window": true\n}');
+      await page.keyboard.press('Control+Enter');
+      await page.getByRole('alert').first().waitFor();
+    },
+  },
   { name: 'gone', hash: '#/nobody/conversation' },
   {
     name: 'help',

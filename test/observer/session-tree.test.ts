@@ -176,6 +176,17 @@ test('the overview names sessions that stopped and the deepest mailboxes, a few 
   expect([waiting.count, waiting.first.length, waiting.first[0]?.id]).toEqual([20, OVERVIEW_MAX, 'm-20']);
 });
 
+test('a session that asks is shown so, and an approval is shown before a question', () => {
+  const tree = new SessionTree();
+  tree.put(listed('a'));
+  const call = { session: 'a', at: 300, toolUseId: 't', toolName: 'ask' } as const;
+  tree.apply({ ...call, type: 'question.asked', asked: 'human' });
+  expect(tree.get('a')?.phase).toBe('question');
+  tree.apply({ ...call, type: 'approval.required' });
+  tree.apply({ ...call, type: 'question.asked', asked: 'human' });
+  expect(tree.get('a')?.phase).toBe('approval');
+});
+
 describe('T3: an event changes the depth of a list that was read before it', () => {
   const idle = (session: string, at: number): ObservedEvent => ({
     type: 'session.state',

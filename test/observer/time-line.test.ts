@@ -142,6 +142,23 @@ test('a child created while the page is open waits until it works; for an older 
   expect(texts(line)[0]).toBe('s:1 wait 100-120, work 120-200 done');
 });
 
+test('a question is a call that waits from the moment it is asked', () => {
+  const line = lineOf(
+    told(state('executing', 100), {
+      type: 'question.asked',
+      at: 100,
+      toolUseId: 'q',
+      toolName: 'ask',
+      asked: 'parent',
+      question: 'Why?',
+    }),
+  );
+  expect([texts(line), line.isMoving]).toEqual([['ask wait 100- open'], true]);
+  const finished = { type: 'tool.finished', toolUseId: 'q', toolName: 'ask', success: true } as const;
+  line.apply({ ...finished, session: 's', at: 900, seq: 9 });
+  expect(texts(line)).toEqual(['ask wait 100-900 done']);
+});
+
 test('a call is shown as waiting for a person until it is answered', () => {
   const line = lineOf(
     told(

@@ -368,6 +368,19 @@ describe('conversation', () => {
     expect((await get('/sessions/s')).body).toMatchObject({ state: 'executing', phase: 'question' });
     const [call] = (await runtime.session('s').messages()).filter(({ type }) => type === 'tool_call');
     const callId = call?.toolUseId ?? '';
+    const [asked] = as<{ waiting: object[] }>(answers.waitingList, (await get('/waiting')).body).waiting;
+    expect(asked).toEqual({
+      session: 's',
+      agent: 'a',
+      callId,
+      toolName: 'ask_human',
+      kind: 'question',
+      input: { question: 'How many?' },
+      question: 'How many?',
+      schema: expect.objectContaining({ properties: { n: expect.objectContaining({ type: 'integer' }) } }),
+      asked: 'human',
+      at: expect.any(Number),
+    });
     const path = '/sessions/s/answer';
     const misfit = await post(path, { callId, value: { n: 'many' } });
     expect(misfit.status).toBe(400);
@@ -380,6 +393,7 @@ describe('conversation', () => {
       callId,
       answered: true,
     });
+    expect((await get('/waiting')).body).toEqual({ waiting: [] });
     expect((await post(path, { callId, decline: true, reason: 'no' })).body).toEqual({ callId, answered: false });
     expect((await get('/sessions/s/receipts/1?wait=answer')).body).toMatchObject({ answer: 'Done.' });
     expect((await post('/sessions/nobody/answer', { callId, value: 'x' })).status).toBe(404);

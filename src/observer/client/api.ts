@@ -6,6 +6,7 @@ import {
   listOf,
   type ReadMetrics,
   type RequestReport,
+  readAnswered,
   readDecided,
   readDetail,
   readExplanation,
@@ -57,8 +58,8 @@ export interface Api {
   viewport(id: string): Promise<readonly Message[]>;
   pending(id: string): Promise<readonly Pending[]>;
   request(id: string): Promise<RequestReport>;
-  /** The oldest calls that wait for a person. */
-  waiting(): Promise<WaitingPage>;
+  /** The oldest calls that wait for a person; of one session and its descendants if it is given. */
+  waiting(session?: string): Promise<WaitingPage>;
   explain(id: string): Promise<{ readonly reason: string; readonly detail: string }>;
   send(id: string, content: string, deliver: Delivery): Promise<void>;
   /** Sends `interrupt`, `pause` or `resume` to a session. */
@@ -66,6 +67,10 @@ export interface Api {
   recall(id: string, pendingId: number): Promise<void>;
   /** Decides about a call. Resolves to false if the call no longer waits for a decision, or was decided otherwise. */
   approve(id: string, callId: string, allow: boolean, reason: string | undefined): Promise<boolean>;
+  /** Answers a question. Resolves to false if the call asks nothing any more, or was answered otherwise. */
+  answer(id: string, callId: string, value: unknown): Promise<boolean>;
+  /** Declines to answer a question. Resolves as `answer` does. */
+  decline(id: string, callId: string): Promise<boolean>;
   remove(id: string): Promise<void>;
   /** The address and headers of an event stream. */
   stream(path: string): { readonly url: URL; readonly headers: Readonly<Record<string, string>> };
@@ -119,7 +124,11 @@ export function createApi(base: URL, token: () => string | undefined): Api {
     viewport: async (id) => readViewport(await whole(of(id, '/viewport'), 'messages')),
     pending: async (id) => readPendingList(await whole(of(id, '/pending'), 'pending')),
     request: async (id) => readRequest(await whole(of(id, '/request'), 'messages')),
-    waiting: async () => readWaiting(await call('GET', `waiting?limit=${WAITING_CALLS_SHOWN}`)),
+    waiting: async (session) => {
+      const query = new URLSearchParams({ limit: String(WAITING_CALLS_SHOWN) });
+      if (session !== undefined) query.set('session', session);
+      return readWaiting(await call('GET', `waiting?${query}`));
+    },
     explain: async (id) => readExplanation(await call('GET', of(id, '/explain'))),
     send: async (id, content, deliver) => {
       await call('POST', of(id, '/messages'), { content, deliver });
@@ -134,6 +143,8 @@ export function createApi(base: URL, token: () => string | undefined): Api {
       readDecided(
         await call('POST', of(id, '/approve'), { callId, allow, ...(reason === undefined ? {} : { reason }) }),
       ),
+    answer: async (id, callId, value) => readAnswered(await call('POST', of(id, '/answer'), { callId, value })),
+    decline: async (id, callId) => readAnswered(await call('POST', of(id, '/answer'), { callId, decline: true })),
     remove: async (id) => {
       await call('DELETE', of(id));
     },

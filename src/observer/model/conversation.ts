@@ -12,7 +12,7 @@
  */
 import type { Message, Pending } from '../../base/messages.ts';
 import { MESSAGES_MAX, PENDING_MAX, STREAMED_CHARACTERS_MAX } from '../bounds.ts';
-import type { ApprovalRequired, ObservedEvent } from '../wire.ts';
+import { type ObservedEvent, readQuestion, type WaitingCall } from '../wire.ts';
 
 /** The answer in flight. */
 export interface StreamedAnswer {
@@ -27,7 +27,7 @@ export class Conversation {
   readonly #messagesMax: number;
   #messages: Message[] = [];
   readonly #pending: Map<number, Pending> = new Map();
-  readonly #approvals: Map<string, ApprovalRequired> = new Map();
+  readonly #waiting: Map<string, WaitingCall> = new Map();
   #streamed: StreamedAnswer = NOTHING_STREAMED;
   #evictedBelow = 0;
   readonly #hidden: Set<number> = new Set();
@@ -78,21 +78,9 @@ export class Conversation {
     return [...this.#pending.values()].sort((a, b) => a.id - b.id);
   }
 
-  /** The calls that wait for a person's decision. */
-  approvals(): readonly ApprovalRequired[] {
-    return [...this.#approvals.values()];
-  }
-
-  /** Calls of the conversation without an answer, oldest first. */
-  openCalls(): readonly Message[] {
-    const answered = new Set<string>();
-    for (const { type, toolUseId } of this.#messages) {
-      if (type === 'tool_response' && toolUseId !== undefined) answered.add(toolUseId);
-    }
-    for (const { toolUseId } of this.#pending.values()) if (toolUseId !== undefined) answered.add(toolUseId);
-    return this.#messages.filter(
-      ({ type, toolUseId }) => type === 'tool_call' && toolUseId !== undefined && !answered.has(toolUseId),
-    );
+  /** The calls that wait for a person's decision or answer. A question to a parent is one: a person may answer it. */
+  waiting(): readonly WaitingCall[] {
+    return [...this.#waiting.values()];
   }
 
   /** Adds a page of the log. */
@@ -126,15 +114,22 @@ export class Conversation {
     this.#seen = Math.max(this.#seen, seq);
   }
 
+  /** Notes the calls that wait now. Their events may be older than those that are replayed. */
+  setWaiting(calls: readonly WaitingCall[]): void {
+    this.#waiting.clear();
+    for (const call of calls) this.#waiting.set(call.callId, call);
+    this.#version += 1;
+  }
+
   /** Applies an event of the session. */
   apply(event: ObservedEvent): void {
     const isOld = event.seq !== undefined && event.seq <= this.#seen;
-    if (event.type === 'approval.required') {
-      this.#approvals.set(event.toolUseId, event);
+    if (event.type === 'approval.required' || event.type === 'question.asked') {
+      this.#waiting.set(event.toolUseId, announcedCall(event));
       this.#version += 1;
       return;
     }
-    if (this.#approvals.size > 0 && this.#settles(event)) this.#version += 1;
+    if (this.#waiting.size > 0 && this.#settles(event)) this.#version += 1;
     if (event.type === 'eviction') {
       this.#evictedBelow = Math.max(this.#evictedBelow, event.below);
       this.#version += 1;
@@ -146,11 +141,11 @@ export class Conversation {
     if (this.#take(event)) this.#version += 1;
   }
 
-  /** True when a call no longer waits for a decision: it was allowed or answered, or its turn is over. */
+  /** True when a call no longer waits for a person: it was allowed, denied or answered, or its turn is over. */
   #settles(event: ObservedEvent): boolean {
-    if (event.type === 'tool.started' || event.type === 'tool.finished') return this.#approvals.delete(event.toolUseId);
+    if (event.type === 'tool.started' || event.type === 'tool.finished') return this.#waiting.delete(event.toolUseId);
     if (event.type !== 'session.state' || event.state !== 'idle') return false;
-    this.#approvals.clear();
+    this.#waiting.clear();
     return true;
   }
 
@@ -268,4 +263,14 @@ const BRANCH_CHANGES: ReadonlySet<string> = new Set(['undo', 'switch', 'startTas
 
 function isBranchChange(event: ObservedEvent): event is HistoryChanged {
   return event.type === 'history.changed' && BRANCH_CHANGES.has(event.operation);
+}
+
+type Announcement = Extract<ObservedEvent, { type: 'approval.required' | 'question.asked' }>;
+
+/** The call that an event announces, as the queue has it. */
+function announcedCall(event: Announcement): WaitingCall {
+  const { session, toolUseId: callId, toolName, at } = event;
+  if (event.type === 'approval.required')
+    return { session, callId, toolName, kind: 'approval', input: event.input, at };
+  return { session, callId, toolName, kind: 'question', input: {}, ...readQuestion(event), at };
 }

@@ -213,6 +213,10 @@ export class SessionTree {
       case 'approval.required':
         node.phase = 'approval';
         return;
+      case 'question.asked':
+        // A session that waits for both shows the approval, as its own state does.
+        if (node.phase !== 'approval') node.phase = 'question';
+        return;
       case 'session.name':
         node.name = event.name;
         return;

@@ -168,7 +168,11 @@ export class TimeLine {
       case 'tool.started':
         return this.#began('tool', event.toolUseId, event.toolName, 'work', at);
       case 'approval.required':
-        return this.#waitsForPerson(event.toolUseId, event.toolName, at);
+        return this.#waitsForReply(event.toolUseId, event.toolName, 'waits for a person', at);
+      case 'question.asked': {
+        const note = event.asked === 'parent' ? 'asks its parent' : 'asks a person';
+        return this.#waitsForReply(event.toolUseId, event.toolName, note, at);
+      }
       case 'tool.finished':
         return this.#toolFinished(event, at);
       case 'child.spawned':
@@ -244,13 +248,13 @@ export class TimeLine {
     step.note = `attempt ${event.attempt} failed${status}`;
   }
 
-  #waitsForPerson(callId: string, name: string, at: number): void {
+  #waitsForReply(callId: string, name: string, note: string, at: number): void {
     const key = `tool ${callId}`;
     if (!this.#open.has(key)) this.#began('tool', callId, name, 'wait', at);
     const span = this.#open.get(key);
     if (span === undefined) return;
     turnTo(span, 'wait', at);
-    span.note = 'waits for a person';
+    span.note = note;
   }
 
   #toolFinished(

@@ -11,6 +11,7 @@ export type Mark =
   | 'retrying'
   | 'paused'
   | 'approval'
+  | 'question'
   | 'preparing'
   | 'stopped'
   | 'ended'
@@ -24,6 +25,7 @@ export const MARK_WORDS: Readonly<Record<Mark, { readonly word: string; readonly
   retrying: { word: 'retry', meaning: 'a model call failed and is retried' },
   paused: { word: 'paused', meaning: 'starts nothing until it is resumed' },
   approval: { word: 'asks', meaning: 'a tool call waits for a person' },
+  question: { word: 'question', meaning: 'a question of the model waits for an answer' },
   preparing: { word: 'prepares', meaning: 'its next half-step is being prepared' },
   stopped: { word: 'stopped', meaning: 'its last turn failed, or an error blocks it' },
   ended: { word: 'ended', meaning: 'has finished its task' },
@@ -35,7 +37,7 @@ export const MARK_WORDS: Readonly<Record<Mark, { readonly word: string; readonly
  */
 export function markOf(node: Pick<SessionNode, 'state' | 'phase' | 'trouble' | 'ended'>): Mark {
   const { state, phase, trouble, ended } = node;
-  if (phase === 'approval' || phase === 'paused') return phase;
+  if (phase === 'approval' || phase === 'question' || phase === 'paused') return phase;
   if (phase === 'retrying' && state === 'awaiting') return phase;
   if (state === 'awaiting') return 'model';
   if (state === 'executing') return 'tools';

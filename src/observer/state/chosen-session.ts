@@ -43,6 +43,13 @@ export interface ChosenParts {
   readonly onUnauthorised: () => void;
 }
 
+/** Events after which the reason why the session waits may be another one. */
+const MOVES: ReadonlySet<string> = new Set<ObservedEvent['type']>([
+  'session.state',
+  'approval.required',
+  'question.asked',
+]);
+
 /** See the head of the file. */
 export class ChosenSession {
   readonly id: string;
@@ -89,8 +96,14 @@ export class ChosenSession {
     this.status.value = { kind: 'loading' };
     try {
       const detail = await api.session(id);
-      const [viewport, pending] = await Promise.all([api.viewport(id), api.pending(id)]);
+      const isAsking = detail.phase === 'approval' || detail.phase === 'question';
+      const [viewport, pending, waiting] = await Promise.all([
+        api.viewport(id),
+        api.pending(id),
+        isAsking ? api.waiting(id) : undefined,
+      ]);
       if (this.#isClosed) return;
+      this.conversation.setWaiting(waiting?.calls.filter(({ session }) => session === id) ?? []);
       this.conversation.setSeen(detail.seq);
       this.conversation.setPending(pending);
       this.timeLine.setWaiting(pending);
@@ -217,7 +230,7 @@ export class ChosenSession {
     let isMoved = false;
     for (const event of events) {
       if (event.type === 'gap') this.missed.value += Math.max(0, event.to - event.from + 1);
-      if (event.type === 'session.state' || event.type === 'approval.required') isMoved = true;
+      if (MOVES.has(event.type)) isMoved = true;
       this.conversation.apply(event);
       this.timeLine.apply(event);
     }

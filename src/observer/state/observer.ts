@@ -54,6 +54,7 @@ const TREE_EVENTS: ReadonlySet<string> = new Set<ViewedEvent['type']>([
   'child.spawned',
   'child.exited',
   'approval.required',
+  'question.asked',
   'gap',
 ]);
 
@@ -244,7 +245,7 @@ export class Observer {
         continue;
       }
       this.tree.apply(event);
-      if (event.type === 'approval.required' || this.waiting.has(event.session)) this.waiting.changed();
+      if (isAsking(event) || this.waiting.has(event.session)) this.waiting.changed();
       if (event.type === 'session.state' && chosen !== undefined && event.session.startsWith(`${chosen.id}:`)) {
         chosen.childEntered(event.session, event.state, event.at);
       }
@@ -338,4 +339,9 @@ export class Observer {
     this.rows.value = arrange(this.tree.roots, this.view.value);
     this.#orderedAt = performance.now();
   }
+}
+
+/** True for an event after which the queue has another call. */
+function isAsking({ type }: ViewedEvent): boolean {
+  return type === 'approval.required' || type === 'question.asked';
 }

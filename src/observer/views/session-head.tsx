@@ -136,6 +136,7 @@ const REASON_WORDS: Readonly<Record<string, string>> = {
   waiting_for_tools: 'Waits for tools',
   waiting_for_listener: 'Waits for a listener',
   waiting_for_approval: 'Waits for a person',
+  waiting_for_answer: 'Waits for an answer',
   suspended: 'Suspended',
   preparing: 'Is being prepared',
   starting: 'Starts',

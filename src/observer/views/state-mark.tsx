@@ -43,6 +43,13 @@ const SHAPES: Readonly<Record<Mark, JSX.Element>> = {
       <path d="M5.4 3h1.2v2.6H5.4zM5.4 6.2h1.2v1H5.4z" class="fill" />
     </>
   ),
+  question: (
+    <>
+      <circle cx="6" cy="6" r="5" class="stroke" />
+      <path d="M4.4 4.9a1.6 1.6 0 1 1 2.3 1.4c-.5.3-.7.5-.7 1" class="stroke" />
+      <path d="M5.4 8.2h1.2v1.1H5.4z" class="fill" />
+    </>
+  ),
   preparing: <circle cx="6" cy="6" r="4.2" class="stroke dotted" />,
   stopped: (
     <>

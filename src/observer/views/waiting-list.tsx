@@ -1,9 +1,9 @@
-/** The queue of calls that wait for a person, over all sessions, each with its decision in place. */
+/** The queue of calls that wait for a person, over all sessions, each with its decision or answer in place. */
 import type { JSX } from 'preact';
 import { ageText } from '../model/wording.ts';
 import type { Observer } from '../state/observer.ts';
 import type { WaitingCall } from '../wire.ts';
-import { ApprovalCall } from './approvals.tsx';
+import { WaitingCallForm } from './approvals.tsx';
 import { useNow } from './virtual-frame.ts';
 
 interface QueueProps {
@@ -53,9 +53,11 @@ function QueuedCall({
       </button>
       <span class="queue-age" title={new Date(call.at).toLocaleString()}>
         {ageText(now - call.at)}
-        {call.expiresAt === undefined ? null : `, denied in ${ageText(call.expiresAt - now)}`}
+        {call.expiresAt === undefined
+          ? null
+          : `, ${call.kind === 'approval' ? 'denied' : 'ends'} in ${ageText(call.expiresAt - now)}`}
       </span>
     </span>
   );
-  return <ApprovalCall observer={observer} call={call} place={place} onChoose={onChoose} />;
+  return <WaitingCallForm observer={observer} call={call} place={place} />;
 }

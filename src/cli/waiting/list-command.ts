@@ -1,17 +1,17 @@
 /** `troupe waiting`: lists the tool calls that wait for a person, from a running server or a data directory. */
 import { z } from 'zod';
-import { INSPECT_LIMIT_MAX, SERVER_PAGE_MAX, WAITING_CALLS_DEFAULT } from '../base/bounds.ts';
-import { type Arguments, type Command, EXIT, UsageError } from './command.ts';
-import { answerOf, checked, serverAddress } from './served-answers.ts';
-import { DATA_OPTION, dataDirectory, JSON_OPTION, requireStore } from './store-directory.ts';
-import { readStore } from './stored-sessions.ts';
-import { paintFor, type Surroundings } from './surroundings.ts';
-import { clip, counted, displayWidth, left, oneLine, printableJson, right } from './text-layout.ts';
+import { INSPECT_LIMIT_MAX, SERVER_PAGE_MAX, WAITING_CALLS_DEFAULT } from '../../base/bounds.ts';
+import { type Arguments, type Command, EXIT, UsageError } from '../command.ts';
+import { answerOf, checked, serverAddress } from '../served-answers.ts';
+import { DATA_OPTION, dataDirectory, JSON_OPTION, requireStore } from '../store-directory.ts';
+import { readStore } from '../stored-sessions.ts';
+import { paintFor, type Surroundings } from '../surroundings.ts';
+import { clip, counted, displayWidth, left, oneLine, printableJson, right } from '../text-layout.ts';
 
 const AGE_COLUMNS = 5;
 /** Columns that a session's id takes at most, and a tool's name. */
 const NAME_COLUMNS_MAX = 32;
-const INPUT_COLUMNS_MIN = 10;
+const WANTED_COLUMNS_MIN = 10;
 const AGES: readonly (readonly [unit: string, ms: number])[] = [
   ['d', 86_400_000],
   ['h', 3_600_000],
@@ -25,6 +25,8 @@ const callSchema = z.looseObject({
   toolName: z.string(),
   kind: z.string(),
   input: z.unknown(),
+  question: z.string().optional(),
+  choices: z.array(z.string()).readonly().optional(),
   at: z.number(),
 });
 const pageSchema = z.looseObject({ waiting: z.array(callSchema), next: z.string().optional() });
@@ -54,7 +56,7 @@ export const waitingCommand: Command = {
     json: JSON_OPTION,
   },
   details: [
-    'The oldest call comes first. `troupe approve` decides one, by the session and the id in its line. A data directory is only read, and only while no process has it open.',
+    'The oldest call comes first. `troupe approve` decides one, by the session and the id in its line; `troupe answer` answers a question, which has its text in place of the input. A data directory is only read, and only while no process has it open.',
   ],
   run,
 };
@@ -99,7 +101,7 @@ async function served(url: string, given: Arguments, { environment }: Surroundin
   return { calls, isCut: true };
 }
 
-/** One line for each call: age, session, tool, id, input. */
+/** One line for each call: age, session, tool, id, and the input or the question. */
 function table(calls: readonly Call[], { stdout, environment }: Surroundings): readonly string[] {
   const paint = paintFor(stdout, environment);
   const now = Date.now();
@@ -109,13 +111,19 @@ function table(calls: readonly Call[], { stdout, environment }: Surroundings): r
   const toolColumns = widthOf(({ toolName }) => toolName, NAME_COLUMNS_MAX);
   const idColumns = widthOf(({ callId }) => callId, Number.POSITIVE_INFINITY);
   const taken = AGE_COLUMNS + sessionColumns + toolColumns + idColumns + 8;
-  const room = Math.max(INPUT_COLUMNS_MIN, stdout.columns - 1 - taken);
+  const room = Math.max(WANTED_COLUMNS_MIN, stdout.columns - 1 - taken);
   return calls.map((call) => {
     const age = right(ageText(now - call.at), AGE_COLUMNS);
-    const input = clip(oneLine(JSON.stringify(call.input) ?? ''), room);
+    const wanted = clip(oneLine(wantedText(call)), room);
     const names = `${left(call.session, sessionColumns)}  ${left(call.toolName, toolColumns)}`;
-    return `${paint.dim(age)}  ${names}  ${paint.dim(left(call.callId, idColumns))}  ${input}`.trimEnd();
+    return `${paint.dim(age)}  ${names}  ${paint.dim(left(call.callId, idColumns))}  ${wanted}`.trimEnd();
   });
+}
+
+/** The text that the person decides about. */
+function wantedText({ input, question, choices }: Call): string {
+  if (question === undefined) return JSON.stringify(input) ?? '';
+  return choices === undefined ? question : `${question} [${choices.join(' | ')}]`;
 }
 
 function ageText(ms: number): string {
