@@ -45,6 +45,7 @@ const TABLE: Readonly<Record<string, Readonly<Record<string, readonly Argument[]
     info: NONE,
     resume: NONE,
     drain: [OPTIONS],
+    waiting: [OPTIONS],
     close: [OPTIONS],
   },
   sessions: {
