@@ -130,7 +130,7 @@ async function askingRuntime(sessions: readonly string[], directory?: string): P
 }
 
 test('over a server: questions are listed by their text, and answered with text, with JSON, or not at all', async () => {
-  const runtime = await askingRuntime(['paint', 'flight', 'wall']);
+  const runtime = await askingRuntime(['colour', 'flight', 'wall']);
   const server = await serve(runtime, { port: 0, token: 'secret' });
   onTestFinished(() => server.close());
   const where = ['--url', server.url, '--token', 'secret'];
@@ -144,10 +144,10 @@ test('over a server: questions are listed by their text, and answered with text,
   const [paint = '', flight = '', wall = ''] = (await runtime.waiting()).items.map(({ callId }) => callId);
   const answer = (...rest: string[]) => command(['answer', ...rest, ...where], '/');
 
-  const words = await answer('paint', paint, 'light', 'blue');
-  expect([words.code, words.stdout], words.stderr).toEqual([0, `Answered: ${paint} of paint\n`]);
-  await eventually(async () => (await runtime.session('paint').state()).state === 'idle');
-  expect(JSON.stringify(await runtime.session('paint').messages())).toContain('light blue');
+  const words = await answer('colour', paint, 'light', 'blue');
+  expect([words.code, words.stdout], words.stderr).toEqual([0, `Answered: ${paint} of colour\n`]);
+  await eventually(async () => (await runtime.session('colour').state()).state === 'idle');
+  expect(JSON.stringify(await runtime.session('colour').messages())).toContain('light blue');
 
   const text = await answer('flight', flight, 'row 7');
   expect([text.code, text.stderr]).toEqual([

@@ -41,6 +41,9 @@ test.each(MATRIX)('lists waiting calls over all sessions, oldest first: %o', asy
   const runtime = await open({ threads: { ...threads, tools: 1 }, settings: { approvals: { expiresMs: 3_600_000 } } });
   await runtime.session('idle').ask('hello');
   await waits(runtime, 'b', 'pay 5');
+  const before = (await runtime.waiting()).items[0]?.at ?? 0;
+  // Calls of the same millisecond are in the order of their sessions' ids.
+  await eventually(() => Date.now() > before);
   await waits(runtime, 'a', 'pay 7 8', 2);
   const { items, next } = await runtime.waiting();
   expect(next).toBeUndefined();
