@@ -1,4 +1,5 @@
 /** Computes how long a supervisor waits before it restarts a child after a transient fault. Pure. */
+import { growingWait } from '../../src/base/growing-wait.ts';
 import type { Backoff } from './child-spec.ts';
 
 /**
@@ -7,7 +8,8 @@ import type { Backoff } from './child-spec.ts';
  * together still restart at different times.
  */
 export function backoffMs(backoff: Backoff, id: string, attempt: number): number {
-  const full = Math.min(backoff.maxMs, backoff.minMs * backoff.factor ** (attempt - 1));
+  const { minMs: first, maxMs: longest, factor } = backoff;
+  const full = growingWait(attempt, { first, longest, factor });
   const share = hashText(`${id}#${attempt}`) / 2 ** 32;
   return Math.round(full * (1 - backoff.jitter * share));
 }

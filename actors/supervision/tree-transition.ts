@@ -150,20 +150,7 @@ function followUps(access: TreeAccess, actor: SessionActor, effect: Effect): 'ou
     }
     case 'sendToChild': {
       const child = access.find(effect.child);
-      return child === undefined ? [] : [{ actor: child, input: { type: 'parentSaid', content: effect.content } }];
-    }
-    case 'startChild': {
-      const child = access.find(effect.child);
-      return child === undefined ? [] : [{ actor: child, input: { type: 'start' } }];
-    }
-    case 'cancelChild': {
-      const child = access.find(effect.child);
-      const why = effect.reason === undefined ? {} : { reason: effect.reason };
-      return child === undefined ? [] : [{ actor: child, input: { type: 'interrupt', ...why } }];
-    }
-    case 'nameChild': {
-      const child = access.find(effect.child);
-      return child === undefined ? [] : [{ actor: child, input: { type: 'nicknamed', name: effect.name } }];
+      return child === undefined ? [] : [{ actor: child, input: effect.input }];
     }
     case 'childFailed':
       return supervised(access, actor, effect.error);

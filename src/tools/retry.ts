@@ -1,5 +1,6 @@
 /** Whether a failed call of a tool runs again, and after which wait. Pure. */
 import {
+  RETRY_JITTER,
   TOOL_ATTEMPTS_MAX,
   TOOL_RETRY_BASE_MS,
   TOOL_RETRY_MAXIMUM_MS,
@@ -7,6 +8,7 @@ import {
 } from '../base/bounds.ts';
 import type { Random } from '../base/clock.ts';
 import { ConfigError, describeValue } from '../base/errors.ts';
+import { growingWait } from '../base/growing-wait.ts';
 import { isRecord } from '../base/json.ts';
 import type { Effect, ToolFailure, ToolOutcome, ToolRetry } from './tool.ts';
 
@@ -16,8 +18,6 @@ export type RetryPolicy = Required<ToolRetry>;
 const FAILURES: readonly ToolFailure[] = ['failure', 'timeout', 'lost'];
 const KEYS: ReadonlySet<string> = new Set(['attempts', 'baseMs', 'factor', 'maximumMs', 'on']);
 const FACTOR_DEFAULT = 2;
-/** The share of a wait that is added at random at most, so that calls that failed together do not return together. */
-const JITTER = 0.15;
 
 /** The policy of a tool's `retry`. Throws `ConfigError` that names the tool, the key and the remedy. */
 export function retryPolicy(retry: unknown, effect: Effect, label: string): RetryPolicy {
@@ -64,8 +64,8 @@ export function retryWaitMs(
 ): number | undefined {
   if (policy === undefined || failed === undefined) return undefined;
   if (attempt >= policy.attempts || !policy.on.includes(failed)) return undefined;
-  const waitMs = Math.min(policy.maximumMs, policy.baseMs * policy.factor ** (attempt - 1));
-  return Math.round(waitMs * (1 + JITTER * random()));
+  const { baseMs: first, maximumMs: longest, factor } = policy;
+  return Math.round(growingWait(attempt, { first, longest, factor }) * (1 + RETRY_JITTER * random()));
 }
 
 /**

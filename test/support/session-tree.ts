@@ -33,11 +33,7 @@ export class Tree {
       } else if (effect.type === 'sendToParent') {
         this.input(this.at(machine.state.parent ?? ''), effect.input);
       } else if (effect.type === 'sendToChild') {
-        this.input(this.at(effect.child), { type: 'parentSaid', content: effect.content });
-      } else if (effect.type === 'startChild') {
-        this.input(this.at(effect.child), { type: 'start' });
-      } else if (effect.type === 'cancelChild') {
-        this.input(this.at(effect.child), { type: 'interrupt' });
+        this.input(this.at(effect.child), effect.input);
       }
     }
   }

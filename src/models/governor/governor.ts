@@ -42,6 +42,7 @@ import {
 } from '../../base/bounds.ts';
 import type { Random } from '../../base/clock.ts';
 import type { ErrorShape } from '../../base/errors.ts';
+import { growingWait } from '../../base/growing-wait.ts';
 import type { Usage } from '../../base/messages.ts';
 import { outcomeOf } from '../call-outcome.ts';
 import type { ModelCompletion } from '../pool.ts';
@@ -382,7 +383,7 @@ export class Governor {
    * none returns at once.
    */
   #circuitMs(level: number): number {
-    const longest = Math.min(GOVERNOR_CIRCUIT_MS * 2 ** level, GOVERNOR_CIRCUIT_MS_MAX);
+    const longest = growingWait(level + 1, { first: GOVERNOR_CIRCUIT_MS, longest: GOVERNOR_CIRCUIT_MS_MAX });
     return Math.ceil(longest * (0.5 + 0.5 * this.#random()));
   }
 

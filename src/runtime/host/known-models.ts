@@ -23,6 +23,7 @@ import {
 } from '../../base/bounds.ts';
 import { type Clock, setIdleTimer } from '../../base/clock.ts';
 import { asError, systemCodeOf } from '../../base/errors.ts';
+import { growingWait } from '../../base/growing-wait.ts';
 import type { ListedModel } from '../../context/model-traits.ts';
 import { putFile } from '../../journal/store/durable-file.ts';
 import { createAnthropicProvider, parseAnthropicData } from '../../models/anthropic/anthropic.ts';
@@ -166,7 +167,7 @@ export class KnownModels {
         const { message } = asError(error);
         logger?.debug({ error: message }, 'the list of models cannot be read; what is known of them is kept');
       }
-      return Math.min(MODEL_LIST_RETRY_MS * 2 ** (this.#failures - 1), MODEL_LIST_RETRY_MS_MAX);
+      return growingWait(this.#failures, { first: MODEL_LIST_RETRY_MS, longest: MODEL_LIST_RETRY_MS_MAX });
     }
   }
 

@@ -16,6 +16,7 @@ import {
 } from '../../base/bounds.ts';
 import { type Clock, type Random, setIdleTimer } from '../../base/clock.ts';
 import { asError, StoreCorruptError } from '../../base/errors.ts';
+import { growingWait } from '../../base/growing-wait.ts';
 import type { Notice } from '../../session/rules/notices.ts';
 import type { GuardedLogger } from '../protocol/options.ts';
 import type { CheckedWebhook } from '../protocol/webhook-options.ts';
@@ -210,7 +211,7 @@ export class WebhookSender {
   /** The wait after so many failures: half of it is random, so that many senders do not come at once. */
   #backoff(failures: number): number {
     const { pace, random } = this.#parts;
-    const wholeMs = Math.min(pace.backoffMs * 2 ** Math.min(failures - 1, 30), pace.backoffMsMax);
+    const wholeMs = growingWait(failures, { first: pace.backoffMs, longest: pace.backoffMsMax });
     return wholeMs * (0.5 + random() / 2);
   }
 

@@ -2,6 +2,7 @@
 import { PAUSE_CONTINUATIONS_MAX, RETRY_AFTER_MS_MAX, RETRY_JITTER, TOOL_TIMEOUT_MS_MAX } from '../../base/bounds.ts';
 import type { Draft } from '../../base/draft.ts';
 import type { ErrorShape } from '../../base/errors.ts';
+import { growingWait } from '../../base/growing-wait.ts';
 import { isRecord } from '../../base/json.ts';
 import { type ContentBlock, isThought, type Usage, usageOf } from '../../base/messages.ts';
 import type { RetrySettings } from '../../base/settings.ts';
@@ -130,7 +131,8 @@ function routeText(state: SessionState, text: string): readonly Effect[] {
   if (state.children.size > 0 && text.includes('@')) {
     const names = mentionedNames(text);
     for (const child of state.children.values()) {
-      if (names.has(child.name)) effects.push({ type: 'sendToChild', child: child.id, content: text });
+      if (!names.has(child.name)) continue;
+      effects.push({ type: 'sendToChild', child: child.id, input: { type: 'parentSaid', content: text } });
     }
   }
   return effects;
@@ -209,8 +211,10 @@ function showsThoughts({ messages, thoughtFloor }: SessionState): boolean {
  * `RETRY_AFTER_MS_MAX` (§4.4, Δ9).
  */
 export function retryWaitMs(retry: RetrySettings, attempt: number, error: ErrorShape, random: number): number {
-  const growth = retry.factor === undefined ? attempt ** 4 : retry.factor ** (attempt - 1);
-  const base = Math.min(retry.base * growth, retry.maximum) * SECOND_MS;
+  const { base: first, factor, maximum: longest } = retry;
+  const seconds =
+    factor === undefined ? Math.min(first * attempt ** 4, longest) : growingWait(attempt, { first, longest, factor });
+  const base = seconds * SECOND_MS;
   const asked = error.data?.['retryAfterMs'];
   const askedMs = typeof asked === 'number' ? Math.min(asked, RETRY_AFTER_MS_MAX) : 0;
   return Math.ceil(Math.max(base * (1 + RETRY_JITTER * random), askedMs));

@@ -295,7 +295,7 @@ export function decideChildExit(
     if (places <= 0) break;
     if (next === child.id) continue;
     records.push({ type: 'childStarted', child: next });
-    effects.push({ type: 'startChild', child: next });
+    effects.push({ type: 'sendToChild', child: next, input: { type: 'start' } });
     places -= 1;
   }
   return { records, effects };

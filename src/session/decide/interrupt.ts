@@ -46,10 +46,10 @@ export function decideInterrupt(state: SessionState, reason: string | undefined)
 function interruptChildren({ children, childQueue }: SessionState, reason: string | undefined): readonly Effect[] {
   if (children.size === 0) return [];
   const why = reason === undefined ? {} : { reason };
-  return [
-    ...[...childQueue].map((child): Effect => ({ type: 'cancelChild', child, ...why })),
-    { type: 'interruptChildren', ...why },
-  ];
+  const cancelled = [...childQueue].map(
+    (child): Effect => ({ type: 'sendToChild', child, input: { type: 'interrupt', ...why } }),
+  );
+  return [...cancelled, { type: 'interruptChildren', ...why }];
 }
 
 /**

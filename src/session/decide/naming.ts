@@ -36,7 +36,7 @@ export function decideChildName(state: SessionState, input: Extract<Input, { typ
   if (name === link.name) return { records: NO_RECORDS, effects: [result] };
   return {
     records: [{ type: 'childNamed', child, name }],
-    effects: [{ type: 'nameChild', child, name }, result],
+    effects: [{ type: 'sendToChild', child, input: { type: 'nicknamed', name } }, result],
   };
 }
 

@@ -363,12 +363,12 @@ export type Effect =
         { type: 'subagentSaid' | 'childExited' | 'nameChild' | 'childReady' | 'childAsked' }
       >;
     }
-  | { readonly type: 'nameChild'; readonly child: string; readonly name: string }
-  | { readonly type: 'sendToChild'; readonly child: string; readonly content: string }
-  /** A child that waited for a place starts. */
-  | { readonly type: 'startChild'; readonly child: string }
-  /** A child that waits for a place ends before it has started. */
-  | { readonly type: 'cancelChild'; readonly child: string; readonly reason?: string }
+  /** Words of the parent to a child, the name it gives it, its place among the working children, or an interrupt. */
+  | {
+      readonly type: 'sendToChild';
+      readonly child: string;
+      readonly input: Extract<Input, { type: 'parentSaid' | 'nicknamed' | 'start' | 'interrupt' }>;
+    }
   /** A supervised child's turn failed. `restartDue`: its back-off has ended. The supervisor decides what follows. */
   | { readonly type: 'childFailed'; readonly error: ErrorShape }
   | { readonly type: 'restartDue' }

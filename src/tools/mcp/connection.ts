@@ -37,6 +37,7 @@ import {
   TOOL_TIMEOUT_MS_MAX,
 } from '../../base/bounds.ts';
 import { asError, CancelledError, LimitError, systemCodeOf, TroupeError } from '../../base/errors.ts';
+import { growingWait } from '../../base/growing-wait.ts';
 import { ConnectionLostError, repeatLost } from './call-repeats.ts';
 import { continuationOf, questionOf } from './elicitation.ts';
 import { HttpTransport, STREAM_ENDED_CODE } from './http-transport.ts';
@@ -243,7 +244,7 @@ export class McpConnection {
       if (wasReady || !this.#isReported) this.#parts.listener.lost(this.#parts.name, why);
       this.#isReported = true;
       failures += 1;
-      const waitMs = Math.min(MCP_RETRY_MS * 2 ** (failures - 1), MCP_RETRY_MS_MAX);
+      const waitMs = growingWait(failures, { first: MCP_RETRY_MS, longest: MCP_RETRY_MS_MAX });
       await delay(waitMs, undefined, { signal }).catch(() => undefined);
     }
   }

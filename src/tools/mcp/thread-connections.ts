@@ -10,6 +10,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { MCP_CLOSE_MS, MCP_RETRY_MS, MCP_RETRY_MS_MAX, MCP_STABLE_MS } from '../../base/bounds.ts';
 import { asError, CancelledError } from '../../base/errors.ts';
+import { growingWait } from '../../base/growing-wait.ts';
 import { keepAliveFor, settledInTime, startThread, type Thread } from '../../threads/thread.ts';
 import { workerUrl } from '../../threads/worker-url.ts';
 import { ConnectionLostError, repeatLost } from './call-repeats.ts';
@@ -118,7 +119,7 @@ export class ThreadConnections implements McpConnections {
       this.#listener.warn(`the MCP thread ended and is started again: ${error?.message ?? 'it exited'}`);
       const hasLasted = performance.now() - startedAt >= MCP_STABLE_MS;
       this.#deaths = hasLasted ? 1 : this.#deaths + 1;
-      const next = this.#start(Math.min(MCP_RETRY_MS * 2 ** (this.#deaths - 1), MCP_RETRY_MS_MAX));
+      const next = this.#start(growingWait(this.#deaths, { first: MCP_RETRY_MS, longest: MCP_RETRY_MS_MAX }));
       // A close during the wait ends it; `close` and the calls have the same reason.
       next.catch(() => undefined);
       this.#running = next;
