@@ -9,6 +9,12 @@ const ZERO = /\p{Mark}|\p{Cf}|\u200b/u;
 const ELLIPSIS = '…';
 // The format is created once: a format costs more than formatting a thousand numbers with it.
 const WHOLE = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
+const MS_PER_SECOND = 1_000;
+const SECONDS = [
+  [86_400, 'd'],
+  [3_600, 'h'],
+  [60, 'm'],
+] as const;
 const FORMATS: readonly Intl.NumberFormat[] = [
   WHOLE,
   new Intl.NumberFormat('en-US', { minimumFractionDigits: 1, maximumFractionDigits: 1 }),
@@ -105,6 +111,13 @@ export function number(value: number, digits: 0 | 1 = 0): string {
 /** A count and its noun: `1 file`, `2 files`. */
 export function counted(count: number, noun: string, plural = `${noun}s`): string {
   return `${number(count)} ${count === 1 ? noun : plural}`;
+}
+
+/** A duration in its largest unit: `12s`, `3m`, `5h`, `2d`. */
+export function ageText(ms: number): string {
+  const seconds = Math.max(0, Math.floor(ms / MS_PER_SECOND));
+  const unit = SECONDS.find(([size]) => seconds >= size);
+  return unit === undefined ? `${seconds}s` : `${Math.floor(seconds / unit[0])}${unit[1]}`;
 }
 
 function widthOf(character: string): number {

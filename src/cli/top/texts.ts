@@ -1,6 +1,6 @@
 /** The table of `troupe top`: the sessions, their order, the columns. Pure. */
 import type { Paint } from '../surroundings.ts';
-import { clip, counted, left, number, oneLine, right } from '../text-layout.ts';
+import { ageText, clip, counted, left, number, oneLine, right } from '../text-layout.ts';
 import type { TopSample, TopSession } from './source.ts';
 
 /** The orders of the table. */
@@ -31,13 +31,6 @@ const COLUMNS_MAX = 120;
 const AGENT_FROM = 72;
 /** Lines around the rows: head, counters, blank, titles, count of hidden rows. */
 const FRAME_LINES = 5;
-
-const MS_PER_SECOND = 1_000;
-const SECONDS = [
-  [86_400, 'd'],
-  [3_600, 'h'],
-  [60, 'm'],
-] as const;
 
 /** Rows in the requested order: first sessions at work, then sessions at rest, each in this order and then by id. */
 export function inOrder(rows: readonly TopRow[], order: TopOrder): readonly TopRow[] {
@@ -135,11 +128,4 @@ function providersLine({ providers = {} }: TopSample): readonly string[] {
     ].join(', ');
   });
   return [`providers: ${texts.join('  ')}`];
-}
-
-/** The time since the last change: `12s`, `3m`, `5h`, `2d`. */
-export function ageText(ms: number): string {
-  const seconds = Math.max(0, Math.floor(ms / MS_PER_SECOND));
-  const unit = SECONDS.find(([size]) => seconds >= size);
-  return unit === undefined ? `${seconds}s` : `${Math.floor(seconds / unit[0])}${unit[1]}`;
 }

@@ -6,18 +6,13 @@ import { answerOf, checked, serverAddress } from '../served-answers.ts';
 import { DATA_OPTION, dataDirectory, JSON_OPTION, requireStore } from '../store-directory.ts';
 import { readStore } from '../stored-sessions.ts';
 import { paintFor, type Surroundings } from '../surroundings.ts';
-import { clip, counted, displayWidth, left, oneLine, printableJson, right } from '../text-layout.ts';
+import { ageText, clip, counted, displayWidth, left, oneLine, printableJson, right } from '../text-layout.ts';
 
 const AGE_COLUMNS = 5;
 /** Columns that a session's id takes at most, and a tool's name. */
 const NAME_COLUMNS_MAX = 32;
 const WANTED_COLUMNS_MIN = 10;
-const AGES: readonly (readonly [unit: string, ms: number])[] = [
-  ['d', 86_400_000],
-  ['h', 3_600_000],
-  ['m', 60_000],
-  ['s', 1_000],
-];
+const MS_PER_SECOND = 1_000;
 
 const callSchema = z.looseObject({
   session: z.string(),
@@ -113,7 +108,8 @@ function table(calls: readonly Call[], { stdout, environment }: Surroundings): r
   const taken = AGE_COLUMNS + sessionColumns + toolColumns + idColumns + 8;
   const room = Math.max(WANTED_COLUMNS_MIN, stdout.columns - 1 - taken);
   return calls.map((call) => {
-    const age = right(ageText(now - call.at), AGE_COLUMNS);
+    const ms = now - call.at;
+    const age = right(ms < MS_PER_SECOND ? 'now' : ageText(ms), AGE_COLUMNS);
     const wanted = clip(oneLine(wantedText(call)), room);
     const names = `${left(call.session, sessionColumns)}  ${left(call.toolName, toolColumns)}`;
     return `${paint.dim(age)}  ${names}  ${paint.dim(left(call.callId, idColumns))}  ${wanted}`.trimEnd();
@@ -124,9 +120,4 @@ function table(calls: readonly Call[], { stdout, environment }: Surroundings): r
 function wantedText({ input, question, choices }: Call): string {
   if (question === undefined) return JSON.stringify(input) ?? '';
   return choices === undefined ? question : `${question} [${choices.join(' | ')}]`;
-}
-
-function ageText(ms: number): string {
-  for (const [unit, unitMs] of AGES) if (ms >= unitMs) return `${Math.floor(ms / unitMs)}${unit}`;
-  return 'now';
 }

@@ -18,6 +18,7 @@ import {
 } from '../../tools/built-in/index.ts';
 import { isRuntimeTool } from '../../tools/built-in/runtime-tool-names.ts';
 import { isMcpTools, type McpTools, mcpTools } from '../../tools/mcp/grants.ts';
+import { MCP_NAME_SEPARATOR } from '../../tools/mcp/protocol.ts';
 import { namedTool } from '../../tools/named-tool.ts';
 import { isServerTool } from '../../tools/server-tool.ts';
 import type { AnyTool } from '../../tools/tool.ts';
@@ -97,8 +98,13 @@ function specialists(
   const hasModules = agents.some((each) => each.tools?.some((tool) => tool instanceof URL) === true);
   const found: Agent<unknown>[] = [];
   for (const { name, description, prompt, model, maxTurns, tools: wanted } of definitions) {
-    const own = wanted.filter((tool) => tools.has(tool) || serverOf(tool, mcp) === undefined);
-    const served = wanted.filter((tool) => !own.includes(tool));
+    const served = new Map<string, string[]>();
+    const own: string[] = [];
+    for (const tool of wanted) {
+      const server = tools.has(tool) ? undefined : serverOf(tool, mcp);
+      if (server === undefined) own.push(tool);
+      else served.set(server, [...(served.get(server) ?? []), tool.slice(server.length + MCP_NAME_SEPARATOR.length)]);
+    }
     const unknown = hasModules ? [] : own.filter((tool) => !tools.has(tool));
     if (taken.has(name)) warn('a specialist is left out: an agent of this name is defined', name);
     else if (unknown.length > 0) warn(`a specialist is left out: unknown tool ${unknown.join(', ')}`, name);
@@ -108,7 +114,7 @@ function specialists(
           name,
           description,
           system: prompt,
-          tools: [...own.map((tool) => tools.get(tool) ?? namedTool(tool)), ...grantsOf(served, mcp)],
+          tools: [...own.map((tool) => tools.get(tool) ?? namedTool(tool)), ...[...served].map(grantOf)],
           ...defined({ model, toolRounds: maxTurns }),
         }),
       );
@@ -117,8 +123,6 @@ function specialists(
   return found;
 }
 
-/** Separates the name of an MCP server from that of its tool. */
-const SERVER_END = '__';
 /** In place of a tool's name: all tools of the server. */
 const ALL = '*';
 
@@ -127,21 +131,15 @@ const ALL = '*';
  * is taken for one.
  */
 function serverOf(tool: string, mcp: McpSource | undefined): string | undefined {
-  const end = tool.indexOf(SERVER_END);
+  const end = tool.indexOf(MCP_NAME_SEPARATOR);
   if (mcp === undefined || end <= 0) return undefined;
   const server = tool.slice(0, end);
   return mcp.kind === 'file' || Object.hasOwn(mcp.servers, server) ? server : undefined;
 }
 
-/** One grant for each server that these names are of. */
-function grantsOf(names: readonly string[], mcp: McpSource | undefined): readonly McpTools[] {
-  const wanted = new Map<string, string[]>();
-  for (const name of names) {
-    const server = serverOf(name, mcp) ?? '';
-    const tools = wanted.get(server) ?? [];
-    wanted.set(server, [...tools, name.slice(server.length + SERVER_END.length)]);
-  }
-  return [...wanted].map(([server, only]) => mcpTools(server, only.includes(ALL) ? {} : { only }));
+/** The grant of these tools of a server. */
+function grantOf([server, only]: readonly [server: string, only: readonly string[]]): McpTools {
+  return mcpTools(server, only.includes(ALL) ? {} : { only });
 }
 
 /** Tools by name in lower case; an embedder's own tool takes precedence over the built-in one. */

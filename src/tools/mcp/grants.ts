@@ -4,7 +4,7 @@ import { MCP_CALLS_IN_FLIGHT_MAX, MCP_TOOLS_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { parseOption } from '../../base/settings.ts';
 import type { RegisteredTool } from '../tool-registry.ts';
-import type { McpEffect, McpToolList } from './protocol.ts';
+import { MCP_NAME_SEPARATOR, type McpEffect, type McpToolList } from './protocol.ts';
 import { serverNameSchema } from './server-options.ts';
 
 const GRANT: unique symbol = Symbol('troupe.mcp-tools');
@@ -82,5 +82,5 @@ export function grantedTools(
 
 /** True for a name that a tool of one of these grants may have, whether or not the server has that tool now. */
 export function mayBeGranted(name: string, grants: readonly McpGrantData[]): boolean {
-  return grants.some(({ server }) => name.startsWith(`${server}__`));
+  return grants.some(({ server }) => name.startsWith(`${server}${MCP_NAME_SEPARATOR}`));
 }

@@ -35,6 +35,9 @@ export type McpServerMap = Readonly<Record<string, McpServer>>;
 /** The effects that a call of a server may have; a server has no probe. */
 export type McpEffect = Exclude<Effect, 'probe'>;
 
+/** Stands between the name of a server and that of its tool, in the name that a model knows. */
+export const MCP_NAME_SEPARATOR = '__';
+
 /** A tool of a server: its name there, and its description for a model, whose name is `<server>__<tool>`. */
 export interface McpTool {
   readonly name: string;

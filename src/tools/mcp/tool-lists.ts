@@ -3,7 +3,7 @@ import type { Tool } from '@modelcontextprotocol/client';
 import { MCP_TOOLS_CHARACTERS_MAX, MCP_TOOLS_MAX } from '../../base/bounds.ts';
 import { asError } from '../../base/errors.ts';
 import { describeTool } from '../tool-schema.ts';
-import type { McpEffect, McpTool, McpToolList } from './protocol.ts';
+import { MCP_NAME_SEPARATOR, type McpEffect, type McpTool, type McpToolList } from './protocol.ts';
 
 /** Characters that a tool's name may not have for a model (R29). Servers may use dots and slashes. */
 const FOREIGN = /[^a-zA-Z0-9_-]/g;
@@ -41,7 +41,7 @@ function describe(server: string, { name, title, description, inputSchema, annot
   return {
     name,
     description: describeTool({
-      name: `${server}__${name.replaceAll(FOREIGN, '_')}`,
+      name: `${server}${MCP_NAME_SEPARATOR}${name.replaceAll(FOREIGN, '_')}`,
       description: text,
       input: inputSchema,
       effect: effectOf(annotations),

@@ -5,8 +5,9 @@
 import { expect, test } from 'vitest';
 import { runCommandLine } from '../../../src/cli/command-line.ts';
 import { paintFor } from '../../../src/cli/surroundings.ts';
+import { ageText } from '../../../src/cli/text-layout.ts';
 import type { TopSession } from '../../../src/cli/top/source.ts';
-import { ageText, inOrder, topLines } from '../../../src/cli/top/texts.ts';
+import { inOrder, topLines } from '../../../src/cli/top/texts.ts';
 import { scripted } from '../../../src/testing/scripted.ts';
 import { eventually, gatedModel, runtimeKit } from '../../support/runtime-kit.ts';
 import { emptyDirectory } from '../support/program.ts';

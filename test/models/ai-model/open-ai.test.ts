@@ -10,18 +10,12 @@ import { agent, content, open, tool } from '../../../src/index.ts';
 import { type AiModelOptions, aiModel } from '../../../src/models/ai-model/index.ts';
 import type { GenerateContext, ModelRequest } from '../../../src/models/provider.ts';
 import { fakeOpenAi, type WireFake, type WireScript } from '../../../src/testing/index.ts';
+import { add } from '../../support/add-tool.ts';
 import { PICTURE, PIXEL } from './samples.ts';
 
 const MODEL = 'gpt-5.5';
 const UNSTORED = { openai: { store: false, reasoningSummary: 'auto' } };
 
-const add = tool({
-  name: 'add',
-  description: 'Adds two numbers.',
-  input: z.object({ a: z.number(), b: z.number() }),
-  effect: 'pure',
-  run: ({ a, b }) => String(a + b),
-});
 const look = tool({
   name: 'look',
   description: 'Shows a picture.',

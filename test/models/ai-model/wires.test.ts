@@ -14,6 +14,7 @@ import {
   type WireFake,
   type WireFakeOptions,
 } from '../../../src/testing/index.ts';
+import { add } from '../../support/add-tool.ts';
 import { PICTURE, PIXEL, vendors } from './samples.ts';
 
 interface WireCase {
@@ -38,13 +39,6 @@ const WIRES: readonly WireCase[] = [
   { name: 'chat completions', fake: fakeOpenAiCompatible, model: (fetch) => compatible(fetch, 'qwen-4') },
 ];
 
-const add = tool({
-  name: 'add',
-  description: 'Adds two numbers.',
-  input: z.object({ a: z.number(), b: z.number() }),
-  effect: 'pure',
-  run: ({ a, b }) => String(a + b),
-});
 const look = tool({
   name: 'look',
   description: 'Shows a picture.',

@@ -41,6 +41,22 @@ function flaky(
   return { tool: made, contexts };
 }
 
+/** A runtime in which a call has failed once and waits for its next attempt, for longer than any test takes. */
+async function waiting() {
+  const directory = await kit.directory();
+  const busy = flaky(
+    () => {
+      throw new Error('busy');
+    },
+    { retry: { attempts: 2, baseMs: 60_000, maximumMs: 60_000 } },
+  );
+  const provider = scripted([{ toolUse: { name: 'flaky', input: {} } }]);
+  const first = await kit.open({ directory, provider, agents: [agent({ name: 'a', tools: [busy.tool] })] });
+  const receipt = await first.session('s').send('Go');
+  await eventually(() => first.metrics().toolRetries === 1);
+  return { directory, busy, first, receipt };
+}
+
 /** The result of one call of the tool, and the events of its turn. */
 async function callOf(
   tools: NonNullable<Parameters<typeof agent>[0]['tools']>,
@@ -162,17 +178,7 @@ describe('a tool with retry', () => {
   });
 
   test('a crash in the wait runs the call again from its first attempt, with the same key', async () => {
-    const directory = await kit.directory();
-    const busy = flaky(
-      () => {
-        throw new Error('busy');
-      },
-      { retry: { attempts: 2, baseMs: 60_000, maximumMs: 60_000 } },
-    );
-    const provider = scripted([{ toolUse: { name: 'flaky', input: {} } }]);
-    const first = await kit.open({ directory, provider, agents: [agent({ name: 'a', tools: [busy.tool] })] });
-    const receipt = await first.session('s').send('Go');
-    await eventually(() => first.metrics().toolRetries === 1);
+    const { directory, busy, receipt } = await waiting();
     const copy = await kit.crashed(directory);
     const well = flaky(({ attempt }) => `attempt ${attempt}`);
     const agents = [agent({ name: 'a', tools: [well.tool] })];
@@ -182,17 +188,7 @@ describe('a tool with retry', () => {
   });
 
   test('close does not wait for the next attempt; the call runs again at the next open', async () => {
-    const directory = await kit.directory();
-    const busy = flaky(
-      () => {
-        throw new Error('busy');
-      },
-      { retry: { attempts: 2, baseMs: 60_000, maximumMs: 60_000 } },
-    );
-    const provider = scripted([{ toolUse: { name: 'flaky', input: {} } }]);
-    const first = await kit.open({ directory, provider, agents: [agent({ name: 'a', tools: [busy.tool] })] });
-    const receipt = await first.session('s').send('Go');
-    await eventually(() => first.metrics().toolRetries === 1);
+    const { directory, first, receipt } = await waiting();
     await first.close({ deadlineMs: 60_000 });
     const well = flaky(() => 'well');
     const agents = [agent({ name: 'a', tools: [well.tool] })];
