@@ -17,7 +17,7 @@ export interface CacheControl {
 /**
  * The model that wrote a block, where it is a model of another vendor (`troupe/ai-model`). The log keeps it; the Messages
  * API knows no such member. A thought and `metadata` are sent to this model of this provider only, and every provider
- * leaves them out for any other (`src/models/block-origin.ts`).
+ * leaves them out for any other (`src/base/block-origin.ts`).
  */
 export interface BlockOrigin {
   readonly provider: string;

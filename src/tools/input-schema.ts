@@ -4,7 +4,9 @@
  */
 import { z } from 'zod';
 import { ConfigError, describeValue } from '../base/errors.ts';
+import { fingerprint } from '../base/fingerprint.ts';
 import { isRecord, type Json, toPlainJson } from '../base/json.ts';
+import type { AnswerForm } from '../session/state/answer-form.ts';
 import { schemaProblem } from './json-schema.ts';
 import type { StandardSchema } from './tool.ts';
 
@@ -110,4 +112,9 @@ function rawSchema(input: unknown, label: string, member: string): unknown {
  */
 function isZod4(input: StandardSchema): input is StandardSchema & z.ZodType {
   return input['~standard'].vendor === 'zod' && '_zod' in input;
+}
+
+/** The form of the answers that a schema describes. Its key follows from the schema alone. */
+export function formOfSchema(schema: AnswerForm['schema']): AnswerForm {
+  return { schema, key: fingerprint(JSON.stringify(schema)) };
 }

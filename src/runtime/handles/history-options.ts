@@ -1,9 +1,9 @@
 /** The options and arguments of operations on a history, and their checks. Host thread. */
-import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { HISTORY_MESSAGES_MAX, KEY_CHARACTERS_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { describeValue, InvalidArgumentError, LimitError } from '../../base/errors.ts';
+import { fingerprint } from '../../base/fingerprint.ts';
 import type { HistoryDraft } from '../../base/history-message.ts';
 import { type Json, NotPlainError, toPlainJson } from '../../base/json.ts';
 import { parseOption } from '../../base/settings.ts';
@@ -131,7 +131,7 @@ export function checkFunction(value: unknown, name: string): void {
 /** The fingerprint covers what was requested, not what a predicate found, since that differs from call to call. */
 export function fingerprintOf(edit: EditRequest): string {
   const text = 'epoch' in edit ? edit.operation : JSON.stringify(edit);
-  return createHash('sha256').update(text).digest('base64url').slice(0, 22);
+  return fingerprint(text);
 }
 
 /**

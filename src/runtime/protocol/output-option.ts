@@ -2,13 +2,12 @@
  * The option `output`: the form of a structured answer, as a Standard Schema or a JSON Schema. Session threads receive
  * the JSON Schema. The Standard Schema stays on the host thread, where it makes the typed answer.
  */
-import { createHash } from 'node:crypto';
 import { ANSWER_ISSUES_MAX, ANSWER_SCHEMA_BYTES_MAX } from '../../base/bounds.ts';
 import { TurnFailedError } from '../../base/errors.ts';
 import type { Json } from '../../base/json.ts';
 import { grammarSchema } from '../../models/answer-schema.ts';
 import type { AnswerForm } from '../../session/state/answer-form.ts';
-import { isStandardSchema, objectSchemaOf } from '../../tools/input-schema.ts';
+import { formOfSchema, isStandardSchema, objectSchemaOf } from '../../tools/input-schema.ts';
 import { pathText } from '../../tools/json-schema.ts';
 import type { JsonSchema, StandardResult } from '../../tools/tool.ts';
 
@@ -37,9 +36,8 @@ export function answerForm(output: unknown, key: string): AnswerForm {
   const known = isStandard ? forms.get(output) : undefined;
   if (known !== undefined) return known;
   const schema = objectSchemaOf(output, `option ${JSON.stringify(key)}`, 'output', ANSWER_SCHEMA_BYTES_MAX);
-  const text = JSON.stringify(schema);
   grammarSchema(schema, key);
-  const form = { schema, key: createHash('sha256').update(text).digest('base64url').slice(0, 22) };
+  const form = formOfSchema(schema);
   if (isStandard) forms.set(output, form);
   return form;
 }

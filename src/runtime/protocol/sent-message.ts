@@ -2,12 +2,12 @@
  * Checks of a message from outside. A value is checked on the host, bytes of JSON on the session thread. A large body
  * is never a string on the host: parsing it would block the event loop, and its strings would fill the host's heap.
  */
-import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { KEY_CHARACTERS_MAX } from '../../base/bounds.ts';
 import { checkBlocks } from '../../base/content-rules.ts';
 import type { Draft } from '../../base/draft.ts';
 import { ConfigError, ContentError, describeValue, InvalidArgumentError } from '../../base/errors.ts';
+import { fingerprint } from '../../base/fingerprint.ts';
 import { NotPlainError, toPlainJson, wellFormed } from '../../base/json.ts';
 import { type ContentBlock, DELIVERIES, type Deliver, isBlank } from '../../base/messages.ts';
 import { parseOption } from '../../base/settings.ts';
@@ -142,5 +142,5 @@ export function checkContent(content: unknown): string | readonly ContentBlock[]
 /** A short fingerprint of a content. If a key comes again with another fingerprint, it was reused for other content. */
 export function fingerprintOf(content: string | readonly ContentBlock[]): string {
   const text = typeof content === 'string' ? content : JSON.stringify(content);
-  return createHash('sha256').update(text).digest('base64url').slice(0, 22);
+  return fingerprint(text);
 }

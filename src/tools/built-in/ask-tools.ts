@@ -2,13 +2,12 @@
  * Tools with which a model asks: a person, or the parent of a sub-agent. A call waits until it is answered, over
  * restarts too, and the answer is its result. The runtime implements them, so no thread runs them.
  */
-import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { ANSWER_SCHEMA_BYTES_MAX } from '../../base/bounds.ts';
 import { parseOption } from '../../base/settings.ts';
 import type { AnswerForm } from '../../session/state/answer-form.ts';
 import type { Asked } from '../../session/state/boundary.ts';
-import { objectSchemaOf } from '../input-schema.ts';
+import { formOfSchema, objectSchemaOf } from '../input-schema.ts';
 import type { JsonSchema, StandardSchema } from '../tool.ts';
 import { describeTool } from '../tool-schema.ts';
 import { type RuntimeTool, runtimeTool } from './runtime-tool-names.ts';
@@ -78,6 +77,5 @@ function askTool(asked: Asked, ownName: string, ownDescription: string, options:
 
 /** A person need not keep to what a model can be made to write, so only the rules of a tool's input hold. */
 function formOf(answer: unknown, label: string): AnswerForm {
-  const schema = objectSchemaOf(answer, label, 'output', ANSWER_SCHEMA_BYTES_MAX);
-  return { schema, key: createHash('sha256').update(JSON.stringify(schema)).digest('base64url').slice(0, 22) };
+  return formOfSchema(objectSchemaOf(answer, label, 'output', ANSWER_SCHEMA_BYTES_MAX));
 }

@@ -3,12 +3,12 @@
  * why it cannot be asked. Schemas are taken in the form of the protocol, flat and without patterns, so that judging an
  * answer is cheap. Pure.
  */
-import { createHash } from 'node:crypto';
 import { type InputRequiredResult, specTypeSchemas } from '@modelcontextprotocol/client';
 import { MCP_QUESTION_BYTES_MAX, QUESTION_CHARACTERS_MAX } from '../../base/bounds.ts';
 import { describeValue } from '../../base/errors.ts';
 import { isRecord, type Json } from '../../base/json.ts';
 import type { AnsweredElicitation } from '../../session/state/elicitation.ts';
+import { formOfSchema } from '../input-schema.ts';
 import { schemaProblem } from '../json-schema.ts';
 import { cleanText } from '../result-text.ts';
 import type { McpResult, McpServerAnswer } from './protocol.ts';
@@ -41,8 +41,11 @@ export function questionOf(
   const schema = JSON.parse(text, clean) as Readonly<Record<string, Json>>;
   const problem = schemaProblem(schema);
   if (problem !== undefined) return refused(`a schema that is not valid: ${problem}`);
-  const form = { schema, key: createHash('sha256').update(text).digest('base64url').slice(0, 22) };
-  return { question, form, elicitation: state === undefined ? { server, key } : { server, key, state } };
+  return {
+    question,
+    form: formOfSchema(schema),
+    elicitation: state === undefined ? { server, key } : { server, key, state },
+  };
 }
 
 /** The members of a call that continues with an answer; none for a call that begins. */
