@@ -5,7 +5,7 @@
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -20,8 +20,9 @@ const buildInputs = [
   'package-lock.json',
   'package.json',
   'tsconfig.json',
-  'tsconfig.build.json',
+  'scripts/build.mjs',
   'scripts/build-observer.mjs',
+  'scripts/package-entries.mjs',
 ];
 
 install();
@@ -49,12 +50,7 @@ function installedByHand() {
 function build() {
   const sources = fingerprint();
   if (readIfThere(buildStamp) === sources) return;
-  // Emptied first, so that no import finds the output of a deleted source file.
-  rmSync(join(root, 'dist'), { recursive: true, force: true });
-  const compiler = join(root, 'node_modules', 'typescript', 'bin', 'tsc');
-  run('tsc', process.execPath, [compiler, '-p', join(root, 'tsconfig.build.json')]);
-  run('observer page', process.execPath, [join(root, 'scripts', 'build-observer.mjs')]);
-  mkdirSync(join(root, 'dist'), { recursive: true });
+  run('build', process.execPath, [join(root, 'scripts', 'build.mjs')]);
   writeFileSync(buildStamp, sources);
 }
 

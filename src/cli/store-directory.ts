@@ -1,5 +1,5 @@
 /** Finds, checks and prints the data directory of a command. */
-import { constants } from 'node:fs';
+import { constants, existsSync } from 'node:fs';
 import { access, mkdir, realpath, stat } from 'node:fs/promises';
 import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -61,7 +61,7 @@ export async function requireStore(path: string): Promise<void> {
 
 /** The directory that an argument names, with links resolved. Throws `UsageError` unless it is a readable directory. */
 export async function sourceDirectory(given: string | undefined, surroundings: Surroundings): Promise<string> {
-  const path = given === undefined ? projectRoot() : resolve(surroundings.directory, given);
+  const path = given === undefined ? projectRoot(surroundings) : resolve(surroundings.directory, given);
   try {
     const real = await realpath(path);
     if (!(await stat(real)).isDirectory()) throw new UsageError(`--dir ${given ?? path} is not a directory`);
@@ -73,11 +73,12 @@ export async function sourceDirectory(given: string | undefined, surroundings: S
   }
 }
 
-/** The directory of this project, which contains `src/cli` or `dist/src/cli`. */
-function projectRoot(): string {
+/** The directory of this project, if its sources are in it; an installed package has none, so then the working one. */
+function projectRoot(surroundings: Surroundings): string {
   const folder = dirname(fileURLToPath(import.meta.url));
-  const root = resolve(folder, '..', '..');
-  return root.endsWith('dist') ? dirname(root) : root;
+  // The built program lies in `dist`, this file two folders below the root.
+  const root = ['..', '../..'].map((up) => resolve(folder, up)).find((each) => existsSync(join(each, 'src', 'cli')));
+  return root ?? surroundings.directory;
 }
 
 /** A path as a user would type it: relative if that is shorter. */

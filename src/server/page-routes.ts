@@ -93,7 +93,7 @@ function missing(path: string): HttpProblem {
 
 /** The page beside the built package, or below its sources. */
 async function builtPage(): Promise<string | undefined> {
-  for (const place of ['../../observer', '../../dist/observer']) {
+  for (const place of ['./observer', '../../dist/observer']) {
     const directory = fileURLToPath(new URL(place, import.meta.url));
     const found = await stat(join(directory, INDEX)).catch(() => undefined);
     if (found?.isFile() === true) return directory;

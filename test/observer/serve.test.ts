@@ -6,7 +6,7 @@
  * Without a Chromium only the files of the page are requested.
  */
 import { spawnSync } from 'node:child_process';
-import { cp, mkdir, mkdtemp, readdir, readFile, realpath, rm, symlink, writeFile } from 'node:fs/promises';
+import { cp, mkdtemp, readdir, readFile, realpath, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -27,11 +27,9 @@ let installed: string;
 
 beforeAll(async () => {
   installed = await realpath(await mkdtemp(join(tmpdir(), 'troupe-installed-')));
-  await mkdir(join(installed, 'dist'));
   await cp(join(root, 'package.json'), join(installed, 'package.json'));
-  for (const part of ['src', 'actors']) {
-    await cp(join(root, 'dist', part), join(installed, 'dist', part), { recursive: true });
-  }
+  const page = join(root, 'dist', 'observer');
+  await cp(join(root, 'dist'), join(installed, 'dist'), { recursive: true, filter: (path) => path !== page });
   await symlink(await realpath(join(root, 'node_modules')), join(installed, 'node_modules'), 'dir');
   const script = join(root, 'scripts', 'build-observer.mjs');
   const built = spawnSync(process.execPath, [script, join(installed, 'dist', 'observer')], { encoding: 'utf8' });
@@ -51,7 +49,7 @@ afterAll(() => rm(installed, { recursive: true, force: true }));
 
 /** The program as it is installed, serving `data`, and the address it listens on. */
 async function serving(): Promise<{ readonly program: Program; readonly url: string }> {
-  const main = join(installed, 'dist', 'src', 'cli', 'main.js');
+  const main = join(installed, 'dist', 'cli.js');
   const line = ['serve', 'data', '--port', '0', '--json', '--agents', 'agents.mjs'];
   const program = startProgram(line, installed, {}, main);
   await program.wrote('\n');

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { EDIT_ATTEMPTS_MAX, FILE_BYTES_MAX } from '../../base/bounds.ts';
 import { parseOption } from '../../base/settings.ts';
+import { workerUrl } from '../../threads/worker-url.ts';
 import { type Tool, type ToolContext, tool } from '../tool.ts';
 import { withOrigin } from '../tool-origin.ts';
 import { FileToolError, failureText, type Location, locateNew, readRegular } from './file-access.ts';
@@ -78,7 +79,7 @@ export function editFile(options: EditFileOptions = {}): Tool<EditFileInput> {
     run: (call, { signal }) => withErrorResult(call, () => edit(call, bounds, signal)),
     probe: ({ input: call }) => withErrorResult(call, () => outcomeOf(call, bounds)),
   });
-  return withOrigin(made, import.meta.url, 'editFile', given);
+  return withOrigin(made, workerUrl('./edit-file', import.meta.url).href, 'editFile', given);
 }
 
 async function withErrorResult<T>(

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { FILE_BYTES_MAX, FILE_BYTES_SHOWN_MAX, FILE_LINES_SHOWN_MAX } from '../../base/bounds.ts';
 import { parseOption } from '../../base/settings.ts';
+import { workerUrl } from '../../threads/worker-url.ts';
 import { type Tool, tool } from '../tool.ts';
 import { withOrigin } from '../tool-origin.ts';
 import { FileToolError, failureText, locate, readRegular } from './file-access.ts';
@@ -78,7 +79,7 @@ export function readFile(options: ReadFileOptions = {}): Tool<ReadFileInput> {
       }
     },
   });
-  return withOrigin(made, import.meta.url, 'readFile', given);
+  return withOrigin(made, workerUrl('./read-file', import.meta.url).href, 'readFile', given);
 }
 
 async function read(call: ReadFileInput, bounds: Bounds): Promise<string> {

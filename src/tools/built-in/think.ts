@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { THOUGHT_CHARACTERS_MAX } from '../../base/bounds.ts';
 import { parseOption } from '../../base/settings.ts';
+import { workerUrl } from '../../threads/worker-url.ts';
 import { type Tool, tool } from '../tool.ts';
 import { withOrigin } from '../tool-origin.ts';
 
@@ -34,7 +35,7 @@ export function thinking(options: ThinkingOptions = {}): Tool<ThinkInput> {
     effect: 'pure',
     run: ({ thoughts }) => (thoughts.trim() === '' ? { error: 'thoughts cannot be blank' } : 'OK'),
   });
-  return withOrigin(made, import.meta.url, 'thinking', options);
+  return withOrigin(made, workerUrl('./think', import.meta.url).href, 'thinking', options);
 }
 
 /** The `think` tool with the default budget. */

@@ -13,6 +13,7 @@ import {
 } from '../../base/bounds.ts';
 import { asError, ConfigError, systemCodeOf } from '../../base/errors.ts';
 import { parseOption } from '../../base/settings.ts';
+import { workerUrl } from '../../threads/worker-url.ts';
 import { nameAndMessage } from '../result-text.ts';
 import { type Tool, tool } from '../tool.ts';
 import { withOrigin } from '../tool-origin.ts';
@@ -95,7 +96,9 @@ export function webGet(options: WebGetOptions = {}): Tool<WebGetInput> {
     },
   });
   // A function cannot be made again on another thread.
-  return resolve === undefined ? withOrigin(made, import.meta.url, 'webGet', options) : made;
+  return resolve === undefined
+    ? withOrigin(made, workerUrl('./web-get', import.meta.url).href, 'webGet', options)
+    : made;
 }
 
 function guardOf(allow: readonly string[]): AddressGuard {

@@ -6,6 +6,7 @@ import { z } from 'zod';
 import { FILE_BYTES_MAX } from '../../base/bounds.ts';
 import { systemCodeOf } from '../../base/errors.ts';
 import { parseOption } from '../../base/settings.ts';
+import { workerUrl } from '../../threads/worker-url.ts';
 import { type Tool, type ToolContext, tool } from '../tool.ts';
 import { withOrigin } from '../tool-origin.ts';
 import { FileToolError, failureText, type Location, locateNew, readRegular } from './file-access.ts';
@@ -86,7 +87,7 @@ export function writeFile(options: WriteFileOptions = {}): Tool<WriteFileInput> 
       }
     },
   });
-  return withOrigin(made, import.meta.url, 'writeFile', given);
+  return withOrigin(made, workerUrl('./write-file', import.meta.url).href, 'writeFile', given);
 }
 
 async function write(call: WriteFileInput, bounds: Bounds, { signal }: ToolContext): Promise<string> {

@@ -1,0 +1,170 @@
+/**
+ * Builds `dist`: the entries of the package and of its threads, the chunks they share, their types, and the observer
+ * page. Prints nothing on success; otherwise exits 1 with the bundler's message.
+ *
+ * - All code lies in one folder, so that a thread's entry is found beside whichever chunk starts the thread.
+ * - Packages are not bundled: they are imported, so a user has one copy of each.
+ * - The code is not minified and has no source maps. Function names in a stack trace are those of the sources, and
+ *   `//#region` comments name the files.
+ */
+import { mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { basename, dirname, join, relative, resolve, sep } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { rolldown } from 'rolldown';
+import { dts } from 'rolldown-plugin-dts';
+import { fileName, PROGRAM, SUBPATHS } from './package-entries.mjs';
+
+const project = join(dirname(fileURLToPath(import.meta.url)), '..');
+const dist = join(project, 'dist');
+/** Shared chunks: a later one may import an earlier one. */
+const SHARED = ['start', 'base', 'common', 'host', 'session'];
+/** The entry of a thread, or a module that threads import by its URL. */
+const WORKER_URL = /\bworkerUrl\(\s*'([^']+)',\s*import\.meta\.url\s*,?\s*\)/g;
+
+// Emptied first, so that no import finds the output of a deleted source file.
+rmSync(dist, { recursive: true, force: true });
+mkdirSync(dist);
+await Promise.all([buildCode(), buildTypes()]);
+await import('./build-observer.mjs');
+
+function entries() {
+  const named = Object.entries(SUBPATHS).map(([subpath, source]) => [fileName(subpath), join(project, source)]);
+  return Object.fromEntries(named);
+}
+
+async function buildCode() {
+  const sharing = sharedChunks();
+  const bundle = await rolldown({
+    ...common(),
+    input: { ...entries(), [PROGRAM.name]: join(project, PROGRAM.source) },
+    plugins: [threadEntries(), version(), sharing.plugin],
+    // The sources have no effects at import except in entries and a few registries, and package.json says so.
+    treeshake: { moduleSideEffects: true },
+  });
+  await bundle.write({
+    dir: dist,
+    format: 'esm',
+    entryFileNames: '[name].js',
+    chunkFileNames: (chunk) => `chunk-${sourceName(chunk)}.js`,
+    codeSplitting: { groups: sharing.groups },
+    // Documentation lies in the types.
+    comments: { legal: true, annotation: true, jsdoc: false },
+    sourcemap: false,
+    minify: false,
+  });
+  await bundle.close();
+}
+
+async function buildTypes() {
+  const bundle = await rolldown({
+    ...common(),
+    input: entries(),
+    plugins: [dts({ generator: 'oxc', emitDtsOnly: true, sourcemap: false, tsconfig: join(project, 'tsconfig.json') })],
+  });
+  await bundle.write({ dir: dist, format: 'esm', entryFileNames: '[name].js', chunkFileNames: 'types-[name].js' });
+  await bundle.close();
+}
+
+/**
+ * Chunks by who loads them. `start`: the program before it knows its command, and the host; `base`: the host, the
+ * session threads and the tool threads; `common`: the host and the session threads; `host` and `session`: one of the
+ * two. A file's imports are loaded by at least the same, so these chunks import each other in one direction only. The
+ * bundler's own chunks hold all other code.
+ */
+function sharedChunks() {
+  const roots = {
+    program: PROGRAM.source,
+    host: 'src/index.ts',
+    session: 'src/runtime/door/shard.worker.ts',
+    tools: 'src/tools/threads/tool-threads.worker.ts',
+  };
+  const reach = {};
+  const entryIds = new Set();
+  const chunkOf = (id) => {
+    if (entryIds.has(id)) return undefined;
+    const [host, session] = [reach.host.has(id), reach.session.has(id)];
+    if (host && reach.program.has(id)) return 'start';
+    if (host && session) return reach.tools.has(id) ? 'base' : 'common';
+    if (host || session) return host ? 'host' : 'session';
+    return undefined;
+  };
+  return {
+    plugin: {
+      name: 'shared-chunks',
+      buildEnd() {
+        for (const id of this.getModuleIds()) if (this.getModuleInfo(id).isEntry) entryIds.add(id);
+        for (const [name, source] of Object.entries(roots)) reach[name] = importsOf(this, join(project, source));
+      },
+    },
+    groups: SHARED.map((name, index) => ({
+      name,
+      priority: 10 - index,
+      test: (id) => chunkOf(id) === name,
+    })),
+  };
+}
+
+/** The files that a file imports statically, with their imports. */
+function importsOf(context, root) {
+  const found = new Set();
+  const visit = (id) => {
+    if (found.has(id)) return;
+    found.add(id);
+    context.getModuleInfo(id)?.importedIds.forEach(visit);
+  };
+  visit(root);
+  return found;
+}
+
+/** A chunk has the name of the file that it evaluates last: this file uses the others. */
+function sourceName({ name, moduleIds }) {
+  return SHARED.includes(name) ? name : basename(moduleIds.at(-1) ?? name, '.ts');
+}
+
+function common() {
+  return {
+    cwd: project,
+    platform: 'node',
+    external: (id) => !id.startsWith('.') && !id.startsWith('/') && !id.startsWith('\0') && !/^[A-Za-z]:[\\/]/.test(id),
+    logLevel: 'warn',
+    checks: { bundlerTimings: false },
+    onLog: (level, log, report) => {
+      // A command imports at once some files that others import on use.
+      if (log.code === 'INEFFECTIVE_DYNAMIC_IMPORT') return;
+      if (level === 'warn') throw new Error(log.message);
+      report(level, log);
+    },
+  };
+}
+
+/** Each `workerUrl` call names an entry. The call is given the name that this entry has in `dist`. */
+function threadEntries() {
+  const names = new Map();
+  return {
+    name: 'thread-entries',
+    transform(code, id) {
+      if (!code.includes('workerUrl(')) return undefined;
+      return code.replaceAll(WORKER_URL, (_, stem) => {
+        const path = `${resolve(dirname(id), stem)}.ts`;
+        if (!names.has(path)) {
+          const name = relative(project, path).split(sep).slice(1).join('-').replace(/\.ts$/, '');
+          names.set(path, name);
+          this.emitFile({ type: 'chunk', id: path, fileName: `${name}.js`, preserveSignature: 'strict' });
+        }
+        return `workerUrl('./${names.get(path)}', import.meta.url)`;
+      });
+    },
+  };
+}
+
+/** The version is written into the code: nothing is read when the package is imported. */
+function version() {
+  const { version: value } = JSON.parse(readFileSync(join(project, 'package.json'), 'utf8'));
+  return {
+    name: 'version',
+    load: (id) =>
+      id === join(project, 'src', 'runtime', 'protocol', 'version.ts')
+        ? { code: `export const VERSION = ${JSON.stringify(value)};\n`, moduleType: 'js' }
+        : undefined,
+  };
+}
