@@ -7,6 +7,7 @@ import { CLOSE_DEADLINE_MS, READY_WAIT_MS, WEBHOOK_CLOSE_MS } from '../../base/b
 import { defined } from '../../base/defined.ts';
 import { CancelledError, ConfigError, describeValue, type TroupeError } from '../../base/errors.ts';
 import { checkSessionId, shardOf } from '../../base/ids.ts';
+import { orAborted } from '../../base/lazy-abort.ts';
 import { parseOption } from '../../base/settings.ts';
 import type { DefinitionSource } from '../../definitions/definition.ts';
 import { SESSION_STATES, type SessionEvent, type SessionStateName } from '../../events/event.ts';
@@ -27,7 +28,7 @@ import type { Webhooks } from '../webhooks/webhooks.ts';
 import { Child } from './child.ts';
 import { type AllEventOptions, allReading } from './event-options.ts';
 import { Family } from './family.ts';
-import { orAborted, Session, type SessionParts } from './session.ts';
+import { Session, type SessionParts } from './session.ts';
 import { type WaitingOptions, waitingPage } from './waiting.ts';
 
 /** Options of `sessions.list`. */

@@ -76,6 +76,7 @@ const TABLE: Readonly<Record<string, Readonly<Record<string, readonly Argument[]
     viewport: NONE,
     request: NONE,
     receipt: [['none']],
+    current: NONE,
     fork: [OPTIONS],
     pause: NONE,
     resume: NONE,
