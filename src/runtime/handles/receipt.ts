@@ -48,7 +48,8 @@ export class Receipt<Answer = string> {
   /** True if the key was known, so that nothing new was accepted. */
   readonly duplicate: boolean;
   readonly pendingId: number;
-  readonly #incarnation: number;
+  /** Tells this session from a deleted one with the same id. */
+  readonly incarnation: number;
   readonly #link: ShardCaller;
   readonly #followed: Promise<ReceiptState | undefined> | undefined;
   readonly #output: OutputSchema | undefined;
@@ -76,12 +77,12 @@ export class Receipt<Answer = string> {
     this.pendingId = accepted.pendingId;
     this.seq = accepted.seq;
     this.duplicate = accepted.duplicate;
-    this.#incarnation = accepted.incarnation;
+    this.incarnation = accepted.incarnation;
     this.id = `${accepted.session}/${accepted.incarnation}.${accepted.pendingId}`;
   }
 
   get #name(): ReceiptName & { readonly session: string } {
-    return { session: this.session, incarnation: this.#incarnation, pendingId: this.pendingId };
+    return { session: this.session, incarnation: this.incarnation, pendingId: this.pendingId };
   }
 
   /**
