@@ -10,7 +10,9 @@ import { SERVER_PAGES_UNDER_WAY_MAX } from '../base/bounds.ts';
 import { Lane } from '../base/lane.ts';
 import type { Runtime } from '../index.ts';
 import { conversationRoutes } from './conversation-routes.ts';
+import { goalRoutes } from './goal-routes.ts';
 import { type Door, Guard } from './guard.ts';
+import { historyRoutes } from './history-routes.ts';
 import { HostWatch } from './host-watch.ts';
 import { Intake } from './intake.ts';
 import { openApiDocument } from './open-api.ts';
@@ -22,8 +24,15 @@ import { runtimeRoutes } from './runtime-routes.ts';
 import { sessionRoutes } from './session-routes.ts';
 import { StreamRegistry } from './stream-registry.ts';
 
-/** Routes in matching order; no two match the same request. */
-const ROUTES: readonly Route[] = [...sessionRoutes, ...conversationRoutes, ...runtimeRoutes, ...pageRoutes];
+/** Routes in matching order. */
+const ROUTES: readonly Route[] = [
+  ...sessionRoutes,
+  ...conversationRoutes,
+  ...historyRoutes,
+  ...goalRoutes,
+  ...runtimeRoutes,
+  ...pageRoutes,
+];
 
 /** Answers requests of the Fetch API. */
 export type FetchHandler = (request: Request) => Promise<Response>;

@@ -9,7 +9,7 @@ import { z } from 'zod';
 import { chatInput, resumeResponse, uiMessageResponse } from '../../src/adapters/ai-sdk.ts';
 import { agent, type Runtime, tool } from '../../src/index.ts';
 import { scripted } from '../../src/testing/scripted.ts';
-import { collect, eventually, gatedModel, runtimeKit } from '../support/runtime-kit.ts';
+import { collect, deferred, eventually, gatedModel, runtimeKit } from '../support/runtime-kit.ts';
 
 const kit = runtimeKit();
 
@@ -163,11 +163,13 @@ test('edit: a message that was removed while later ones stayed is refused; one w
 });
 
 test('progress reaches the client and is not kept in the message', async () => {
+  const isShown = deferred();
   const work = tool({
     name: 'work',
     description: 'Works.',
     input: z.object({}),
-    run: (_input, { progress }) => {
+    run: async (_input, { progress }) => {
+      await isShown.promise;
       progress({ done: 1 });
       return 'plain text';
     },
@@ -178,7 +180,12 @@ test('progress reaches the client and is not kept in the message', async () => {
   });
   const data: unknown[] = [];
   const chat = chatOf(runtime, { onData: (part) => data.push(part) });
-  await chat.sendMessage({ text: 'work' });
+  const sent = chat.sendMessage({ text: 'work' });
+  await eventually(() =>
+    Promise.resolve(chat.lastMessage?.parts.some((part) => part.type === 'dynamic-tool') === true),
+  );
+  isShown.resolve();
+  await sent;
   expect(data).toMatchObject([{ type: 'data-progress', data: { data: { done: 1 } } }]);
   expect(chat.lastMessage?.parts.filter(({ type }) => type.startsWith('data-'))).toEqual([]);
   expect(chat.lastMessage?.parts).toContainEqual(expect.objectContaining({ toolName: 'work', output: 'plain text' }));

@@ -177,6 +177,7 @@ test('an image arrives as an image block', () => {
   expect(chatInput({ id: 'c', messages: [{ id: 'm', role: 'user', parts }] })).toEqual({
     id: 'c',
     key: 'm',
+    replaces: false,
     content: [
       { type: 'text', text: 'what is it?' },
       { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'AAAA' } },
