@@ -175,7 +175,7 @@ class ChunkWriter implements Writer<UiMessageChunk> {
       case 'result':
         return [
           piece.success
-            ? { type: 'tool-output-available', toolCallId: piece.id, output: valueOf(piece.text), dynamic: true }
+            ? { type: 'tool-output-available', toolCallId: piece.id, output: resultValue(piece.text), dynamic: true }
             : { type: 'tool-output-error', toolCallId: piece.id, errorText: piece.text, dynamic: true },
         ];
       case 'note':
@@ -212,7 +212,7 @@ class ChunkWriter implements Writer<UiMessageChunk> {
 }
 
 /** The value of a result: the log has it as text, which is JSON unless the tool returned a text. */
-function valueOf(text: string): unknown {
+function resultValue(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

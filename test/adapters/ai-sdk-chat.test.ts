@@ -169,8 +169,8 @@ test('progress reaches the client and is not kept in the message', async () => {
     description: 'Works.',
     input: z.object({}),
     run: async (_input, { progress }) => {
-      await isShown.promise;
       progress({ done: 1 });
+      await isShown.promise;
       return 'plain text';
     },
   });
@@ -179,13 +179,13 @@ test('progress reaches the client and is not kept in the message', async () => {
     agents: [agent({ name: 'worker', tools: [work] })],
   });
   const data: unknown[] = [];
-  const chat = chatOf(runtime, { onData: (part) => data.push(part) });
-  const sent = chat.sendMessage({ text: 'work' });
-  await eventually(() =>
-    Promise.resolve(chat.lastMessage?.parts.some((part) => part.type === 'dynamic-tool') === true),
-  );
-  isShown.resolve();
-  await sent;
+  const chat = chatOf(runtime, {
+    onData: (part) => {
+      data.push(part);
+      isShown.resolve();
+    },
+  });
+  await chat.sendMessage({ text: 'work' });
   expect(data).toMatchObject([{ type: 'data-progress', data: { data: { done: 1 } } }]);
   expect(chat.lastMessage?.parts.filter(({ type }) => type.startsWith('data-'))).toEqual([]);
   expect(chat.lastMessage?.parts).toContainEqual(expect.objectContaining({ toolName: 'work', output: 'plain text' }));

@@ -78,7 +78,7 @@ test('an operation that the history refuses has its code and its status', async 
     404,
     'message_not_found',
   ]);
-  expect(await refused('/sessions/s/history', { operation: 'truncateFrom', index: 9 })).toEqual([400, 'invalid_index']);
+  expect(await refused('/sessions/s/history', { operation: 'truncateFrom', index: -1 })).toEqual([400, 'bad_request']);
 });
 
 test('goals are created, changed, pinned and completed', async () => {

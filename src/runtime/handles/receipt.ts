@@ -48,7 +48,7 @@ export class Receipt<Answer = string> {
   /** True if the key was known, so that nothing new was accepted. */
   readonly duplicate: boolean;
   readonly pendingId: number;
-  /** Tells this session from a deleted one with the same id. */
+  /** Differs between a session and a deleted one of the same id. */
   readonly incarnation: number;
   readonly #link: ShardCaller;
   readonly #followed: Promise<ReceiptState | undefined> | undefined;

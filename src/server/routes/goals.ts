@@ -1,12 +1,12 @@
 /** Routes of a session's goals, skills and forks, and of the search over all sessions. */
 import { z } from 'zod';
-import { SEARCH_QUERY_CHARACTERS_MAX, SEARCH_RESULTS_DEFAULT, SEARCH_RESULTS_MAX } from '../base/bounds.ts';
-import { defined } from '../base/defined.ts';
-import * as answers from './answers.ts';
-import { HttpProblem } from './problem.ts';
-import { noBody, noQuery, token, wholeNumber } from './query-parts.ts';
-import { json, jsonInTick, type Route, route } from './route.ts';
-import { known, problemAnswer, whole } from './session-routes.ts';
+import { SEARCH_QUERY_CHARACTERS_MAX, SEARCH_RESULTS_DEFAULT, SEARCH_RESULTS_MAX } from '../../base/bounds.ts';
+import { defined } from '../../base/defined.ts';
+import * as answers from '../answers.ts';
+import { HttpProblem } from '../problem.ts';
+import { noBody, noQuery, token, wholeNumber } from '../query-parts.ts';
+import { json, jsonInTick, type Route, route } from '../route.ts';
+import { known, problemAnswer, whole } from '../session-routes.ts';
 
 const UNKNOWN = problemAnswer(404, 'There is no such session');
 const BAD_GOAL = problemAnswer(400, 'A blank description, or a goal that is unknown or completed');

@@ -1,12 +1,12 @@
 /** Routes of a session's history: a page of it, and its operations. Those that take a function have no route. */
 import { z } from 'zod';
-import { HISTORY_MESSAGES_MAX, PAGE_BYTES_MAX } from '../base/bounds.ts';
-import { defined } from '../base/defined.ts';
-import type { History, HistoryMessage, Session } from '../index.ts';
-import * as answers from './answers.ts';
-import { key, noQuery, pageSize, sizeOf, token, wholeNumber } from './query-parts.ts';
-import { jsonInTick, type Route, route } from './route.ts';
-import { known, problemAnswer } from './session-routes.ts';
+import { HISTORY_MESSAGES_MAX, PAGE_BYTES_MAX } from '../../base/bounds.ts';
+import { defined } from '../../base/defined.ts';
+import type { History, HistoryMessage, Session } from '../../index.ts';
+import * as answers from '../answers.ts';
+import { key, noQuery, pageSize, sizeOf, token, wholeNumber } from '../query-parts.ts';
+import { jsonInTick, type Route, route } from '../route.ts';
+import { known, problemAnswer } from '../session-routes.ts';
 
 const UNKNOWN = problemAnswer(404, 'There is no such session, or no such message');
 
