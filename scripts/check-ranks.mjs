@@ -38,10 +38,29 @@ const ranks = new Map([
  */
 const testing = 'src/testing';
 const doors = new Set(['src/server', 'src/otel', 'src/adapters', 'src/cli']);
-/** The observer runs in a browser: no other folder imports it, and it imports only types of these two folders. */
-const browser = 'src/observer';
-const browserWords = new Set(['src/base', 'src/events']);
-const browserPackages = new Set(['preact', '@preact/signals']);
+/**
+ * Folders that run in a browser: they import values of `values`, types of `words`, and `packages`. Other folders import
+ * none of them, save the command line, which reads event streams as the client does.
+ */
+const browsers = new Map([
+  [
+    'src/client',
+    {
+      values: new Set(),
+      words: new Set(['src/base', 'src/events', 'src/index.ts', 'src/server']),
+      packages: new Set(),
+    },
+  ],
+  ['src/react', { values: new Set(['src/client']), words: new Set(['src/base']), packages: new Set(['react']) }],
+  [
+    'src/observer',
+    {
+      values: new Set(['src/client']),
+      words: new Set(['src/base', 'src/events']),
+      packages: new Set(['preact', '@preact/signals']),
+    },
+  ],
+]);
 
 /** Imports between folders of one rank. A session's fold publishes events, so it knows their types. */
 const sameRankAllowed = [
@@ -113,7 +132,7 @@ function checkFile(file) {
   const typeEdges = [];
   typeGraph.set(file, typeEdges);
   const from = folderOf(file);
-  if (from !== testing && from !== browser && !ranks.has(from))
+  if (from !== testing && !browsers.has(from) && !ranks.has(from))
     violations.push(`${file}:1: ${from} has no rank; give it one in check-ranks`);
   for (const found of importsOf(readFileSync(join(root, file), 'utf8'))) {
     const where = `${file}:${found.line}`;
@@ -146,8 +165,8 @@ function packageOf(specifier) {
 }
 
 function checkPackage(where, file, from, name) {
-  if (from === browser && !browserPackages.has(name)) {
-    violations.push(`${where}: ${browser} runs in a browser and may not import ${name}`);
+  if (browsers.get(from)?.packages.has(name) === false) {
+    violations.push(`${where}: ${from} runs in a browser and may not import ${name}`);
   }
   const owner = packageOwners.get(name);
   if (owner !== undefined && !file.startsWith(owner)) {
@@ -160,11 +179,13 @@ function checkPackage(where, file, from, name) {
 
 function checkFolder(where, from, to, typeOnly) {
   if (from === to) return;
-  if (from === browser) {
-    if (browserWords.has(to) && typeOnly) return;
-    violations.push(`${where}: ${browser} may import types of ${[...browserWords].join(' and ')}, nothing else`);
+  const browser = browsers.get(from);
+  if (browser !== undefined) {
+    if (browser.values.has(to) || (browser.words.has(to) && typeOnly)) return;
+    violations.push(`${where}: ${from} may import types of ${[...browser.words].join(' and ')}, nothing else`);
     return;
   }
+  if (from === 'src/cli' && to === 'src/client') return;
   // `troupe sim` is the simulator's own door.
   if (to === testing) {
     if (from === 'src/cli') return;

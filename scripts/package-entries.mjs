@@ -11,6 +11,8 @@ export const SUBPATHS = {
   './testing': 'src/testing/index.ts',
   './actors': 'actors/index.ts',
   './server': 'src/server/index.ts',
+  './client': 'src/client/index.ts',
+  './react': 'src/react/index.ts',
   './otel': 'src/otel/index.ts',
   './ai-sdk': 'src/adapters/ai-sdk.ts',
   './ai-model': 'src/models/ai-model/index.ts',

@@ -102,7 +102,14 @@ export { History } from './runtime/handles/history.ts';
 export type { CompressOptions, EditOptions } from './runtime/handles/history-options.ts';
 export { open } from './runtime/handles/open.ts';
 export { Receipt, type ReceiptStatus } from './runtime/handles/receipt.ts';
-export { type ListOptions, Runtime, type RuntimeInfo, type RuntimeMetrics } from './runtime/handles/runtime.ts';
+export {
+  type ListOptions,
+  type MessageSearchOptions,
+  type MessageSearchResult,
+  Runtime,
+  type RuntimeInfo,
+  type RuntimeMetrics,
+} from './runtime/handles/runtime.ts';
 export { Session, type SessionInfo } from './runtime/handles/session.ts';
 export type {
   ApprovalDecision,
@@ -144,6 +151,7 @@ export type { ChunkInfo, CompressionResult, SessionSummary } from './runtime/pro
 export type { SearchOptions, SearchReach, SearchScope, SearchScopeQuestion } from './runtime/protocol/search-scope.ts';
 export type { BoundaryControl, WaitingListener } from './runtime/protocol/waiting-listeners.ts';
 export type { WebhookOptions } from './runtime/protocol/webhook-options.ts';
+export type { FoundMessage } from './runtime/search/service.ts';
 export type { TaskMove } from './session/decide/tasks.ts';
 export type { Explanation } from './session/explain.ts';
 export { fillOrphans, pruneOrphans } from './session/history/repair.ts';

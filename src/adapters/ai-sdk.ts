@@ -10,6 +10,7 @@ import { z } from 'zod';
 import { ContentError, describeValue } from '../base/errors.ts';
 import type { ContentBlock, UserContent } from '../base/messages.ts';
 import type { Session } from '../index.ts';
+import { replaceMessage } from './replaced-message.ts';
 import type { Piece } from './turn-story.ts';
 import {
   eventStream,
@@ -43,6 +44,11 @@ export interface ChatInput {
   readonly content: UserContent;
   /** Id of the user's message: a key that makes a repeated request harmless. */
   readonly key: string | undefined;
+  /**
+   * True if the message takes the place of the one that was sent with this key: the user edited it, or wants another
+   * answer.
+   */
+  readonly replaces: boolean;
 }
 
 const DATA_URL = /^data:([^;,]+);base64,(.*)$/s;
@@ -53,6 +59,8 @@ const partSchema = z.union([
 ]);
 const bodySchema = z.looseObject({
   id: z.string().optional(),
+  trigger: z.enum(['submit-message', 'regenerate-message']).optional(),
+  messageId: z.string().nullish(),
   messages: z.array(z.looseObject({ id: z.string().optional(), role: z.string(), parts: z.array(partSchema) })).min(1),
 });
 
@@ -71,16 +79,24 @@ export function chatInput(body: unknown): ChatInput {
   });
   const [first] = blocks;
   const content = blocks.length === 1 && first?.type === 'text' ? first.text : blocks;
-  return { id: parsed.data.id, content, key: message.id };
+  const { id, trigger, messageId } = parsed.data;
+  const replaces = trigger === 'regenerate-message' || (message.id !== undefined && messageId === message.id);
+  if (replaces && message.id === undefined)
+    throw new ContentError('a message of which an answer is wanted needs an id');
+  return { id, content, key: message.id, replaces };
 }
 
 /**
  * Answers a request with the turn that consumes `source`. A client that disconnects cancels nothing; a failure is
  * reported in the stream. Rejects as `session.send` does, if there is a message to send.
+ *
+ * A `ChatInput` that replaces a message (`regenerate`, or a message sent again with the id of an earlier one) interrupts
+ * the session, removes that message and everything after it from the history, and is then sent. Rejects with
+ * `InvalidArgumentError` (`message_not_found`) if that message has left the conversation.
  */
 export async function uiMessageResponse(
   session: Session,
-  source: TurnSource,
+  source: TurnSource | ChatInput,
   options: UiStreamOptions = {},
 ): Promise<Response> {
   const chunks = await uiMessageChunks(session, source, options);
@@ -94,18 +110,40 @@ export async function uiMessageResponse(
 }
 
 /**
+ * Answers the request with which `useChat({ resume: true })` asks for the turn at work: the turn from its beginning,
+ * then live. 204 if the session is idle. The text of a model call that began before the request comes with the end of
+ * that call.
+ */
+export async function resumeResponse(session: Session, options: UiStreamOptions = {}): Promise<Response> {
+  const receipt = await session.current();
+  return receipt === undefined
+    ? new Response(null, { status: 204, headers: { ...options.headers } })
+    : uiMessageResponse(session, receipt, options);
+}
+
+/**
  * Returns the chunks that `uiMessageResponse` would send, one by one, for custom transports. Calling `return` stops the
  * reading. Rejects as `session.send` does.
  */
 export async function uiMessageChunks(
   session: Session,
-  source: TurnSource,
+  source: TurnSource | ChatInput,
   options: UiStreamOptions = {},
 ): Promise<TurnStream<UiMessageChunk>> {
   const { signal } = options;
-  const reading = await followTurn(session, source, signal);
+  const sent = isChatInput(source) ? await turnSource(session, source) : source;
+  const reading = await followTurn(session, sent, signal);
   const first = { type: 'start', messageId: options.messageId ?? reading.receipt.id };
   return new TurnStream<UiMessageChunk>(reading, { first, writer: new ChunkWriter(), signal });
+}
+
+function isChatInput(source: TurnSource | ChatInput): source is ChatInput {
+  return typeof source === 'object' && 'replaces' in source;
+}
+
+async function turnSource(session: Session, { content, key, replaces }: ChatInput): Promise<TurnSource> {
+  if (key === undefined) return { content };
+  return { content, key: replaces ? await replaceMessage(session, key) : key };
 }
 
 /** Opens and closes parts as the protocol requires. */
@@ -137,11 +175,14 @@ class ChunkWriter implements Writer<UiMessageChunk> {
       case 'result':
         return [
           piece.success
-            ? { type: 'tool-output-available', toolCallId: piece.id, output: piece.text, dynamic: true }
+            ? { type: 'tool-output-available', toolCallId: piece.id, output: resultValue(piece.text), dynamic: true }
             : { type: 'tool-output-error', toolCallId: piece.id, errorText: piece.text, dynamic: true },
         ];
       case 'note':
-        return [{ type: `data-${piece.name}`, data: piece.data }];
+        // A client keeps every other part in its message.
+        return [
+          { type: `data-${piece.name}`, data: piece.data, ...(piece.name === 'progress' && { transient: true }) },
+        ];
       case 'end':
         return [...this.#endStep(), ...ending(piece)];
     }
@@ -167,6 +208,15 @@ class ChunkWriter implements Writer<UiMessageChunk> {
     if (!this.#isStepOpen) return ended;
     this.#isStepOpen = false;
     return [...ended, { type: 'finish-step' }];
+  }
+}
+
+/** The value of a result: the log has it as text, which is JSON unless the tool returned a text. */
+function resultValue(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
   }
 }
 

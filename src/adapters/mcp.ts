@@ -11,9 +11,9 @@ import { z } from 'zod';
 import { MCP_ANSWER_MS_DEFAULT, MCP_MESSAGES_MAX } from '../base/bounds.ts';
 import { defined } from '../base/defined.ts';
 import { CancelledError, describeValue, errorShape, InvalidNameError } from '../base/errors.ts';
+import { orAborted } from '../base/lazy-abort.ts';
 import { DELIVERIES, type Message, textOf } from '../base/messages.ts';
 import type { Receipt, Runtime } from '../index.ts';
-import { orAborted } from '../runtime/handles/session.ts';
 import { VERSION } from '../runtime/protocol/version.ts';
 
 /** Limits for other agents: the sessions they may use, and how long they wait. */

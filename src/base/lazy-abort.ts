@@ -1,3 +1,5 @@
+import { CancelledError } from './errors.ts';
+
 /**
  * An abort controller that is created when its signal is first read. Most model calls and tools never read the signal,
  * and creating a controller costs more than the rest of a call on the same thread.
@@ -64,4 +66,15 @@ export function withSignal<T extends object>(context: T, abort: LazyAbort): T & 
   // it, finds the abort.
   holder[ABORT] = abort;
   return Object.defineProperty(holder, 'signal', SIGNAL);
+}
+
+/** The promise's outcome, or a `CancelledError` as soon as the signal fires. */
+export function orAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return promise;
+  return new Promise<T>((resolve, reject) => {
+    const onAbort = (): void => reject(new CancelledError('aborted by the signal', { cause: signal.reason }));
+    if (signal.aborted) onAbort();
+    signal.addEventListener('abort', onAbort, { once: true });
+    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
+  });
 }

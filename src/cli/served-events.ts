@@ -1,6 +1,7 @@
 /** The durable events of a session from a running server (`GET /sessions/:id/events`). */
 import { z } from 'zod';
-import { TOP_ANSWER_BYTES_MAX, TOP_TIMEOUT_MS } from '../base/bounds.ts';
+import { TOP_TIMEOUT_MS } from '../base/bounds.ts';
+import { streamEvents } from '../client/stream-parser.ts';
 import type { SessionEvent } from '../events/event.ts';
 import { UsageError } from './command.ts';
 
@@ -42,17 +43,10 @@ export async function* servedEvents(wanted: ServedEvents): AsyncGenerator<Sessio
   try {
     const path = `/events?after=${after}&mode=debug&deltas=false`;
     const response = await ask(wanted, path, 'text/event-stream', signal);
-    const decoder = new TextDecoder();
-    let text = '';
-    for await (const piece of response.body ?? []) {
-      text += decoder.decode(piece as Uint8Array, { stream: true });
-      const blocks = text.split('\n\n');
-      text = blocks.pop() ?? '';
-      if (text.length > TOP_ANSWER_BYTES_MAX) throw new Error(`an event of ${wanted.url} is too long`);
-      for (const block of blocks) {
-        const event = eventOf(block);
-        if (event?.seq !== undefined) yield event;
-      }
+    if (response.body === null) return undefined;
+    for await (const { data } of streamEvents(response.body)) {
+      const event = eventOf(data);
+      if (event.seq !== undefined) yield event;
     }
   } catch (error) {
     if (!signal.aborted) throw error;
@@ -60,13 +54,7 @@ export async function* servedEvents(wanted: ServedEvents): AsyncGenerator<Sessio
   return undefined;
 }
 
-/** The event of one block; undefined for a comment, which the server sends to show that it is alive. */
-function eventOf(block: string): SessionEvent | undefined {
-  const data = block
-    .split('\n')
-    .flatMap((line) => (line.startsWith('data:') ? [line.slice('data:'.length).trimStart()] : []))
-    .join('\n');
-  if (data === '') return undefined;
+function eventOf(data: string): SessionEvent {
   const parsed = eventSchema.safeParse(JSON.parse(data));
   if (!parsed.success) throw new Error('the server sent something that is not an event of a session');
   return parsed.data as SessionEvent;

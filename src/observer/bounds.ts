@@ -20,10 +20,6 @@ export const ORDER_INTERVAL_MS = 250;
 export const BATCH_EVENTS_MAX = 50_000;
 /** Milliseconds until events are handed over when no frame is drawn, as in a hidden tab. */
 export const HIDDEN_FLUSH_MS = 250;
-/** Characters of one line of an event stream: a message may have 4 MiB, and even more when it is escaped. */
-export const STREAM_LINE_CHARACTERS_MAX: number = 16 * 1024 * 1024;
-/** Characters of all lines of one event. */
-export const STREAM_EVENT_CHARACTERS_MAX: number = 32 * 1024 * 1024;
 /** Milliseconds of silence, pings included, after which a stream counts as lost: three pings. */
 export const STREAM_SILENCE_MS = 45_000;
 /**

@@ -49,6 +49,29 @@ export const messageList: z.ZodType = z.strictObject({ messages: z.array(message
 /** A page of the messages that a model is shown now. */
 export const viewport: z.ZodType = z.strictObject({ messages: z.array(message), next: z.number().optional() });
 
+/** A page of the history. */
+export const historyList: z.ZodType = z.strictObject({
+  messages: z.array(z.looseObject({ id: z.string(), role: z.string() })),
+  next: z.number().optional(),
+});
+/** The outcome of an operation on the history; null if it has none. */
+export const historyOutcome: z.ZodType = z.strictObject({ outcome: z.unknown() });
+
+/** A goal with its parts. */
+export const goal: z.ZodType = z.looseObject({ id: z.number(), description: z.string(), status: z.string() });
+/** The goals of a session. */
+export const goalList: z.ZodType = z.strictObject({ goals: z.array(goal) });
+/** The number of requested links between messages and goals. */
+export const links: z.ZodType = z.strictObject({ links: z.number() });
+/** An active skill or workflow. */
+export const definition: z.ZodType = z.strictObject({ name: z.string(), description: z.string() });
+
+/** The messages that a search found. */
+export const searchResult: z.ZodType = z.strictObject({
+  found: z.array(z.looseObject({ session: z.string(), seq: z.number(), kind: z.string(), snippet: z.string() })),
+  isComplete: z.boolean().describe('false: a message that was written before the search is not in the index yet'),
+});
+
 /** A page of the mailbox in drain order. */
 export const pendingList: z.ZodType = z.strictObject({
   pending: z.array(z.looseObject({ id: z.number(), type: z.string(), kind: z.string(), content, at: z.number() })),

@@ -18,12 +18,21 @@ import type { CheckedHandlerOptions } from './options.ts';
 import { pageRoutes } from './page-routes.ts';
 import { HttpProblem, problemResponse } from './problem.ts';
 import type { Route, ServerParts } from './route.ts';
+import { goalRoutes } from './routes/goals.ts';
+import { historyRoutes } from './routes/history.ts';
 import { runtimeRoutes } from './runtime-routes.ts';
 import { sessionRoutes } from './session-routes.ts';
 import { StreamRegistry } from './stream-registry.ts';
 
-/** Routes in matching order; no two match the same request. */
-const ROUTES: readonly Route[] = [...sessionRoutes, ...conversationRoutes, ...runtimeRoutes, ...pageRoutes];
+/** Routes in matching order. */
+const ROUTES: readonly Route[] = [
+  ...sessionRoutes,
+  ...conversationRoutes,
+  ...historyRoutes,
+  ...goalRoutes,
+  ...runtimeRoutes,
+  ...pageRoutes,
+];
 
 /** Answers requests of the Fetch API. */
 export type FetchHandler = (request: Request) => Promise<Response>;

@@ -297,7 +297,8 @@ export function problemAnswer(status: number, description: string): RouteAnswer 
   return { status, description, schema: answers.problem, mediaType: 'application/problem+json' };
 }
 
-async function whole(runtime: Runtime, id: string): Promise<object> {
+/** A session with its state. Rejects with `unknown_session`. */
+export async function whole(runtime: Runtime, id: string): Promise<object> {
   const summary = await summaryOf(runtime, id);
   return { ...summary, ...(await runtime.session(id).state()) };
 }

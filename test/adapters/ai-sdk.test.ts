@@ -81,7 +81,7 @@ describe.each(MATRIX)('sessions: $sessions, models: $models', (threads) => {
       { type: 'step-start' },
       { type: 'reasoning', text: 'hm', state: 'done' },
       { type: 'text', text: 'I add.', state: 'done' },
-      { type: 'dynamic-tool', toolName: 'add', state: 'output-available', input: { a: 1, b: 2 }, output: '3' },
+      { type: 'dynamic-tool', toolName: 'add', state: 'output-available', input: { a: 1, b: 2 }, output: 3 },
       { type: 'step-start' },
       { type: 'text', text: 'It is three.', state: 'done' },
     ]);
@@ -177,6 +177,7 @@ test('an image arrives as an image block', () => {
   expect(chatInput({ id: 'c', messages: [{ id: 'm', role: 'user', parts }] })).toEqual({
     id: 'c',
     key: 'm',
+    replaces: false,
     content: [
       { type: 'text', text: 'what is it?' },
       { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'AAAA' } },

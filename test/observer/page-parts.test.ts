@@ -4,7 +4,7 @@
  */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type StreamEvent, StreamParser, StreamTooLongError } from '../../src/observer/client/stream-parser.ts';
+import { type StreamEvent, StreamParser, StreamTooLongError } from '../../src/client/stream-parser.ts';
 import { draftValue, firstDraft } from '../../src/observer/model/answer-draft.ts';
 import { frameBatch } from '../../src/observer/model/frame-batch.ts';
 import { MetricsHistory } from '../../src/observer/model/metrics-history.ts';

@@ -37,7 +37,7 @@ async function types(runtime: Runtime, json: JsonSchema): Promise<void> {
   expectTypeOf(await (await session.receipt('id', { output: city })).answer()).toEqualTypeOf<City>();
 
   const clerk = agent({ name: 'clerk', output: city });
-  expectTypeOf(clerk).toEqualTypeOf<Agent<City>>();
+  expectTypeOf(clerk).toEqualTypeOf<Agent<City, 'clerk'>>();
   const typed = runtime.session('s', clerk);
   expectTypeOf(typed).toEqualTypeOf<Session<City>>();
   expectTypeOf(await typed.ask('x')).toEqualTypeOf<City>();

@@ -137,6 +137,10 @@ export const SEARCH_STEMS_MAX = 65_536;
 export const SEARCH_QUERY_CHARACTERS_MAX = 1_000;
 /** Words and phrases of one query that are read. */
 export const SEARCH_UNITS_MAX = 32;
+/** Messages that one search of an embedder returns at most: a page that a person reads. */
+export const SEARCH_RESULTS_MAX = 100;
+/** Messages that a search returns if the embedder does not say how many. */
+export const SEARCH_RESULTS_DEFAULT = 20;
 /** Most terms between two words that count as near each other. */
 export const SEARCH_NEAR_TERMS = 10;
 /**

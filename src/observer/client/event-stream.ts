@@ -9,9 +9,10 @@
  *  S4 A refusal (4xx) ends the stream. A lost connection, an error of the server (5xx) and an overloaded server (408,
  *     429) do not.
  */
+
+import { type StreamEvent, streamEvents } from '../../client/stream-parser.ts';
 import { HIDDEN_STREAM_MS, RECONNECT_MS, RECONNECT_MS_MAX, STREAM_SILENCE_MS } from '../bounds.ts';
 import { ApiError, refusal, unreachable } from './api.ts';
-import { type StreamEvent, StreamParser } from './stream-parser.ts';
 
 /** The state of a stream. `retryAt`: epoch ms. */
 export type StreamState =
@@ -62,14 +63,9 @@ export function openStream(options: StreamOptions): EventStream {
       });
       if (!response.ok || response.body === null) throw await refusal(response);
       report({ kind: 'live' });
-      const parser = new StreamParser((event) => {
+      for await (const event of streamEvents(response.body, silence.heard)) {
         if (event.id !== '') lastId = event.id;
         if (!ending.signal.aborted) options.onEvent(event);
-      });
-      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-      for (let piece = await reader.read(); !piece.done; piece = await reader.read()) {
-        silence.heard();
-        parser.push(piece.value);
       }
     } finally {
       leave();

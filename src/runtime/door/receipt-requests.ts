@@ -1,8 +1,9 @@
 /** Answers the methods `receipt.…`: the outcome of an accepted message. */
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import { TroupeError } from '../../base/errors.ts';
+import { entryAtWork } from '../../session/rules/mailbox.ts';
 import { emptyState, type ReceiptState } from '../../session/state/state.ts';
-import type { HandlersOf } from '../protocol/protocol.ts';
+import type { HandlersOf, WantedReceipt } from '../protocol/protocol.ts';
 import { foldLog } from '../reading/session-reader.ts';
 import type { Shard } from '../shard/shard.ts';
 import type { ShardDoor } from './shard-door.ts';
@@ -17,20 +18,13 @@ export function receiptRequests(door: ShardDoor): HandlersOf<'receipt'> {
         (actor) => (actor.key === incarnation ? receiptOf(shard, actor, pendingId) : undefined),
         () => undefined,
       ),
-    /** The number of the event that announced the message. It is read from the log, since the state does not keep it. */
-    'receipt.find': ({ session, pendingId, incarnation }) =>
+    'receipt.find': ({ session, wanted }) =>
       door.read(
         session,
         (actor) => {
-          const wanted = incarnation ?? actor.key;
-          if (wanted !== actor.key || receiptOf(shard, actor, pendingId) === undefined) return undefined;
-          let found = 0;
-          foldLog(shard.parts.journal, actor.key, emptyState(actor.id), 0, {
-            event: (body, seq) => {
-              if (body.type === 'pending.created' && body.pending.id === pendingId) found = seq;
-            },
-          });
-          return { seq: found, incarnation: wanted };
+          const pendingId = pendingIdOf(actor, wanted);
+          if (pendingId === undefined || receiptOf(shard, actor, pendingId) === undefined) return undefined;
+          return { pendingId, seq: acceptedSeq(shard, actor, pendingId), incarnation: actor.key };
         },
         () => undefined,
       ),
@@ -48,6 +42,25 @@ export function receiptRequests(door: ShardDoor): HandlersOf<'receipt'> {
         (reply, again) => shard.waiters.onReceipt(session, { pendingId, until }, reply, again),
       ),
   };
+}
+
+/** The entry of the wanted receipt; undefined if this incarnation of the session has none. */
+function pendingIdOf({ key, state }: SessionActor, wanted: WantedReceipt): number | undefined {
+  if ('key' in wanted) return state.keys.get(wanted.key)?.id;
+  if ('atWork' in wanted) return entryAtWork(state);
+  return (wanted.incarnation ?? key) === key ? wanted.pendingId : undefined;
+}
+
+/** The number of the event that announced an entry. The state has it for entries with a key, and the log for all. */
+function acceptedSeq(shard: Shard, actor: SessionActor, pendingId: number): number {
+  for (const { id, seq } of actor.state.keys.values()) if (id === pendingId) return seq;
+  let found = 0;
+  foldLog(shard.parts.journal, actor.key, emptyState(actor.id), 0, {
+    event: (body, seq) => {
+      if (body.type === 'pending.created' && body.pending.id === pendingId) found = seq;
+    },
+  });
+  return found;
 }
 
 /** The receipt from the state while it is remembered there; otherwise from the log, which keeps all receipts. */

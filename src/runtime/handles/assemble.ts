@@ -167,7 +167,13 @@ export async function assembleRuntime(
   });
   const search = searchOf(checked, place, links);
   const webhooks = await openWebhooks(checked, place, links, ports.webhooks);
-  const values = hostValues(checked, links, { search, definitions, mcp: sources?.mcp, toolWatch: sources?.toolWatch });
+  const found = isSearched(checked) ? search : undefined;
+  const values = hostValues(checked, links, {
+    search: found,
+    definitions,
+    mcp: sources?.mcp,
+    toolWatch: sources?.toolWatch,
+  });
   const agents = checked.agents.map(agentSource);
   const degraded = new Map<number, TroupeError>();
   const counters: SharedArrayBuffer[] = [];
@@ -334,10 +340,12 @@ function providerValues({ providers }: CheckedOptions): ReadonlyMap<string, Mode
   );
 }
 
-/** The search; undefined unless an agent, or the enricher that remembers, may use it. */
-function searchOf(checked: CheckedOptions, place: Place, links: readonly ShardLink[]): MessageSearch | undefined {
-  const isUsed = checked.agents.some((each) => each.tools?.some(isMemoryTool) === true);
-  if (!isUsed && checked.enrichers?.mneme === undefined) return undefined;
+/** True if an agent, or the enricher that remembers, may search. */
+function isSearched({ agents, enrichers }: CheckedOptions): boolean {
+  return enrichers?.mneme !== undefined || agents.some((each) => each.tools?.some(isMemoryTool) === true);
+}
+
+function searchOf(checked: CheckedOptions, place: Place, links: readonly ShardLink[]): MessageSearch {
   return new MessageSearch({
     links: () => links,
     linkOf: (session) => linkAt(links, shardOf(session, links.length)),

@@ -1,4 +1,6 @@
 /** The receipt of an accepted message: its outcome, awaitable at each stage, also after a restart. */
+import { z } from 'zod';
+import { KEY_CHARACTERS_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import {
   type AnswerErrorCode,
@@ -12,6 +14,7 @@ import {
 } from '../../base/errors.ts';
 import { checkSessionId } from '../../base/ids.ts';
 import type { Json } from '../../base/json.ts';
+import { parseOption } from '../../base/settings.ts';
 import type { ReceiptState } from '../../session/state/state.ts';
 import { type OutputSchema, typedAnswer } from '../protocol/output-option.ts';
 import type { ReceiptName, ShardCaller } from '../protocol/protocol.ts';
@@ -45,7 +48,8 @@ export class Receipt<Answer = string> {
   /** True if the key was known, so that nothing new was accepted. */
   readonly duplicate: boolean;
   readonly pendingId: number;
-  readonly #incarnation: number;
+  /** Differs between a session and a deleted one of the same id. */
+  readonly incarnation: number;
   readonly #link: ShardCaller;
   readonly #followed: Promise<ReceiptState | undefined> | undefined;
   readonly #output: OutputSchema | undefined;
@@ -73,12 +77,12 @@ export class Receipt<Answer = string> {
     this.pendingId = accepted.pendingId;
     this.seq = accepted.seq;
     this.duplicate = accepted.duplicate;
-    this.#incarnation = accepted.incarnation;
+    this.incarnation = accepted.incarnation;
     this.id = `${accepted.session}/${accepted.incarnation}.${accepted.pendingId}`;
   }
 
   get #name(): ReceiptName & { readonly session: string } {
-    return { session: this.session, incarnation: this.#incarnation, pendingId: this.pendingId };
+    return { session: this.session, incarnation: this.incarnation, pendingId: this.pendingId };
   }
 
   /**
@@ -145,7 +149,7 @@ const RECEIPT_ID = /^([^/]+)\/(?:([1-9]\d{0,14})\.)?([1-9]\d{0,14})$/;
  * The parts of a receipt's id. An id without an incarnation, as earlier versions gave, names the current session of
  * that id. Throws `InvalidNameError` for anything else.
  */
-export function parseReceiptId(id: unknown): {
+function parseReceiptId(id: unknown): {
   readonly session: string;
   readonly pendingId: number;
   readonly incarnation?: number;
@@ -157,6 +161,18 @@ export function parseReceiptId(id: unknown): {
   }
   const incarnation = found[2] === undefined ? {} : { incarnation: Number(found[2]) };
   return { session: checkSessionId(found[1]), pendingId: Number(found[3]), ...incarnation };
+}
+
+const keySchema = z.strictObject({ key: z.string().min(1).max(KEY_CHARACTERS_MAX) });
+
+/**
+ * The receipt that an id or a key names. With an id it has the session of the id. Throws `InvalidNameError` for another
+ * text, and `ConfigError` for anything else.
+ */
+export function wantedReceipt(
+  named: unknown,
+): ReturnType<typeof parseReceiptId> | { readonly key: string; readonly session?: undefined } {
+  return typeof named === 'object' && named !== null ? parseOption(keySchema, 'receipt', named) : parseReceiptId(named);
 }
 
 function publicStatus(state: ReceiptState): ReceiptStatus {

@@ -3,10 +3,18 @@
  * shards.
  */
 import { z } from 'zod';
-import { CLOSE_DEADLINE_MS, READY_WAIT_MS, WEBHOOK_CLOSE_MS } from '../../base/bounds.ts';
+import {
+  CLOSE_DEADLINE_MS,
+  READY_WAIT_MS,
+  SEARCH_QUERY_CHARACTERS_MAX,
+  SEARCH_RESULTS_DEFAULT,
+  SEARCH_RESULTS_MAX,
+  WEBHOOK_CLOSE_MS,
+} from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { CancelledError, ConfigError, describeValue, type TroupeError } from '../../base/errors.ts';
-import { checkSessionId, shardOf } from '../../base/ids.ts';
+import { checkSessionId, rootOf, shardOf } from '../../base/ids.ts';
+import { orAborted } from '../../base/lazy-abort.ts';
 import { parseOption } from '../../base/settings.ts';
 import type { DefinitionSource } from '../../definitions/definition.ts';
 import { SESSION_STATES, type SessionEvent, type SessionStateName } from '../../events/event.ts';
@@ -23,11 +31,12 @@ import { type CounterValues, type ProviderMetrics, readCounters, readProviders }
 import type { Page } from '../protocol/pages.ts';
 import type { SessionSummary } from '../protocol/protocol.ts';
 import type { MessageSearch } from '../search/client.ts';
+import type { FoundMessage } from '../search/service.ts';
 import type { Webhooks } from '../webhooks/webhooks.ts';
 import { Child } from './child.ts';
 import { type AllEventOptions, allReading } from './event-options.ts';
 import { Family } from './family.ts';
-import { orAborted, Session, type SessionParts } from './session.ts';
+import { Session, type SessionParts } from './session.ts';
 import { type WaitingOptions, waitingPage } from './waiting.ts';
 
 /** Options of `sessions.list`. */
@@ -87,13 +96,31 @@ export interface RuntimeParts {
   readonly toolBlocks: () => number;
   /** Skills and workflows, if directories of them were given. */
   readonly definitions?: DefinitionSource | undefined;
-  /** The search over all sessions, if an agent may use it. The runtime notifies the search of deletions. */
-  readonly search?: MessageSearch | undefined;
+  /** The search over all sessions. The runtime notifies it of deletions. */
+  readonly search: MessageSearch;
   /** The webhooks, if there are any. */
   readonly webhooks?: Webhooks | undefined;
   /** Releases the data directory. */
   readonly release: () => Promise<void>;
 }
+
+/** Options of `search`. */
+export interface MessageSearchOptions {
+  readonly limit?: number;
+  readonly session?: string;
+}
+
+/** The outcome of a search. `isComplete`: false if something that was written before it began was not read yet. */
+export interface MessageSearchResult {
+  readonly found: readonly FoundMessage[];
+  readonly isComplete: boolean;
+}
+
+const querySchema = z.string().max(SEARCH_QUERY_CHARACTERS_MAX);
+const searchSchema = z.strictObject({
+  limit: z.number().int().min(1).max(SEARCH_RESULTS_MAX).optional(),
+  session: z.string().optional(),
+});
 
 const LIST_LIMIT = 1_000;
 const listSchema = z.strictObject({
@@ -180,10 +207,23 @@ export class Runtime {
         this.#parts.hub.end(session);
         this.#parts.callbacks.forget(session);
       }
-      this.#parts.search?.forget(deleted);
+      this.#parts.search.forget(deleted);
       return deleted.length > 0;
     },
   };
+
+  /**
+   * The messages that fit a query best, best first; none for a query without terms. `limit`: 1 to 100, default 20.
+   * `session`: only in the tree of this session. The first search reads the logs. Rejects with `ConfigError`,
+   * `InvalidNameError`, `CancelledError` (closed), and a retryable error if the search thread died.
+   */
+  async search(query: string, options: MessageSearchOptions = {}): Promise<MessageSearchResult> {
+    const text = parseOption(querySchema, 'search.query', query);
+    const { limit = SEARCH_RESULTS_DEFAULT, session } = parseOption(searchSchema, 'search', options);
+    const trees = session === undefined ? undefined : new Set([rootOf(checkSessionId(session))]);
+    const { found, isComplete } = await this.#parts.search.search(text, { limit, trees });
+    return { found, isComplete };
+  }
 
   /**
    * Live events of all sessions; sessions in `after` are replayed from the log first. In `basic` or `verbose` the
@@ -287,7 +327,7 @@ export class Runtime {
       await Promise.all(this.#parts.links.map((link) => link.close(deadlineMs)));
     } finally {
       await this.#parts.webhooks?.close(Math.min(deadlineMs, WEBHOOK_CLOSE_MS));
-      await this.#parts.search?.close();
+      await this.#parts.search.close();
       this.#parts.hub.close();
       await this.#parts.release();
     }
@@ -312,7 +352,7 @@ export const killSessionThread: (runtime: Runtime, index: number) => Promise<voi
 };
 
 /**
- * The search of a runtime; `undefined` if no agent may use it.
+ * The search of a runtime.
  * @measured The benchmark of the search reads the statistics of the index, which no user needs.
  */
 export const searchOf: (runtime: Runtime) => MessageSearch | undefined = (runtime) => searches.get(runtime);
@@ -333,7 +373,7 @@ const diagnosticsOf = new WeakMap<Runtime, Diagnostics>();
 export function createRuntime(parts: RuntimeParts): Runtime {
   const runtime = new Runtime(parts);
   linksOf.set(runtime, parts.links);
-  if (parts.search !== undefined) searches.set(runtime, parts.search);
+  searches.set(runtime, parts.search);
   diagnosticsOf.set(runtime, parts.diagnostics);
   parts.diagnostics.begin(runtime);
   return runtime;

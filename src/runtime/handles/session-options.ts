@@ -245,3 +245,21 @@ export function outputOf(options: unknown): OutputSchema | undefined {
     ? (options.output as OutputSchema | undefined)
     : undefined;
 }
+
+const receiptSchema = z.strictObject({
+  output: z.custom<OutputSchema>((value) => value !== undefined, 'must be the schema of an answer').optional(),
+});
+
+const listenerSchema = z
+  .strictObject({ wait: z.boolean().optional(), signal: z.instanceof(AbortSignal).optional() })
+  .optional();
+
+/** The schema of the answer of a receipt, if one is given. Throws `ConfigError`. */
+export function checkReceiptOptions(options: unknown): OutputSchema | undefined {
+  return parseOption(receiptSchema, 'receipt', options).output;
+}
+
+/** Whether a listener's verdict is awaited. Throws `ConfigError`. */
+export function checkListenerOptions(options: unknown): boolean {
+  return parseOption(listenerSchema, 'onMessage', options)?.wait === true;
+}

@@ -13,6 +13,7 @@ import {
   TroupeError,
 } from '../../base/errors.ts';
 import { checkSessionId } from '../../base/ids.ts';
+import { orAborted } from '../../base/lazy-abort.ts';
 import type { Message, Pending, UserContent } from '../../base/messages.ts';
 import { parseOption } from '../../base/settings.ts';
 import type { Definition, DefinitionSource } from '../../definitions/definition.ts';
@@ -26,7 +27,7 @@ import type { Follower } from '../host/followed-receipts.ts';
 import type { ShardLink } from '../host/shard-link.ts';
 import type { AnswerOf, OutputSchema } from '../protocol/output-option.ts';
 import type { PageKind, PageOf } from '../protocol/pages.ts';
-import type { SessionSnapshot, ShardMethods } from '../protocol/protocol.ts';
+import type { SessionSnapshot, ShardMethods, WantedReceipt } from '../protocol/protocol.ts';
 import { checkContent, postedKey, putOptions, sendSchema } from '../protocol/sent-message.ts';
 import type { WaitingListener } from '../protocol/waiting-listeners.ts';
 import type { Child, ChildParts } from './child.ts';
@@ -34,16 +35,18 @@ import { type EventOptions, sessionReading } from './event-options.ts';
 import type { Family } from './family.ts';
 import { Goals } from './goals.ts';
 import { History } from './history.ts';
-import { parseReceiptId, Receipt } from './receipt.ts';
+import { Receipt, wantedReceipt } from './receipt.ts';
 import {
   type ApprovalDecision,
   checkAnswer,
   checkDecision,
   checkDecline,
   checkForkOptions,
+  checkListenerOptions,
   checkMessagesOptions,
   checkPageOptions,
   checkPendingId,
+  checkReceiptOptions,
   checkSpawnItems,
   type ForkOptions,
   keyedSpawn,
@@ -88,15 +91,6 @@ type SendRequest = ShardMethods['session.send']['request'];
 
 const NO_OPTIONS: SendOptions = Object.freeze({});
 
-const receiptSchema = z.strictObject({
-  output: z.custom<OutputSchema>((value) => value !== undefined, 'must be the schema of an answer').optional(),
-});
-
-const onMessageSchema = z.strictObject({
-  wait: z.boolean().optional(),
-  signal: z.instanceof(AbortSignal).optional(),
-});
-
 /**
  * `send` for the HTTP interface: a message as JSON bytes of `{ content, key, deliver, bounceBack, from }`, which the
  * session's thread reads. Rejects as `send` does, with `ConfigError` for other members and `InvalidArgumentError` for
@@ -104,10 +98,7 @@ const onMessageSchema = z.strictObject({
  */
 export let postMessage: (session: Session<unknown>, json: Uint8Array) => Promise<Receipt>;
 
-/**
- * See the head of the file. All methods but `events` return promises. `Answer`: the answers of the session's agent, which
- * are text unless the handle was made with an agent that has an `output`.
- */
+/** See the head of the file. `Answer`: text, or the answers of the agent's `output` if the handle was made with it. */
 export class Session<Answer = string> {
   static {
     postMessage = (session, json) => session.#post(json);
@@ -358,8 +349,7 @@ export class Session<Answer = string> {
     listener: MessageCallback | WaitingListener,
     options?: { readonly wait: true; readonly signal?: AbortSignal },
   ): this {
-    const waits = parseOption(onMessageSchema.optional(), 'onMessage', options)?.wait === true;
-    if (waits) this.#waitFor(listener as WaitingListener, options?.signal);
+    if (checkListenerOptions(options)) this.#waitFor(listener as WaitingListener, options?.signal);
     else this.#parts.callbacks.add(this.id, listener as MessageCallback);
     return this;
   }
@@ -425,19 +415,39 @@ export class Session<Answer = string> {
     return this.#parts.link.call('session.request', this.address, true);
   }
 
-  /** Finds a receipt by its id, also after a restart. `output`: the schema with which its message was sent. */
+  /**
+   * Finds a receipt by its id, or by the key of its message (one of the last 4,096 keys), also after a restart.
+   * `output`: the schema with which it was sent. Rejects with `TroupeError` (`unknown_session`), `InvalidNameError`.
+   */
   receipt<Output extends OutputSchema>(
-    id: string,
+    named: string | { readonly key: string },
     options: { readonly output: Output },
   ): Promise<Receipt<AnswerOf<Output>>>;
-  receipt(id: string): Promise<Receipt<Answer>>;
-  async receipt(id: string, options: { readonly output?: OutputSchema } = {}): Promise<Receipt<unknown>> {
-    const { output = this.#parts.output } = parseOption(receiptSchema, 'receipt', options);
-    const named = parseReceiptId(id);
-    const found = named.session === this.id ? await this.#parts.link.call('receipt.find', named, true) : undefined;
-    if (found === undefined)
-      throw new TroupeError('unknown_session', `no receipt ${JSON.stringify(id)} in ${JSON.stringify(this.id)}`);
-    return new Receipt(this.#parts.link, { ...named, ...found, duplicate: true }, undefined, output);
+  receipt(named: string | { readonly key: string }): Promise<Receipt<Answer>>;
+  async receipt(
+    named: string | { readonly key: string },
+    options: { readonly output?: OutputSchema } = {},
+  ): Promise<Receipt<unknown>> {
+    const output = checkReceiptOptions(options);
+    const wanted = wantedReceipt(named);
+    const { session = this.id } = wanted;
+    const found = session === this.id ? await this.#receipt(wanted, output) : undefined;
+    if (found !== undefined) return found;
+    throw new TroupeError('unknown_session', `no receipt ${JSON.stringify(named)} in ${JSON.stringify(this.id)}`);
+  }
+
+  /**
+   * The receipt of the turn at work: of the first message that it consumed, or else of the message that waits for the
+   * next half-step. `undefined` if the session is idle, and for a turn that no message began. Also after a restart.
+   */
+  current(): Promise<Receipt<Answer> | undefined> {
+    return this.#receipt({ atWork: true }) as Promise<Receipt<Answer> | undefined>;
+  }
+
+  async #receipt(wanted: WantedReceipt, output = this.#parts.output): Promise<Receipt<unknown> | undefined> {
+    const { link } = this.#parts;
+    const found = await link.call('receipt.find', { session: this.id, wanted }, true);
+    return found && new Receipt(link, { session: this.id, ...found, duplicate: true }, undefined, output);
   }
 
   /**
@@ -485,15 +495,4 @@ export class Session<Answer = string> {
   delete(): Promise<boolean> {
     return this.#parts.remove(this.id);
   }
-}
-
-/** The promise's outcome, or a `CancelledError` as soon as the signal fires. */
-export function orAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (signal === undefined) return promise;
-  return new Promise<T>((resolve, reject) => {
-    const onAbort = (): void => reject(new CancelledError('aborted by the signal', { cause: signal.reason }));
-    if (signal.aborted) onAbort();
-    signal.addEventListener('abort', onAbort, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
-  });
 }

@@ -115,7 +115,8 @@ export interface SupervisionOptions {
 }
 
 /** A checked agent. `Answer`: the answers of its main sessions. */
-export interface Agent<Answer = string> extends AgentOptions {
+export interface Agent<Answer = string, Name extends string = string> extends AgentOptions {
+  readonly name: Name;
   readonly [CHECKED]: true;
   readonly output?: OutputSchema;
   /** Only a type: no agent has this member. */
@@ -199,8 +200,10 @@ export const agentSchema: z.ZodType<AgentOptions & { readonly output?: OutputSch
  * Creates an agent. Throws `ConfigError` that names the key for unknown keys and bad values. `open` checks the tools,
  * and loads those given by URL.
  */
-export function agent<Output extends OutputSchema>(options: StructuredAgentOptions<Output>): Agent<AnswerOf<Output>>;
-export function agent(options: AgentOptions): Agent;
+export function agent<Output extends OutputSchema, const Name extends string>(
+  options: StructuredAgentOptions<Output> & { readonly name: Name },
+): Agent<AnswerOf<Output>, Name>;
+export function agent<const Name extends string>(options: AgentOptions & { readonly name: Name }): Agent<string, Name>;
 export function agent(options: AgentOptions): Agent<unknown> {
   const name = typeof options === 'object' && options !== null && typeof options.name === 'string' ? options.name : '';
   const key = name === '' ? 'agent' : `agent ${name}`;

@@ -191,6 +191,12 @@ export interface ReceiptName {
   readonly incarnation: SessionKey;
 }
 
+/** Names a receipt: by the number of its entry, by the key of its message, or as that of the turn at work. */
+export type WantedReceipt =
+  | { readonly pendingId: number; readonly incarnation?: number }
+  | { readonly key: string }
+  | { readonly atWork: true };
+
 interface OfSession {
   readonly session: string;
   /** The agent for a session that does not exist yet. */
@@ -315,8 +321,8 @@ export interface ShardMethods {
   'receipt.status': { request: OfSession & ReceiptName; answer: ReceiptState | undefined };
   /** Finds a receipt. Without an incarnation, the present session of this id is meant. */
   'receipt.find': {
-    request: OfSession & { readonly pendingId: number; readonly incarnation?: number };
-    answer: { readonly seq: number; readonly incarnation: number } | undefined;
+    request: OfSession & { readonly wanted: WantedReceipt };
+    answer: (ReceiptName & { readonly seq: number }) | undefined;
   };
   'receipt.wait': {
     request: OfSession & ReceiptName & { readonly until: 'promoted' | 'settled' };

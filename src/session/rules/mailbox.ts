@@ -190,6 +190,17 @@ function ridersOf(
   return merged;
 }
 
+/**
+ * The user's entry that the session works on: the first one that the running turn consumed, or else the one that waits
+ * for the next half-step or turn. Undefined if there is none.
+ */
+export function entryAtWork(state: SessionState): number | undefined {
+  const consumed = state.turn?.entries[0];
+  if (consumed !== undefined) return consumed;
+  const { steers, riders } = selectEntries(state) ?? { steers: NONE, riders: NONE };
+  return [...steers, ...riders, ...state.mailbox].find(({ type }) => type === 'user_message')?.id;
+}
+
 /** Entry ids of a selection in promotion order. */
 export function promotionOrder(selection: Selection): readonly number[] {
   const { responses, background, steers, riders } = selection;

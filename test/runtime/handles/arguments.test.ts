@@ -40,6 +40,7 @@ const TABLE: Readonly<Record<string, Readonly<Record<string, readonly Argument[]
   Runtime: {
     session: [['s', (value) => value === 'x'], ['default']],
     events: [OPTIONS],
+    search: [['none', isText], OPTIONS],
     metrics: NONE,
     isReady: NONE,
     info: NONE,
@@ -76,6 +77,7 @@ const TABLE: Readonly<Record<string, Readonly<Record<string, readonly Argument[]
     viewport: NONE,
     request: NONE,
     receipt: [['none']],
+    current: NONE,
     fork: [OPTIONS],
     pause: NONE,
     resume: NONE,

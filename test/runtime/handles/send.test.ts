@@ -383,6 +383,23 @@ describe('receipts', () => {
     expect(events.at(-1)?.type).toBe('turn.finished');
   });
 
+  test('a receipt can be looked up by the key of its message, also after a restart', async () => {
+    const directory = await kit.directory();
+    const provider = scripted({ rules: [], otherwise: 'to {{text}}' });
+    const first = await kit.open({ directory, provider });
+    const receipt = await first.session('s').send('first', { key: 'k' });
+    await receipt.answer();
+    expect(await first.session('s').receipt({ key: 'k' })).toMatchObject({ id: receipt.id, seq: receipt.seq });
+    await first.close();
+    const second = await kit.open({ directory, provider });
+    const found = await second.session('s').receipt({ key: 'k' });
+    expect(found).toMatchObject({ id: receipt.id, seq: receipt.seq, duplicate: true });
+    expect(await found.answer()).toBe('to first');
+    const unknown = { code: 'unknown_session', message: 'no receipt {"key":"other"} in "s"' };
+    await expect(second.session('s').receipt({ key: 'other' })).rejects.toMatchObject(unknown);
+    await expect(second.session('s').receipt({ key: '' })).rejects.toMatchObject({ code: 'config' });
+  });
+
   test.each(['', 'nonsense', 's/0', 's/1/2', '../x/1'])('%j is not a receipt id', async (id) => {
     const session = (await kit.open({ provider: scripted(['no']) })).session('s');
     await expect(session.receipt(id)).rejects.toMatchObject({ code: 'invalid_name' });
@@ -393,5 +410,51 @@ describe('receipts', () => {
     const receipt = await runtime.session('s').send('Hi');
     await expect(runtime.session('t').receipt(receipt.id)).rejects.toMatchObject({ code: 'unknown_session' });
     await expect(runtime.session('s').receipt('s/99')).rejects.toMatchObject({ code: 'unknown_session' });
+  });
+});
+
+describe('the receipt of the turn at work', () => {
+  test('is that of the message that began the turn, then of the next message; idle: there is none', async () => {
+    const model = gatedModel();
+    const session = (await kit.open({ provider: model.provider })).session('s');
+    expect(await session.current()).toBeUndefined();
+    const receipt = await session.send('Hi');
+    const call = await model.next();
+    const other = await session.send('Also this');
+    expect(await session.current()).toMatchObject({ id: receipt.id, seq: receipt.seq });
+    call.answer('One.');
+    const next = await model.next();
+    expect(await session.current()).toMatchObject({ id: other.id, seq: other.seq });
+    next.answer('Two.');
+    await other.answer();
+    expect(await session.current()).toBeUndefined();
+  });
+
+  test('is that of the waiting message when the session is paused', async () => {
+    const session = (await kit.open({ provider: scripted(['Yes.']) })).session('s');
+    await session.pause();
+    const receipt = await session.send('Hi', { key: 'k' });
+    expect(await session.current()).toMatchObject({ id: receipt.id, seq: receipt.seq });
+    await session.resume();
+    expect(await receipt.answer()).toBe('Yes.');
+    expect(await session.current()).toBeUndefined();
+  });
+
+  test('is the same after a restart', async () => {
+    const directory = await kit.directory();
+    const before = gatedModel();
+    const first = await kit.open({ directory, provider: before.provider });
+    await first.session('s').send('Earlier', { deliver: 'turn' });
+    (await before.next()).answer('Done.');
+    const receipt = await first.session('s').send('Hi', { deliver: 'turn' });
+    await before.next();
+    await first.close({ deadlineMs: 0 });
+    const after = gatedModel();
+    const second = await kit.open({ directory, provider: after.provider });
+    const call = await after.next();
+    const found = await second.session('s').current();
+    expect(found).toMatchObject({ id: receipt.id, seq: receipt.seq });
+    call.answer('Back.');
+    expect(await found?.answer()).toBe('Back.');
   });
 });

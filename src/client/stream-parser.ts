@@ -1,4 +1,6 @@
 /**
+ * Reads server-sent events: for this client, the observer page and the command line.
+ *
  * Parses server-sent events from pieces of text that may be cut anywhere. Source of the format: the HTML standard,
  * "Server-sent events".
  *
@@ -6,7 +8,7 @@
  *  P1 An event is handed over once its blank line has arrived, with all its data lines joined by newlines.
  *  P2 The last id in the stream is the id of every event after it.
  */
-import { STREAM_EVENT_CHARACTERS_MAX, STREAM_LINE_CHARACTERS_MAX } from '../bounds.ts';
+import { STREAM_EVENT_CHARACTERS_MAX, STREAM_LINE_CHARACTERS_MAX } from './bounds.ts';
 
 /** One event of a stream. `type`: `message` if the server names none. */
 export interface StreamEvent {
@@ -84,5 +86,30 @@ export class StreamParser {
     this.#type = '';
     this.#characters = 0;
     if (data.length > 0) this.#onEvent({ type, data: data.join('\n'), id: this.#id });
+  }
+}
+
+/**
+ * The events of a response's body, until it ends. Rejects as the body's reader does, and with `StreamTooLongError`.
+ * `onPiece`: called for each piece that arrives, including comments, which show that the server is alive.
+ */
+export async function* streamEvents(
+  body: ReadableStream<Uint8Array>,
+  onPiece: () => void = () => undefined,
+): AsyncGenerator<StreamEvent, undefined> {
+  const decoder = new TextDecoder();
+  const arrived: StreamEvent[] = [];
+  const parser = new StreamParser((event) => arrived.push(event));
+  const reader = body.getReader();
+  try {
+    for (let piece = await reader.read(); !piece.done; piece = await reader.read()) {
+      onPiece();
+      parser.push(decoder.decode(piece.value, { stream: true }));
+      yield* arrived.splice(0);
+    }
+    return undefined;
+  } finally {
+    // The connection of a stream that is left early is closed. It may have failed, which was reported.
+    await reader.cancel().catch(() => undefined);
   }
 }

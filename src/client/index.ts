@@ -1,0 +1,79 @@
+/**
+ * Subpath `troupe/client`: the sessions of a server, for browsers and Node. It needs only `fetch`.
+ *
+ * A service exports the type of its agents, `export type Agents = typeof agents`. `createClient<Agents>` then knows
+ * their names, and the type of the answers of each.
+ */
+import { type ClientOptions, Connection, type RequestOptions } from './connection.ts';
+import { type AgentName, type AnswerFor, RemoteSession } from './session.ts';
+import type { MessageSearchResult, QueuedCall, SessionEvent, SessionStateName, SessionSummary } from './types.ts';
+
+export type { ClientOptions, RequestOptions } from './connection.ts';
+export { ClientError, type ClientErrorCode } from './errors.ts';
+export {
+  type AgentName,
+  type AnswerFor,
+  type RemoteEventOptions,
+  RemoteReceipt,
+  type RemoteSendOptions,
+  RemoteSession,
+} from './session.ts';
+
+/** The client of a server. Every method rejects with `ClientError`, or with the reason of its signal. */
+export class Client<Agents = unknown> {
+  readonly #connection: Connection;
+
+  constructor(options: ClientOptions) {
+    this.#connection = new Connection(options);
+  }
+
+  /** The handle of a session. It makes no request. `agent`: the agent with which the first message creates it. */
+  session(id: string): RemoteSession;
+  session<Name extends AgentName<Agents>>(id: string, agent: Name): RemoteSession<AnswerFor<Agents, Name>>;
+  session(id: string, agent?: string): RemoteSession<unknown> {
+    return new RemoteSession<unknown>(this.#connection, id, agent);
+  }
+
+  /** A page of the sessions, by id. `parent`: children of this session; `null`: sessions without a parent. */
+  sessions(
+    options: RequestOptions & {
+      readonly after?: string;
+      readonly limit?: number;
+      readonly parent?: string | null;
+      readonly state?: SessionStateName;
+    } = {},
+  ): Promise<{ readonly sessions: readonly SessionSummary[]; readonly next?: string }> {
+    const { after, limit, parent, state, signal } = options;
+    return this.#connection.get('sessions', { after, limit, parent: parent === null ? '' : parent, state }, { signal });
+  }
+
+  /** A page of the calls that wait for a person, oldest first. `session`: only of this session and its descendants. */
+  waiting(
+    options: RequestOptions & { readonly after?: string; readonly limit?: number; readonly session?: string } = {},
+  ): Promise<{ readonly waiting: readonly QueuedCall[]; readonly next?: string }> {
+    const { after, limit, session, signal } = options;
+    return this.#connection.get('waiting', { after, limit, session }, { signal });
+  }
+
+  /** The messages that fit a query best, best first. `session`: only in the tree of this session. */
+  search(
+    query: string,
+    options: RequestOptions & { readonly limit?: number; readonly session?: string } = {},
+  ): Promise<MessageSearchResult> {
+    const { limit, session, signal } = options;
+    return this.#connection.get('search', { query, limit, session }, { signal });
+  }
+
+  /** The live events of all sessions, with their content. Events during a lost connection are missed. */
+  events(
+    options: RequestOptions & { readonly session?: string; readonly deltas?: boolean } = {},
+  ): AsyncGenerator<SessionEvent> {
+    const { session, deltas, signal } = options;
+    return this.#connection.events<SessionEvent>('events', { session, deltas, mode: 'debug' }, undefined, signal);
+  }
+}
+
+/** A client of a server. `Agents`: the type of the service's agents, in a list or an object. */
+export function createClient<Agents = unknown>(options: ClientOptions): Client<Agents> {
+  return new Client<Agents>(options);
+}

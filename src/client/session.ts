@@ -1,0 +1,281 @@
+/** A session and a receipt as a client of a server holds them: addresses. */
+import { PAGE_ITEMS } from './bounds.ts';
+import type { Connection, RequestOptions } from './connection.ts';
+import type {
+  Agent,
+  ApprovalDecision,
+  Deliver,
+  Explanation,
+  ForkOptions,
+  Goal,
+  HistoryMessage,
+  Message,
+  Pending,
+  QueuedCall,
+  ReceiptStatus,
+  SessionEvent,
+  SessionInfo,
+  SessionSummary,
+  ShortViewMode,
+  UserContent,
+  ViewedEvent,
+} from './types.ts';
+
+type AnyAgent = Agent<unknown, string>;
+type OneOf<Agents> = Agents extends readonly (infer One)[]
+  ? One
+  : Agents extends Readonly<Record<string, infer One>>
+    ? One
+    : never;
+
+/** The names of a service's agents; any text if they are unknown. */
+export type AgentName<Agents> = [OneOf<Agents>] extends [never]
+  ? string
+  : OneOf<Agents> extends AnyAgent
+    ? OneOf<Agents>['name']
+    : string;
+
+/**
+ * The answers of the agent of this name: text, or the JSON value that its `output` describes. The transforms of a
+ * schema do not run in a client.
+ */
+export type AnswerFor<Agents, Name> =
+  Extract<OneOf<Agents>, { readonly name: Name }> extends Agent<infer Answer, string> ? Answer : string;
+
+/** Options of `send`. */
+export interface RemoteSendOptions extends RequestOptions {
+  /** Idempotency: the same key and content is accepted once, so a failed request can be repeated. */
+  readonly key?: string;
+  readonly deliver?: Deliver;
+  readonly bounceBack?: boolean;
+  readonly from?: string;
+}
+
+/** Options of `events`. */
+export interface RemoteEventOptions extends RequestOptions {
+  /** Events after this number; default 0: all. */
+  readonly after?: number;
+  /** Default true. False: no deltas of texts that are being written. */
+  readonly deltas?: boolean;
+}
+
+interface Accepted {
+  readonly id: string;
+  readonly session: string;
+  readonly seq: number;
+  readonly pendingId: number;
+  readonly duplicate: boolean;
+}
+
+/** The receipt of an accepted message. */
+export class RemoteReceipt<Answer = string> {
+  readonly id: string;
+  readonly session: string;
+  readonly seq: number;
+  readonly pendingId: number;
+  readonly duplicate: boolean;
+  readonly #connection: Connection;
+
+  constructor(connection: Connection, { id, session, seq, pendingId, duplicate }: Accepted) {
+    this.#connection = connection;
+    this.id = id;
+    this.session = session;
+    this.seq = seq;
+    this.pendingId = pendingId;
+    this.duplicate = duplicate;
+  }
+
+  /** The outcome of the message so far. */
+  async status(options: RequestOptions = {}): Promise<ReceiptStatus> {
+    const { status, reason, output } = await this.#connection.get<ReceiptStatus>(this.#path, {}, options);
+    return { status, ...(reason === undefined ? {} : { reason }), ...(output === undefined ? {} : { output }) };
+  }
+
+  /**
+   * Waits for the answer, also over a lost connection. Rejects with `ClientError`: `turn_failed`, `cancelled`,
+   * `answer_invalid`, and the codes of the model's errors.
+   */
+  async answer(options: RequestOptions = {}): Promise<Answer> {
+    const ended = await this.#connection.get<{ readonly answer?: string; readonly output?: unknown }>(
+      this.#path,
+      { wait: 'answer' },
+      options,
+    );
+    return (ended.output === undefined ? ended.answer : ended.output) as Answer;
+  }
+
+  get #path(): string {
+    return `sessions/${encodeURIComponent(this.session)}/receipts/${encodeURIComponent(this.id)}`;
+  }
+}
+
+/** A session of a server. Every method rejects with `ClientError`, or with the reason of its signal. */
+export class RemoteSession<Answer = string> {
+  readonly id: string;
+  readonly #connection: Connection;
+  readonly #agent: string | undefined;
+  #isCreated = false;
+
+  constructor(connection: Connection, id: string, agent?: string) {
+    this.#connection = connection;
+    this.id = id;
+    this.#agent = agent;
+  }
+
+  #path(rest = ''): string {
+    return `sessions/${encodeURIComponent(this.id)}${rest}`;
+  }
+
+  /** Puts a message into the mailbox; resolves once it is on the server's disk. A session that is missing is created. */
+  async send(content: UserContent, options: RemoteSendOptions = {}): Promise<RemoteReceipt<Answer>> {
+    const { signal, ...given } = options;
+    if (this.#agent !== undefined && !this.#isCreated) {
+      await this.#connection.post('sessions', { id: this.id, agent: this.#agent }, { signal });
+      this.#isCreated = true;
+    }
+    const accepted = await this.#connection.post<Accepted>(this.#path('/messages'), { content, ...given }, { signal });
+    return new RemoteReceipt<Answer>(this.#connection, accepted);
+  }
+
+  /** Calls `send`, then waits for the answer. */
+  async ask(content: UserContent, options: RemoteSendOptions = {}): Promise<Answer> {
+    return (await this.send(content, options)).answer(options);
+  }
+
+  /** Finds a receipt by its id. */
+  async receipt(id: string, options: RequestOptions = {}): Promise<RemoteReceipt<Answer>> {
+    const path = this.#path(`/receipts/${encodeURIComponent(id)}`);
+    const found = await this.#connection.get<Accepted>(path, {}, options);
+    return new RemoteReceipt<Answer>(this.#connection, { ...found, duplicate: true });
+  }
+
+  /**
+   * The events: existing ones, then new ones, without a gap or a duplicate, also over a lost connection. `break` ends
+   * the stream. In `basic` and `verbose` they carry no raw content.
+   */
+  events(options?: RemoteEventOptions & { readonly mode?: 'debug' }): AsyncGenerator<SessionEvent>;
+  events(options: RemoteEventOptions & { readonly mode: ShortViewMode }): AsyncGenerator<ViewedEvent>;
+  events(
+    options: RemoteEventOptions & { readonly mode?: ShortViewMode | 'debug' } = {},
+  ): AsyncGenerator<SessionEvent | ViewedEvent> {
+    const { after = 0, mode = 'debug', deltas, signal } = options;
+    return this.#connection.events<SessionEvent>(this.#path('/events'), { mode, deltas }, after, signal);
+  }
+
+  /** The session and its state. Rejects with `unknown_session` if there is none. */
+  state(options: RequestOptions = {}): Promise<SessionSummary & SessionInfo> {
+    return this.#connection.get(this.#path(), {}, options);
+  }
+
+  /** Why the session is not running: exactly one reason. */
+  explain(options: RequestOptions = {}): Promise<Explanation> {
+    return this.#connection.get(this.#path('/explain'), {}, options);
+  }
+
+  /** The log's messages after a number, oldest first; all of them by default. */
+  messages(options: RequestOptions & { readonly after?: number } = {}): Promise<readonly Message[]> {
+    return this.#all<Message>('/messages', 'messages', options);
+  }
+
+  /** The mailbox in drain order. */
+  pending(options: RequestOptions = {}): Promise<readonly Pending[]> {
+    return this.#all<Pending>('/pending', 'pending', options);
+  }
+
+  /** The calls of this session that wait for a person, oldest first; at most one page of them. */
+  async waiting(options: RequestOptions = {}): Promise<readonly QueuedCall[]> {
+    const query = { session: this.id, limit: PAGE_ITEMS };
+    const { waiting } = await this.#connection.get<{ waiting: readonly QueuedCall[] }>('waiting', query, options);
+    return waiting.filter(({ session }) => session === this.id);
+  }
+
+  /** The conversation in the form of the history operations. */
+  history(options: RequestOptions = {}): Promise<readonly HistoryMessage[]> {
+    return this.#all<HistoryMessage>('/history', 'messages', options);
+  }
+
+  /** Does one operation on the history, such as `{ operation: 'popLast' }`. Resolves to its outcome; null: it has none. */
+  async edit(
+    operation: { readonly operation: string; readonly key?: string } & Readonly<Record<string, unknown>>,
+    options: RequestOptions = {},
+  ): Promise<unknown> {
+    return (await this.#connection.post<{ readonly outcome: unknown }>(this.#path('/history'), operation, options))
+      .outcome;
+  }
+
+  /** Cancels the model call, the running tools and the working children; true if the session was running. */
+  async interrupt(reason?: string, options: RequestOptions = {}): Promise<boolean> {
+    const body = reason === undefined ? {} : { reason };
+    const { interrupted } = await this.#connection.post<{ interrupted: boolean }>(
+      this.#path('/interrupt'),
+      body,
+      options,
+    );
+    return interrupted;
+  }
+
+  /** Decides about a call that waits for a person. False if it does not wait, or was decided otherwise. */
+  async approve(callId: string, decision: ApprovalDecision, options: RequestOptions = {}): Promise<boolean> {
+    const body = { callId, ...decision };
+    return (await this.#connection.post<{ decided: boolean }>(this.#path('/approve'), body, options)).decided;
+  }
+
+  /** Answers a question. False if the call asks nothing, or was answered otherwise. */
+  async answer(callId: string, value: unknown, options: RequestOptions = {}): Promise<boolean> {
+    return (await this.#connection.post<{ answered: boolean }>(this.#path('/answer'), { callId, value }, options))
+      .answered;
+  }
+
+  /** Declines to answer a question. Resolves as `answer` does. */
+  async decline(callId: string, reason?: string, options: RequestOptions = {}): Promise<boolean> {
+    const body = { callId, decline: true, ...(reason === undefined ? {} : { reason }) };
+    return (await this.#connection.post<{ answered: boolean }>(this.#path('/answer'), body, options)).answered;
+  }
+
+  /** Withdraws a message that was not promoted yet; true if that succeeded. */
+  async recall(pendingId: number, options: RequestOptions = {}): Promise<boolean> {
+    return (await this.#connection.post<{ recalled: boolean }>(this.#path('/recall'), { pendingId }, options)).recalled;
+  }
+
+  /** Starts no half-step until `resume`. */
+  async pause(options: RequestOptions = {}): Promise<void> {
+    await this.#connection.post(this.#path('/pause'), {}, options);
+  }
+
+  /** Ends a pause, and the block after refused credentials; continues a suspended run. */
+  async resume(options: RequestOptions = {}): Promise<void> {
+    await this.#connection.post(this.#path('/resume'), {}, options);
+  }
+
+  /** The goals, each with its parts. */
+  async goals(options: RequestOptions = {}): Promise<readonly Goal[]> {
+    return (await this.#connection.get<{ goals: readonly Goal[] }>(this.#path('/goals'), {}, options)).goals;
+  }
+
+  /** Makes a session that continues from this one, as it is now or as it was after message `at`. */
+  async fork(given: ForkOptions = {}, options: RequestOptions = {}): Promise<RemoteSession<Answer>> {
+    const { id } = await this.#connection.post<{ readonly id: string }>(this.#path('/fork'), given, options);
+    return new RemoteSession<Answer>(this.#connection, id);
+  }
+
+  /** Deletes the session and its descendants. */
+  async delete(options: RequestOptions = {}): Promise<void> {
+    await this.#connection.remove(this.#path(), options);
+  }
+
+  async #all<Item>(
+    rest: string,
+    list: string,
+    { after, signal }: RequestOptions & { readonly after?: number },
+  ): Promise<readonly Item[]> {
+    const items: Item[] = [];
+    let next: string | number | undefined = after;
+    do {
+      const query = { limit: PAGE_ITEMS, after: next };
+      const page: Readonly<Record<string, unknown>> = await this.#connection.get(this.#path(rest), query, { signal });
+      items.push(...(page[list] as readonly Item[]));
+      next = page['next'] as string | number | undefined;
+    } while (next !== undefined);
+    return items;
+  }
+}

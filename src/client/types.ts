@@ -1,0 +1,18 @@
+/** The shapes that the server answers with, as the runtime declares them. */
+
+export type { Goal } from '../base/goals.ts';
+export type { Deliver, Message, Pending, UserContent } from '../base/messages.ts';
+export type { SessionEvent, SessionStateName } from '../events/event.ts';
+export type { ShortViewMode, ViewedEvent } from '../events/viewed-event.ts';
+export type {
+  Agent,
+  ApprovalDecision,
+  Explanation,
+  ForkOptions,
+  HistoryMessage,
+  MessageSearchResult,
+  QueuedCall,
+  ReceiptStatus,
+  SessionInfo,
+  SessionSummary,
+} from '../index.ts';

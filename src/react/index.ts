@@ -1,0 +1,35 @@
+/**
+ * Subpath `troupe/react`: one hook over a session of `troupe/client`.
+ *
+ * ```tsx
+ * const client = createClient<Agents>({ url: '/agents' });
+ * const { messages, text, status, send } = useSession(client.session('user-42', 'writer'));
+ * ```
+ */
+import { useEffect, useMemo, useSyncExternalStore } from 'react';
+import type { RemoteSession } from '../client/index.ts';
+import { SessionStore, type SessionView } from './session-store.ts';
+
+export type { PersonWait, SessionStatus, SessionView } from './session-store.ts';
+
+/** The state of a session, and what a person can do with it. */
+export interface UsedSession<Answer> extends SessionView {
+  /** These functions stay the same while the session's id does. Each rejects with `ClientError`. */
+  readonly send: RemoteSession<Answer>['send'];
+  readonly interrupt: RemoteSession<Answer>['interrupt'];
+  readonly approve: RemoteSession<Answer>['approve'];
+  readonly answer: RemoteSession<Answer>['answer'];
+  readonly decline: RemoteSession<Answer>['decline'];
+}
+
+/**
+ * Follows a session while the component is shown: it reads its messages and then its events, also over a lost
+ * connection. A new handle of the same id is the same session. On a server that renders the page, the state is empty.
+ */
+export function useSession<Answer>(session: RemoteSession<Answer>): UsedSession<Answer> {
+  // A handle is only an address, so a new one for the same id must not start another store.
+  const store = useMemo(() => new SessionStore<Answer>(session), [session.id]);
+  const view = useSyncExternalStore(store.subscribe, store.view, store.view);
+  useEffect(() => store.open(), [store]);
+  return useMemo(() => ({ ...view, ...store.actions }), [view, store]);
+}
