@@ -1,0 +1,60 @@
+/** The durable events of a session from a running server (`GET /sessions/:id/events`). */
+import { z } from 'zod';
+import { COMMAND_ANSWER_BYTES_MAX } from '../../base/bounds.ts';
+import type { SessionEvent } from '../../events/event.ts';
+import { type Server, ServerError } from './server.ts';
+
+const eventSchema = z.looseObject({
+  session: z.string(),
+  at: z.number(),
+  seq: z.number().int().optional(),
+  type: z.string(),
+});
+const snapshotSchema = z.looseObject({ seq: z.number().int() });
+
+/** Number of durable events of the session at present. Rejects with `NotFoundError` for an unknown session. */
+export async function servedSeq(server: Server, session: string): Promise<number> {
+  return (await server.ask(`sessions/${encodeURIComponent(session)}`, snapshotSchema)).seq;
+}
+
+/**
+ * Events after `after`, in order, until the server ends the stream or the signal fires. Rejects for a response that is
+ * not an event stream.
+ */
+export async function* servedEvents(
+  server: Server,
+  session: string,
+  { after, signal }: { readonly after: number; readonly signal: AbortSignal },
+): AsyncGenerator<SessionEvent, undefined> {
+  try {
+    const path = `sessions/${encodeURIComponent(session)}/events?after=${after}&mode=debug&deltas=false`;
+    const response = await server.respond(path, 'text/event-stream', { signal });
+    const decoder = new TextDecoder();
+    let text = '';
+    for await (const piece of response.body ?? []) {
+      text += decoder.decode(piece as Uint8Array, { stream: true });
+      const blocks = text.split('\n\n');
+      text = blocks.pop() ?? '';
+      if (text.length > COMMAND_ANSWER_BYTES_MAX) throw new ServerError(`an event of ${server.origin} is too long`);
+      for (const block of blocks) {
+        const event = eventOf(block);
+        if (event?.seq !== undefined) yield event;
+      }
+    }
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  }
+  return undefined;
+}
+
+/** The event of one block; undefined for a comment, which the server sends to show that it is alive. */
+function eventOf(block: string): SessionEvent | undefined {
+  const data = block
+    .split('\n')
+    .flatMap((line) => (line.startsWith('data:') ? [line.slice('data:'.length).trimStart()] : []))
+    .join('\n');
+  if (data === '') return undefined;
+  const parsed = eventSchema.safeParse(JSON.parse(data));
+  if (!parsed.success) throw new ServerError('the server sent something that is not an event of a session');
+  return parsed.data as SessionEvent;
+}
