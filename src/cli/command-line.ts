@@ -2,9 +2,10 @@
 import { TroupeError } from '../base/errors.ts';
 import { VERSION } from '../runtime/protocol/version.ts';
 import { nearest, readArguments } from './arguments.ts';
-import { type CommandEntry, EXIT, UsageError } from './command.ts';
+import { type CommandEntry, EXIT, NotFoundError, UsageError } from './command.ts';
 import { COMMANDS } from './commands.ts';
 import { commandHelp, programHelp } from './help.ts';
+import { ServerError } from './places/server.ts';
 import { paintFor, type Surroundings } from './surroundings.ts';
 import { printable, printableJson } from './text-layout.ts';
 
@@ -54,10 +55,15 @@ function report(error: unknown, line: readonly string[], { stdout, stderr, envir
   stderr.write(`${paint.red(`troupe${known}:`)} ${message}\n${causes(error)}`);
   if (isUsage) stderr.write(`See troupe${known} --help.\n`);
   if (line.includes('--json')) {
-    const code = isUsage ? 'usage' : error instanceof TroupeError ? error.code : 'internal';
-    stdout.write(`${printableJson({ error: { code, message } })}\n`);
+    stdout.write(`${printableJson({ error: { code: codeOf(error), message } })}\n`);
   }
   return isUsage ? EXIT.usage : EXIT.failed;
+}
+
+function codeOf(error: unknown): string {
+  if (error instanceof UsageError) return 'usage';
+  if (error instanceof NotFoundError) return 'not_found';
+  return error instanceof TroupeError || error instanceof ServerError ? error.code : 'internal';
 }
 
 /**
@@ -65,8 +71,8 @@ function report(error: unknown, line: readonly string[], { stdout, stderr, envir
  * stack.
  */
 function causes(error: unknown): string {
-  if (error instanceof UsageError || !(error instanceof Error)) return '';
-  if (!(error instanceof TroupeError)) return `${printable(error.stack ?? '')}\n`;
+  if (error instanceof UsageError || error instanceof NotFoundError || !(error instanceof Error)) return '';
+  if (!(error instanceof TroupeError) && !(error instanceof ServerError)) return `${printable(error.stack ?? '')}\n`;
   let text = '';
   let cause = error.cause;
   for (let depth = 0; depth < CAUSES_MAX && cause instanceof Error; depth += 1) {

@@ -1,10 +1,13 @@
 /** The definition of a command: one table of options, from which arguments are read and help is written. */
 import type { Surroundings } from './surroundings.ts';
 
-/** One option. `flag`: has no value; `text`: takes a value; `count`: takes a whole number from 0 or 1 on. */
+/**
+ * One option. `flag`: has no value; `text`: takes a value, `words`: for the completion of a shell; `count`: takes a whole
+ * number from 0 or 1 on.
+ */
 export type OptionSpec =
   | { readonly kind: 'flag'; readonly help: string }
-  | { readonly kind: 'text'; readonly value: string; readonly help: string }
+  | { readonly kind: 'text'; readonly value: string; readonly help: string; readonly words?: readonly string[] }
   | {
       readonly kind: 'count';
       readonly value: string;
@@ -23,6 +26,8 @@ export interface PositionalSpec {
    * only.
    */
   readonly rest?: boolean;
+  /** Words for the completion of a shell: ids of sessions, directories, or these words. Missing: none. */
+  readonly completes?: 'session' | 'directory' | readonly string[];
 }
 
 /** Arguments of a command, read and checked. */
@@ -64,7 +69,12 @@ export class UsageError extends Error {
   override readonly name: string = 'UsageError';
 }
 
-/** Exit codes. 1: the command failed. 2: the arguments were wrong. A signal adds its number to 128. */
+/** The thing that an argument names does not exist: exit code 1. */
+export class NotFoundError extends Error {
+  override readonly name: string = 'NotFoundError';
+}
+
+/** Exit codes. 1: the command failed, or found nothing of that name. 2: the arguments were wrong. A signal adds its number to 128. */
 export const EXIT: {
   readonly ok: 0;
   readonly failed: 1;

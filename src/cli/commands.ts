@@ -6,22 +6,32 @@ export const COMMANDS: readonly CommandEntry[] = [
   {
     name: 'run',
     summary: 'Review a directory: one sub-agent for each source file',
-    load: async () => (await import('./run-command.ts')).runCommand,
+    load: async () => (await import('./run/command.ts')).runCommand,
   },
   {
     name: 'inspect',
-    summary: 'Show the sessions of a data directory, or one of them',
-    load: async () => (await import('./inspect-command.ts')).inspectCommand,
+    summary: 'Show the tree of sessions, or one of them and why it rests',
+    load: async () => (await import('./sessions/inspect-command.ts')).inspectCommand,
+  },
+  {
+    name: 'ls',
+    summary: 'List sessions, the last changed one first',
+    load: async () => (await import('./sessions/list-command.ts')).listCommand,
+  },
+  {
+    name: 'search',
+    summary: 'Find messages of all sessions by their words',
+    load: async () => (await import('./sessions/search-command.ts')).searchCommand,
   },
   {
     name: 'tail',
     summary: 'Print the durable events of a session',
-    load: async () => (await import('./tail-command.ts')).tailCommand,
+    load: async () => (await import('./sessions/tail-command.ts')).tailCommand,
   },
   {
     name: 'send',
     summary: 'Send a message to a session and print its answer',
-    load: async () => (await import('./send-command.ts')).sendCommand,
+    load: async () => (await import('./sessions/send-command.ts')).sendCommand,
   },
   {
     name: 'waiting',
@@ -39,6 +49,31 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import('./waiting/answer-command.ts')).answerCommand,
   },
   {
+    name: 'interrupt',
+    summary: 'Cancel what a session is doing',
+    load: async () => (await import('./sessions/control-commands.ts')).interruptCommand,
+  },
+  {
+    name: 'pause',
+    summary: 'Start no further work of a session until it is resumed',
+    load: async () => (await import('./sessions/control-commands.ts')).pauseCommand,
+  },
+  {
+    name: 'resume',
+    summary: 'End the pause of a session, or its block',
+    load: async () => (await import('./sessions/control-commands.ts')).resumeCommand,
+  },
+  {
+    name: 'delete',
+    summary: 'Delete a session and its descendants',
+    load: async () => (await import('./sessions/control-commands.ts')).deleteCommand,
+  },
+  {
+    name: 'fork',
+    summary: 'Make a new session that continues from another one',
+    load: async () => (await import('./sessions/fork-command.ts')).forkCommand,
+  },
+  {
     name: 'top',
     summary: 'Show the busiest sessions, live',
     load: async () => (await import('./top/command.ts')).topCommand,
@@ -46,12 +81,12 @@ export const COMMANDS: readonly CommandEntry[] = [
   {
     name: 'export',
     summary: 'Write the messages or the history of a session as JSON lines',
-    load: async () => (await import('./export-command.ts')).exportCommand,
+    load: async () => (await import('./sessions/export-command.ts')).exportCommand,
   },
   {
     name: 'import',
     summary: 'Read the history of a session from JSON lines',
-    load: async () => (await import('./import-command.ts')).importCommand,
+    load: async () => (await import('./sessions/import-command.ts')).importCommand,
   },
   {
     name: 'serve',
@@ -65,12 +100,17 @@ export const COMMANDS: readonly CommandEntry[] = [
   },
   {
     name: 'bench',
-    summary: 'Measure this machine and its disk with a model that answers at once',
+    summary: 'Measure this machine and disk, with a model that answers at once',
     load: async () => (await import('./bench/command.ts')).benchCommand,
   },
   {
     name: 'sim',
-    summary: 'Simulate the runtime with faults, from seeds, and check its guarantees',
+    summary: 'Simulate the runtime with faults, and check its guarantees',
     load: async () => (await import('./sim-command.ts')).simCommand,
+  },
+  {
+    name: 'completion',
+    summary: 'Print the completion script of a shell: bash, zsh or fish',
+    load: async () => (await import('./completion/command.ts')).completionCommand(COMMANDS),
   },
 ];

@@ -15,6 +15,9 @@ export function programHelp(commands: readonly CommandEntry[], version: string):
     'Commands:',
     ...table(commands.map(({ name, summary }) => [name, summary])),
     '',
+    'Sessions are found by --url or --data, TROUPE_URL or TROUPE_DATA, else in ./data.',
+    'If a process serves the directory, its server is asked.',
+    '',
     '`troupe <command> --help` describes one; every command has --json.',
     '',
   ].join('\n');

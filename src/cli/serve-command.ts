@@ -1,5 +1,4 @@
 /** `troupe serve`: serves the sessions of a data directory over HTTP until a signal arrives. */
-import { resolve } from 'node:path';
 import { SERVE_DRAIN_MS, SERVE_PORT_DEFAULT, SERVER_CONNECTIONS_MAX, STOP_DEADLINE_MS } from '../base/bounds.ts';
 import { defined } from '../base/defined.ts';
 import { asError } from '../base/errors.ts';
@@ -8,8 +7,9 @@ import { type RunningServer, serve } from '../server/index.ts';
 import { agentsModule } from './agents-module.ts';
 import { type Arguments, type Command, EXIT } from './command.ts';
 import { commandLogger } from './command-logger.ts';
+import { DATA_OPTION, dataDirectory, prepareDataDirectory, shownPath } from './places/data-directory.ts';
+import { tokenOf } from './places/place.ts';
 import { hasCredentials } from './review/agents.ts';
-import { DEFAULT_DATA, prepareDataDirectory, shownPath } from './store-directory.ts';
 import type { StopSignal, Surroundings } from './surroundings.ts';
 import { printable, printableJson } from './text-layout.ts';
 
@@ -19,9 +19,15 @@ const TOKEN_VARIABLE = 'TROUPE_TOKEN';
 /** See the head of the file. */
 export const serveCommand: Command = {
   positionals: [
-    { name: 'dir', required: false, help: `Data directory, created if missing (default: ${DEFAULT_DATA})` },
+    {
+      name: 'dir',
+      required: false,
+      help: 'Data directory, created if missing; may also be given with --data',
+      completes: 'directory',
+    },
   ],
   options: {
+    data: DATA_OPTION,
     port: {
       kind: 'count',
       value: 'PORT',
@@ -55,7 +61,7 @@ export const serveCommand: Command = {
 
 async function run(given: Arguments, surroundings: Surroundings): Promise<number> {
   const { stdout, stderr, environment, directory } = surroundings;
-  const data = resolve(directory, given.positional('dir') ?? DEFAULT_DATA);
+  const data = dataDirectory(given, surroundings, given.positional('dir'));
   const module = given.text('agents');
   const options = module === undefined ? { provider: anthropic() } : await agentsModule(module, directory);
   if (module === undefined && !hasCredentials(environment)) {
@@ -75,7 +81,7 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
   const runtime = await open(data, { ...options, logger });
   let server: RunningServer | undefined;
   try {
-    const token = given.text('token') ?? environment[TOKEN_VARIABLE];
+    const token = tokenOf(given, surroundings);
     const host = given.text('host');
     const connectionsPerAddress = given.count('connections-per-address');
     server = await serve(runtime, {
@@ -84,7 +90,7 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
         if (logger !== false) logger.error({ err: asError(error) }, 'a request failed');
       },
       ...defined({ host, connectionsPerAddress }),
-      ...(token === undefined || token === '' ? {} : { token }),
+      ...defined({ token }),
     });
     stdout.write(
       given.flag('json')

@@ -13,6 +13,7 @@ import {
 } from '../base/bounds.ts';
 import { asError } from '../base/errors.ts';
 import { ConfigError, type Runtime } from '../index.ts';
+import { announceServer } from '../runtime/handles/announced-servers.ts';
 import { createApplication } from './application.ts';
 import { ConnectionGate } from './connection-gate.ts';
 import { inUrl, isWildcard } from './hosts.ts';
@@ -84,17 +85,39 @@ export async function serve(runtime: Runtime, options: ServeOptions): Promise<Ru
   await listen(server, checked);
   server.on('error', checked.onError);
   const { port } = server.address() as AddressInfo;
+  const url = `http://${inUrl(reachable(checked.host))}:${port}`;
+  const withdraw = await announced(runtime, { url, needsToken: checked.token !== undefined }, checked.onError);
   let closing: Promise<void> | undefined;
   const closeOnce = ({ deadlineMs = SERVER_CLOSE_MS }: { readonly deadlineMs?: number } = {}): Promise<void> => {
-    closing ??= close(server, open, () => application.end(), { deadlineMs, clock: checked.clock });
+    closing ??= Promise.all([
+      withdraw(),
+      close(server, open, () => application.end(), { deadlineMs, clock: checked.clock }),
+    ]).then(() => undefined);
     return closing;
   };
   return {
-    url: `http://${inUrl(reachable(checked.host))}:${port}`,
+    url,
     drain: () => application.drain(),
     close: closeOnce,
     [Symbol.asyncDispose]: () => closeOnce(),
   };
+}
+
+/**
+ * Names the server in the lock of the store, so that the commands find it. A lock that cannot be written is no reason
+ * not to serve. Neither the promise nor the returned function rejects.
+ */
+async function announced(
+  runtime: Runtime,
+  server: { readonly url: string; readonly needsToken: boolean },
+  onError: (error: unknown) => void,
+): Promise<() => Promise<void>> {
+  const unannounced = (): Promise<void> => Promise.resolve();
+  const withdraw = await announceServer(runtime, server).catch((error: unknown) => {
+    onError(error);
+    return unannounced;
+  });
+  return () => withdraw().catch(onError);
 }
 
 /** The answers in flight. Each is kept until its connection has sent it or has closed. */

@@ -77,14 +77,14 @@ test('a file appears complete or not at all; an existing file is kept unless --f
 
 test('names an invalid session, file or directory', async () => {
   const { data } = await stored(1);
-  for (const line of [
-    ['export', '--data', data],
-    ['export', 'nobody', '--data', data],
-    ['export', 's', '--data', '/nowhere'],
-    ['export', 's', '--data', data, '--force'],
-    ['export', 's', '--data', data, '--out', '/nowhere/file'],
-  ]) {
+  for (const [line, exit] of [
+    [['export', '--data', data], 2],
+    [['export', 'nobody', '--data', data], 1],
+    [['export', 's', '--data', '/nowhere'], 1],
+    [['export', 's', '--data', data, '--force'], 2],
+    [['export', 's', '--data', data, '--out', '/nowhere/file'], 2],
+  ] as const) {
     const { code, stdout } = await command(line, '/');
-    expect([code, stdout], line.join(' ')).toEqual([2, '']);
+    expect([code, stdout], line.join(' ')).toEqual([exit, '']);
   }
 });

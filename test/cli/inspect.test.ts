@@ -76,7 +76,7 @@ describe('inspect', () => {
   test('names an unknown session', async () => {
     await reviewed();
     const { code, stderr } = await withData('inspect', 'nobody');
-    expect([code, stderr.includes('<session> "nobody"')]).toEqual([2, true]);
+    expect([code, stderr]).toEqual([1, expect.stringContaining('session "nobody" is not in')]);
   });
 });
 

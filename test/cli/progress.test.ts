@@ -1,9 +1,9 @@
 /** Goal: the live tree stays within its terminal and restores it. Without a terminal only plain lines are printed. */
 import { describe, expect, test } from 'vitest';
-import { percentile } from '../../src/cli/figures.ts';
-import { type ProgressSource, showProgress, treeLines } from '../../src/cli/progress.ts';
 import { ReviewBoard } from '../../src/cli/review/board.ts';
 import type { PlannedFile } from '../../src/cli/review/plan.ts';
+import { percentile } from '../../src/cli/run/figures.ts';
+import { type ProgressSource, showProgress, treeLines } from '../../src/cli/run/progress.ts';
 import { clip, clipEnd, displayWidth, left, printable, right, wrap } from '../../src/cli/text-layout.ts';
 import { keptOutput, testSurroundings } from './support/surroundings.ts';
 

@@ -42,8 +42,9 @@ test('over a server: the table, JSON, a limit, and decisions', async () => {
   const shown = await command(['waiting', ...where], '/');
   expect(shown.code, shown.stderr).toBe(0);
   const lines = shown.stdout.trimEnd().split('\n');
-  expect(lines).toHaveLength(3);
-  expect(lines[0]).toMatch(new RegExp(`^ +(now|\\ds)  order-1  pay  ${ids[0]}  \\{"to":"ada","te?x?.*…$`, 'u'));
+  expect(lines).toHaveLength(4);
+  expect(lines[0]).toMatch(/^age +session +tool +call +wants$/u);
+  expect(lines[1]).toMatch(new RegExp(`^ *(now|\\ds)  order-1  pay  ${ids[0]}  \\{"to":"ada","te?x?.*…$`, 'u'));
   expect(lines.every((line) => line.length <= 80)).toBe(true);
 
   const asJson = await command(['waiting', ...where, '--json'], '/');
@@ -54,7 +55,7 @@ test('over a server: the table, JSON, a limit, and decisions', async () => {
       .map((line) => JSON.parse(line) as unknown),
   ).toEqual(items);
   const one = await command(['waiting', ...where, '--limit', '1'], '/');
-  expect(one.stdout.split('\n').slice(1)).toEqual(['Only the oldest 1 call; --limit shows more.', '']);
+  expect(one.stdout.split('\n').slice(2)).toEqual(['Only the oldest 1 call; --limit shows more.', '']);
 
   const allowed = await command(['approve', 'order-1', ids[0] ?? '', ...where], '/');
   expect([allowed.code, allowed.stdout]).toEqual([0, `Allowed: ${ids[0]} of order-1\n`]);
@@ -135,7 +136,7 @@ test('over a server: questions are listed by their text, and answered with text,
   onTestFinished(() => server.close());
   const where = ['--url', server.url, '--token', 'secret'];
   const shown = await command(['waiting', ...where], '/');
-  const lines = shown.stdout.trimEnd().split('\n');
+  const lines = shown.stdout.trimEnd().split('\n').slice(1);
   const ends = ['Which colour? [red | green]', 'Which seat?', 'Which colour? [red | green]'];
   expect(
     lines.map((line, index) => line.endsWith(`  ${ends[index]}`)),

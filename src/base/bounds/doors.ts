@@ -112,10 +112,21 @@ export const INSPECT_LIMIT_MAX = 1_000_000;
 export const TOP_INTERVAL_MS = 1_000;
 /** Sessions that `troupe top` asks for and shows at most. No screen fits more. */
 export const TOP_SESSIONS_MAX = 1_000;
-/** Bytes that `troupe top` reads of one answer of a server. */
-export const TOP_ANSWER_BYTES_MAX: number = 16 * 1024 * 1024;
-/** Milliseconds `troupe top` waits for a server. */
-export const TOP_TIMEOUT_MS = 10_000;
+/**
+ * Milliseconds after a process took a directory during which a command waits for it: the process may be a command that
+ * only reads, or a program that is about to serve.
+ */
+export const PLACE_WAIT_MS = 1_000;
+/** Sessions that `troupe ls` prints by default. */
+export const LIST_SESSIONS_DEFAULT = 50;
+/** Messages that `troupe search` finds by default. */
+export const SEARCH_FOUND_DEFAULT = 10;
+/** Messages that `troupe search` finds at most. */
+export const SEARCH_FOUND_MAX = 100;
+/** Bytes that a command reads of one answer of a server. */
+export const COMMAND_ANSWER_BYTES_MAX: number = 16 * 1024 * 1024;
+/** Milliseconds a command waits for an answer of a server. */
+export const COMMAND_TIMEOUT_MS = 10_000;
 /** Port on which `troupe serve` listens by default. */
 export const SERVE_PORT_DEFAULT = 4_111;
 /**

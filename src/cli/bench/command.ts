@@ -4,7 +4,7 @@ import { access, constants, mkdtemp, rm, stat } from 'node:fs/promises';
 import { availableParallelism, cpus, loadavg, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { type Arguments, type Command, EXIT, UsageError } from '../command.ts';
-import { shownPath } from '../store-directory.ts';
+import { shownPath } from '../places/data-directory.ts';
 import { type Output, paintFor, type StopSignal, type Surroundings } from '../surroundings.ts';
 import { counted, number, oneLine, printableJson, wrap } from '../text-layout.ts';
 import { measureDisk } from './disk.ts';

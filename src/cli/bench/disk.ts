@@ -1,7 +1,7 @@
 /** Measures the disk under a directory: the time until one small write is durable. */
 import { open, rm, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
-import { median } from '../figures.ts';
+import { median } from '../run/figures.ts';
 
 /** Size of a page of the store. */
 const WRITE_BYTES = 4_096;

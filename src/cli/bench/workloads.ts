@@ -5,7 +5,7 @@
 import { LIMIT_DEFAULTS } from '../../base/bounds.ts';
 import { agent, type OpenOptions, open, type Runtime } from '../../index.ts';
 import { workerUrl } from '../../threads/worker-url.ts';
-import { median } from '../figures.ts';
+import { median } from '../run/figures.ts';
 import provider from './model.ts';
 import { add } from './tools.ts';
 

@@ -7,7 +7,7 @@ import { relative, resolve } from 'node:path';
 import { DOCTOR_FINDINGS_MAX } from '../../base/bounds.ts';
 import { type Finding, openSalvage, type SalvageStore } from '../../journal/check/salvage-store.ts';
 import { type Arguments, type Command, EXIT, UsageError } from '../command.ts';
-import { DATA_OPTION, dataDirectory, JSON_OPTION, shownPath } from '../store-directory.ts';
+import { DATA_OPTION, dataDirectory, JSON_OPTION, shownPath } from '../places/data-directory.ts';
 import { paintFor, type Surroundings } from '../surroundings.ts';
 import { counted, oneLine, printable, printableJson } from '../text-layout.ts';
 import { salvageStore } from './salvage.ts';
@@ -20,8 +20,13 @@ type Action = (typeof ACTIONS)[number];
 /** See the head of the file. */
 export const doctorCommand: Command = {
   positionals: [
-    { name: 'action', required: false, help: 'check (default), salvage or stats' },
-    { name: 'dir', required: false, help: 'Data directory; may also be given alone, or with --data' },
+    { name: 'action', required: false, help: 'check (default), salvage or stats', completes: ACTIONS },
+    {
+      name: 'dir',
+      required: false,
+      help: 'Data directory; may also be given alone, or with --data',
+      completes: 'directory',
+    },
   ],
   options: {
     data: DATA_OPTION,
@@ -73,7 +78,7 @@ function wanted(given: Arguments, surroundings: Surroundings): { readonly action
   }
   return {
     action: action ?? 'check',
-    directory: path === undefined ? dataDirectory(given, surroundings) : resolve(surroundings.directory, path),
+    directory: dataDirectory(given, surroundings, path),
   };
 }
 

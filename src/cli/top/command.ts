@@ -1,12 +1,11 @@
 /** `troupe top`: a table of the busiest sessions, redrawn periodically or printed once. Starts nothing. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { TOP_INTERVAL_MS, TOP_SESSIONS_MAX } from '../../base/bounds.ts';
-import { StoreLockedError } from '../../base/errors.ts';
 import { type Arguments, type Command, EXIT, UsageError } from '../command.ts';
-import { DATA_OPTION, dataDirectory, JSON_OPTION, requireStore, shownPath } from '../store-directory.ts';
+import { findPlace, PLACE_OPTIONS } from '../places/place.ts';
 import { paintFor, type StopSignal, type Surroundings } from '../surroundings.ts';
 import { printableJson } from '../text-layout.ts';
-import { directorySource, serverSource, type TopSample, type TopSource } from './source.ts';
+import { sourceOf, type TopSample, type TopSource } from './source.ts';
 import { frameLines, inOrder, TOP_ORDERS, type TopHead, type TopOrder, type TopRow, topLines } from './texts.ts';
 
 const HOME_AND_CLEAR = '\u001b[H\u001b[J';
@@ -15,17 +14,17 @@ const SHOW_CURSOR = '\u001b[?25h';
 const MS_PER_SECOND = 1_000;
 const INTERVAL_MS_MIN = 50;
 const INTERVAL_MS_MAX = 3_600_000;
-/** The environment variable for a server's token, which keeps the token out of the command line. */
-const TOKEN_VARIABLE = 'TROUPE_TOKEN';
 
 /** See the head of the file. */
 export const topCommand: Command = {
   positionals: [],
   options: {
-    data: DATA_OPTION,
-    url: { kind: 'text', value: 'URL', help: 'A running server, instead of a data directory' },
-    token: { kind: 'text', value: 'TOKEN', help: `Token of the server (default: $${TOKEN_VARIABLE})` },
-    sort: { kind: 'text', value: 'ORDER', help: `${TOP_ORDERS.join(', ')} (default: ${TOP_ORDERS[0]})` },
+    sort: {
+      kind: 'text',
+      value: 'ORDER',
+      words: TOP_ORDERS,
+      help: `${TOP_ORDERS.join(', ')} (default: ${TOP_ORDERS[0]})`,
+    },
     limit: { kind: 'count', value: 'N', min: 1, max: TOP_SESSIONS_MAX, help: 'Sessions shown (default: what fits)' },
     interval: {
       kind: 'count',
@@ -35,11 +34,11 @@ export const topCommand: Command = {
       help: `Milliseconds between two samples (default: ${TOP_INTERVAL_MS})`,
     },
     once: { kind: 'flag', help: 'Print once; the default without a terminal, unless --json is given' },
-    json: JSON_OPTION,
+    ...PLACE_OPTIONS,
   },
   details: [
     'mail: entries that wait. events/s: durable events between two samples. age: since its last change. A session at work comes before one that rests.',
-    'A data directory is read once, from the log, and only while no process has it open. With --json each sample is one line.',
+    'A server is sampled again and again; a directory that no process has open does not change, so it is read once. With --json each sample is one line.',
   ],
   run,
 };
@@ -113,13 +112,10 @@ async function watch(
 }
 
 async function wantedOf(given: Arguments, surroundings: Surroundings): Promise<Wanted> {
-  const url = given.text('url');
-  if (url !== undefined && given.text('data') !== undefined)
-    throw new UsageError('--url and --data exclude each other');
   const order = TOP_ORDERS.find((each) => each === (given.text('sort') ?? TOP_ORDERS[0]));
   if (order === undefined) throw new UsageError(`--sort must be one of ${TOP_ORDERS.join(', ')}`);
   const isJson = given.flag('json');
-  const source = await sourceOf(url, given, surroundings);
+  const source = sourceOf(await findPlace(given, surroundings));
   return {
     source,
     order,
@@ -127,24 +123,6 @@ async function wantedOf(given: Arguments, surroundings: Surroundings): Promise<W
     intervalMs: given.count('interval') ?? TOP_INTERVAL_MS,
     isOnce: given.flag('once') || !source.isLive || (!isJson && !surroundings.stdout.isTerminal),
     isJson,
-  };
-}
-
-async function sourceOf(url: string | undefined, given: Arguments, surroundings: Surroundings): Promise<TopSource> {
-  if (url !== undefined) return serverSource(url, given.text('token') ?? surroundings.environment[TOKEN_VARIABLE]);
-  const data = dataDirectory(given, surroundings);
-  await requireStore(data);
-  const source = directorySource(data, shownPath(data, surroundings));
-  return {
-    ...source,
-    look: () =>
-      source.look().catch((error: unknown) => {
-        if (!(error instanceof StoreLockedError)) throw error;
-        throw new StoreLockedError(`${error.message}; watch its server with --url`, {
-          cause: error,
-          data: error.data,
-        });
-      }),
   };
 }
 

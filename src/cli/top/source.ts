@@ -4,8 +4,10 @@
  */
 import { z } from 'zod';
 import { TOP_SESSIONS_MAX } from '../../base/bounds.ts';
-import { answerOf, checked, serverAddress } from '../served-answers.ts';
-import { readStore } from '../stored-sessions.ts';
+import type { Place } from '../places/place.ts';
+import { pathOf } from '../places/served-reader.ts';
+import type { Server } from '../places/server.ts';
+import { readPlace } from '../places/session-reader.ts';
 
 /** A session at one moment. */
 export interface TopSession {
@@ -57,46 +59,43 @@ const sessionsSchema = z.looseObject({
   ),
   next: z.unknown().optional(),
 });
-const countersSchema = z.record(z.string(), z.unknown());
 // A server of an earlier version has no figures of providers.
-const providersSchema = z.looseObject({
+const metricsSchema = z.looseObject({
   providers: z.record(z.string(), z.record(z.string(), z.number())).optional(),
 });
 const snapshotSchema = z.looseObject({ seq: z.number().int() });
 
-/**
- * A server of the HTTP interface. Throws `UsageError` for an invalid address. `token`: the token that the server
- * requires.
- */
-export function serverSource(address: string, token: string | undefined): TopSource {
-  const base = serverAddress(address);
-  const ask = (path: string): Promise<unknown> => answerOf(base, path, { token });
+/** The source of a place. `look` rejects with `StoreLockedError` while a process has the directory open. */
+export function sourceOf(place: Place): TopSource {
+  if (place.kind === 'server') return serverSource(place.server);
   return {
-    title: base.origin,
-    isLive: true,
-    look: async () => {
-      const [list, metrics] = await Promise.all([ask(`sessions?limit=${TOP_SESSIONS_MAX}`), ask('metrics.json')]);
-      const { sessions, next } = checked(sessionsSchema, list, base);
-      const numbers = Object.entries(checked(countersSchema, metrics, base)).flatMap(([name, value]) =>
-        typeof value === 'number' ? [[name, value] as const] : [],
-      );
-      const { providers = {} } = checked(providersSchema, metrics, base);
-      return { at: Date.now(), sessions, isCut: next !== undefined, counters: Object.fromEntries(numbers), providers };
-    },
-    events: async (session) => checked(snapshotSchema, await ask(`sessions/${encodeURIComponent(session)}`), base).seq,
+    title: place.shown,
+    isLive: false,
+    look: () =>
+      readPlace(place, async (reader) => {
+        const { sessions, isCut } = await reader.list({}, TOP_SESSIONS_MAX);
+        return { at: Date.now(), sessions, isCut };
+      }),
+    events: () => Promise.resolve(undefined),
   };
 }
 
-/** A data directory. `look` rejects with `StoreLockedError` while a process has it open. */
-export function directorySource(directory: string, title: string): TopSource {
+function serverSource(server: Server): TopSource {
   return {
-    title,
-    isLive: false,
-    look: () =>
-      readStore(directory, (stored) => {
-        const sessions = stored.list();
-        return { at: Date.now(), sessions, isCut: false };
-      }),
-    events: () => Promise.resolve(undefined),
+    title: server.origin,
+    isLive: true,
+    look: async () => {
+      const [list, metrics] = await Promise.all([
+        server.ask(`sessions?limit=${TOP_SESSIONS_MAX}`, sessionsSchema),
+        server.ask('metrics.json', metricsSchema),
+      ]);
+      const numbers = Object.entries(metrics).flatMap(([name, value]) =>
+        typeof value === 'number' ? [[name, value] as const] : [],
+      );
+      const { sessions, next } = list;
+      const { providers = {} } = metrics;
+      return { at: Date.now(), sessions, isCut: next !== undefined, counters: Object.fromEntries(numbers), providers };
+    },
+    events: async (session) => (await server.ask(pathOf(session), snapshotSchema)).seq,
   };
 }

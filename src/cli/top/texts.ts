@@ -71,7 +71,7 @@ export function topLines(
     const [id, agent, state, mail, rate, age] = cells;
     return clip(
       [
-        left(id, session),
+        `${left(id, session - 1)} `,
         ...(withAgent ? ['  ', left(agent, AGENT_COLUMNS)] : []),
         left(state, STATE_COLUMNS),
         right(mail, MAIL_COLUMNS),
@@ -109,8 +109,8 @@ function countersLine({ halfStepsPerSecond }: TopHead, { counters }: TopSample):
   const rate = halfStepsPerSecond === undefined ? '-' : number(halfStepsPerSecond);
   const { modelCallsRunning = 0, modelCallsWaiting = 0, sessionsQueued = 0 } = counters;
   const { toolCallsRunning = 0, toolCallsWaiting = 0 } = counters;
-  const models = `models: ${number(modelCallsRunning)} running, ${number(modelCallsWaiting)} waiting`;
-  const tools = `tools: ${number(toolCallsRunning)} running, ${number(toolCallsWaiting)} waiting`;
+  const models = `models: ${number(modelCallsRunning)} (${number(modelCallsWaiting)} waiting)`;
+  const tools = `tools: ${number(toolCallsRunning)} (${number(toolCallsWaiting)} waiting)`;
   return `${rate} half-steps/s  ${models}  ${tools}  queued: ${number(sessionsQueued)}`;
 }
 

@@ -4,9 +4,11 @@ import { SERVER_PAGE_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import type { Runtime } from '../../index.ts';
 import { type Arguments, type Command, EXIT, UsageError } from '../command.ts';
+import { pathOf } from '../places/served-reader.ts';
+import type { Server } from '../places/server.ts';
 import type { Surroundings } from '../surroundings.ts';
 import { printable, printableJson } from '../text-layout.ts';
-import { type Ask, CALL_POSITIONALS, checkPlace, decide, PLACE_OPTIONS } from './decision.ts';
+import { CALL_POSITIONALS, DECISION_OPTIONS, decide } from './decision.ts';
 
 const answerSchema = z.looseObject({ answered: z.boolean() });
 const pageSchema = z.looseObject({
@@ -35,7 +37,7 @@ export const answerCommand: Command = {
   options: {
     decline: { kind: 'flag', help: 'End the question without an answer' },
     reason: { kind: 'text', value: 'TEXT', help: 'With --decline: the reason, for the model' },
-    ...PLACE_OPTIONS,
+    ...DECISION_OPTIONS,
   },
   details: [
     '`troupe waiting --json` shows the schema of a question. An answer that does not fit is refused with the reason, and the question still waits.',
@@ -47,7 +49,6 @@ export const answerCommand: Command = {
 
 async function run(given: Arguments, surroundings: Surroundings): Promise<number> {
   const { stdout, stderr } = surroundings;
-  checkPlace(given);
   const isDeclined = given.flag('decline');
   const text = given.positional('value');
   const reason = given.text('reason');
@@ -57,11 +58,11 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
   const session = given.positional('session') ?? '';
   const callId = given.positional('call') ?? '';
   const isCall = (call: Queued): boolean => call.session === session && call.callId === callId;
-  const answered = await decide(given, surroundings, {
-    served: async (ask) => {
-      const value = text === undefined ? undefined : answerIn(text, await queuedAt(ask, session, isCall));
+  const answered = await decide(given, session, surroundings, {
+    served: async (server) => {
+      const value = text === undefined ? undefined : answerIn(text, await queuedAt(server, session, isCall));
       const body = value === undefined ? { callId, decline: true, ...defined({ reason }) } : { callId, value };
-      return (await ask(`sessions/${encodeURIComponent(session)}/answer`, answerSchema, body)).answered;
+      return (await server.ask(`${pathOf(session)}/answer`, answerSchema, { body })).answered;
     },
     stored: async (runtime) => {
       const handle = runtime.session(session);
@@ -90,10 +91,14 @@ function answerIn(text: string, queued: Queued | undefined): unknown {
   }
 }
 
-async function queuedAt(ask: Ask, session: string, isCall: (call: Queued) => boolean): Promise<Queued | undefined> {
+async function queuedAt(
+  server: Server,
+  session: string,
+  isCall: (call: Queued) => boolean,
+): Promise<Queued | undefined> {
   const query = new URLSearchParams({ session, limit: String(SERVER_PAGE_MAX) });
   for (;;) {
-    const { waiting, next } = await ask(`waiting?${query}`, pageSchema);
+    const { waiting, next } = await server.ask(`waiting?${query}`, pageSchema);
     const found = waiting.find(isCall);
     if (found !== undefined || next === undefined) return found;
     query.set('after', next);

@@ -2,9 +2,10 @@
 import { z } from 'zod';
 import { defined } from '../../base/defined.ts';
 import { type Arguments, type Command, EXIT, UsageError } from '../command.ts';
+import { pathOf } from '../places/served-reader.ts';
 import type { Surroundings } from '../surroundings.ts';
 import { printable, printableJson } from '../text-layout.ts';
-import { CALL_POSITIONALS, checkPlace, decide, PLACE_OPTIONS } from './decision.ts';
+import { CALL_POSITIONALS, DECISION_OPTIONS, decide } from './decision.ts';
 
 const answerSchema = z.looseObject({ decided: z.boolean() });
 
@@ -14,7 +15,7 @@ export const approveCommand: Command = {
   options: {
     deny: { kind: 'flag', help: 'Deny the call; without this it is allowed' },
     reason: { kind: 'text', value: 'TEXT', help: 'With --deny: the reason, for the model' },
-    ...PLACE_OPTIONS,
+    ...DECISION_OPTIONS,
   },
   details: [
     'Exits with 1 if the call does not wait, for example because it was decided otherwise; the same decision may be repeated. `troupe answer` answers a question.',
@@ -25,17 +26,16 @@ export const approveCommand: Command = {
 
 async function run(given: Arguments, surroundings: Surroundings): Promise<number> {
   const { stdout, stderr } = surroundings;
-  checkPlace(given);
   const reason = given.text('reason');
   if (reason !== undefined && !given.flag('deny')) throw new UsageError('--reason is for --deny');
   const session = given.positional('session') ?? '';
   const callId = given.positional('call') ?? '';
   const allow = !given.flag('deny');
   const decision = { allow, ...defined({ reason }) };
-  const decided = await decide(given, surroundings, {
-    served: async (ask) => {
-      const path = `sessions/${encodeURIComponent(session)}/approve`;
-      return (await ask(path, answerSchema, { callId, ...decision })).decided;
+  const decided = await decide(given, session, surroundings, {
+    served: async (server) => {
+      const path = `${pathOf(session)}/approve`;
+      return (await server.ask(path, answerSchema, { body: { callId, ...decision } })).decided;
     },
     stored: async (runtime) => runtime.session(session).approve(callId, decision),
   });

@@ -1,76 +1,64 @@
 /** A decision about a call that waits for a person: sent to a running server, or made in a data directory. */
-import type { z } from 'zod';
 import { STOP_DEADLINE_MS } from '../../base/bounds.ts';
 import { open, type Runtime } from '../../index.ts';
 import { agentsModule } from '../agents-module.ts';
 import { type Arguments, EXIT, type OptionSpec, type PositionalSpec, UsageError } from '../command.ts';
 import { commandLogger } from '../command-logger.ts';
-import { answerOf, checked, serverAddress } from '../served-answers.ts';
-import { DATA_OPTION, dataDirectory, JSON_OPTION, requireStore } from '../store-directory.ts';
+import { findPlace, PLACE_OPTIONS } from '../places/place.ts';
+import type { Server } from '../places/server.ts';
+import { readPlace } from '../places/session-reader.ts';
 import type { StopSignal, Surroundings } from '../surroundings.ts';
 
 /** The arguments that name the call. */
 export const CALL_POSITIONALS: readonly PositionalSpec[] = [
-  { name: 'session', required: true, help: 'Session of the call' },
+  { name: 'session', required: true, help: 'Session of the call', completes: 'session' },
   { name: 'call', required: true, help: 'Id of the call, as `troupe waiting` shows it' },
 ];
 
-/** The options that name the server, or the directory and its agents. */
-export const PLACE_OPTIONS: Readonly<Record<string, OptionSpec>> = {
-  url: { kind: 'text', value: 'URL', help: 'A running server, instead of a data directory' },
-  token: { kind: 'text', value: 'TOKEN', help: 'Token of the server (default: $TROUPE_TOKEN)' },
-  data: DATA_OPTION,
+/** The options that name the place of the call, and the agents that continue its session. */
+export const DECISION_OPTIONS: Readonly<Record<string, OptionSpec>> = {
   agents: {
     kind: 'text',
     value: 'MODULE',
-    help: 'Without --url: module whose default export is the agents, or the options of open()',
+    help: 'For a directory that no process has open: module whose default export is the agents, or the options of open()',
   },
-  json: JSON_OPTION,
+  ...PLACE_OPTIONS,
 };
-
-/** A request to the server at `--url`: posts `body` if there is one. Rejects for an answer of another form. */
-export type Ask = <T>(path: string, schema: z.ZodType<T>, body?: object) => Promise<T>;
 
 /** The two ways to decide. Each resolves to whether the decision holds. */
 export interface Ways {
-  readonly served: (ask: Ask) => Promise<boolean>;
+  readonly served: (server: Server) => Promise<boolean>;
   readonly stored: (runtime: Runtime) => Promise<boolean>;
 }
 
-/** Throws `UsageError` for options that exclude each other. */
-export function checkPlace(given: Arguments): void {
-  const isStored = (given.text('data') ?? given.text('agents')) !== undefined;
-  if (given.text('url') !== undefined && isStored) throw new UsageError('--url excludes --data and --agents');
-}
-
 /**
- * Decides where the arguments say. Resolves to whether the decision holds, or to the exit code of the signal that
- * stopped the work.
+ * Decides a call of a session where that session is. Resolves to whether the decision holds, or to the exit code of the
+ * signal that stopped the work. Rejects with `NotFoundError` for an unknown session.
  */
-export async function decide(given: Arguments, surroundings: Surroundings, ways: Ways): Promise<boolean | number> {
-  const url = given.text('url');
-  if (url === undefined) return decideStored(given, surroundings, ways.stored);
-  const base = serverAddress(url);
-  const token = given.text('token') ?? surroundings.environment['TROUPE_TOKEN'];
-  return ways.served(async (path, schema, body) => {
-    const request = body === undefined ? { token } : { token, body };
-    return checked(schema, await answerOf(base, path, request), base);
-  });
+export async function decide(
+  given: Arguments,
+  session: string,
+  surroundings: Surroundings,
+  ways: Ways,
+): Promise<boolean | number> {
+  const module = given.text('agents');
+  if (given.text('url') !== undefined && module !== undefined)
+    throw new UsageError('--url and --agents exclude each other');
+  const place = await findPlace(given, surroundings);
+  if (place.kind === 'server') return ways.served(place.server);
+  await readPlace(place, (sessions) => sessions.session(session));
+  if (module !== undefined) return decideStored(place.directory, module, surroundings, ways.stored);
+  throw new UsageError(
+    `no process has ${place.shown} open, so the session would continue in this one: --agents MODULE is needed; or --url`,
+  );
 }
 
 async function decideStored(
-  given: Arguments,
+  data: string,
+  module: string,
   surroundings: Surroundings,
   decideIn: Ways['stored'],
 ): Promise<boolean | number> {
-  const module = given.text('agents');
-  if (module === undefined) {
-    throw new UsageError(
-      '--agents MODULE is needed to decide in a data directory, since the session continues; or --url',
-    );
-  }
-  const data = dataDirectory(given, surroundings);
-  await requireStore(data);
   const options = await agentsModule(module, surroundings.directory);
   const runtime = await open(data, { ...options, logger: options.logger ?? commandLogger(surroundings) });
   let stopped: StopSignal | undefined;

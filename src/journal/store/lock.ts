@@ -11,7 +11,9 @@
  *     younger to leave, so a race has a winner;
  *  K3 a file is stale when its process is gone, or started at another time than the file says. It is also stale when
  *     the machine restarted since. This host never judges a file of another host as stale. Stale files are removed.
- *     Their names are never used twice, so no other claimant races with that.
+ *     Their names are never used twice, so no other claimant races with that;
+ *  K4 only the owner replaces its own file, whole, to name the server that it runs. Nothing replaces a file after its
+ *     release, so a released directory stays released.
  */
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rm } from 'node:fs/promises';
@@ -37,6 +39,8 @@ const claimSchema = z.object({
   host: z.string(),
   /** Epoch ms at which the directory was taken. */
   since: z.number(),
+  /** The server of the process, if it serves the store over HTTP. */
+  server: z.object({ url: z.string(), needsToken: z.boolean() }).optional(),
 });
 
 type Claim = z.infer<typeof claimSchema>;
@@ -46,8 +50,30 @@ interface Claimant {
   readonly claim: Claim;
 }
 
+/** The HTTP server through which others reach a store that a process has open. */
+export interface StoreServer {
+  readonly url: string;
+  readonly needsToken: boolean;
+}
+
+/** The living process that has a data directory open. */
+export interface StoreOwner {
+  readonly pid: number;
+  readonly host: string;
+  /** Epoch ms. */
+  readonly since: number;
+  /** True if the process runs on this machine. */
+  readonly isLocal: boolean;
+  readonly server?: StoreServer | undefined;
+}
+
 /** Held while a data directory is in use. */
 export interface StoreLock {
+  /**
+   * Names the server of this process in the lock; `undefined`: it has none. After `release` this does nothing. Rejects
+   * with `StoreFullError` when the system refuses.
+   */
+  announce(server: StoreServer | undefined): Promise<void>;
   /** Releases the directory. A second call has no further effect. */
   release(): Promise<void>;
 }
@@ -73,17 +99,45 @@ export async function acquireStoreLock(directory: string): Promise<StoreLock> {
     throw await writeError(directory, error);
   }
   let released: Promise<void> | undefined;
+  /** The last change of the file, so that changes follow each other. */
+  let changed: Promise<void> = Promise.resolve();
   return {
+    announce(server) {
+      const change = changed.then(async () => {
+        if (released !== undefined) return;
+        await replaceClaim(directory, { ...mine, claim: { ...mine.claim, server } });
+      });
+      changed = change.catch(() => undefined);
+      return change;
+    },
     release() {
-      released ??= rm(join(directory, mine.file), { force: true });
+      released ??= changed.then(() => rm(join(directory, mine.file), { force: true }));
       return released;
     },
   };
 }
 
+/** The living process that has the directory open; `undefined`: none has. Takes nothing, writes nothing. */
+export async function storeOwner(directory: string): Promise<StoreOwner | undefined> {
+  for (const { claim } of await claimants(directory)) {
+    if (!(await isAlive(claim))) continue;
+    const { pid, host, since, server } = claim;
+    return { pid, host, since, isLocal: host === hostname(), server };
+  }
+  return undefined;
+}
+
 /** Rejects with `StoreLockedError` while a living process has the directory. Takes nothing, writes nothing. */
 export async function refuseIfOwned(directory: string): Promise<void> {
   for (const other of await claimants(directory)) if (await isAlive(other.claim)) throw locked(directory, other);
+}
+
+async function replaceClaim(directory: string, { file, claim }: Claimant): Promise<void> {
+  try {
+    await putFile(join(directory, file), JSON.stringify(claim), '.new');
+  } catch (error) {
+    throw await writeError(directory, error);
+  }
 }
 
 async function putClaim(directory: string): Promise<Claimant> {

@@ -38,6 +38,7 @@ import type { ProviderPlan, ShardCaller, ShardPlan, ShardProvider } from '../pro
 import { VERSION } from '../protocol/version.ts';
 import { MessageSearch } from '../search/client.ts';
 import type { Webhooks, WebhooksParts } from '../webhooks/webhooks.ts';
+import type { Announce } from './announced-servers.ts';
 import { createRuntime, type Runtime } from './runtime.ts';
 
 /** The name of a store that exists only as long as its runtime. */
@@ -50,6 +51,8 @@ export interface Place {
   /** The directory of shortened results (the result store). */
   readonly resultStore: string;
   readonly shards: number;
+  /** Names a server in the lock of the directory; missing: the store is in memory. */
+  readonly announce?: Announce;
   /** Releases the directory. For a store in memory it deletes the store's temporary files. */
   readonly release: () => Promise<void>;
 }

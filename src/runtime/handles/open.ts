@@ -8,6 +8,7 @@ import { openManifest } from '../../journal/store/birth.ts';
 import { acquireStoreLock } from '../../journal/store/lock.ts';
 import { findWideRights } from '../../journal/store/rights.ts';
 import { type CheckedOptions, checkOptions, type Logger, type OpenOptions } from '../protocol/options.ts';
+import { keepAnnounced } from './announced-servers.ts';
 import { assembleWithModels, MEMORY, type Place } from './assemble.ts';
 import type { Runtime } from './runtime.ts';
 
@@ -26,14 +27,20 @@ export async function open(directory: string, options: OpenOptions = {}): Promis
     // Runs before the shards create any file, so that wider rights of an existing store are reported, whichever process
     // made the store.
     if (place.directory !== undefined) await warnOfWideRights(place.directory, checked);
-    if (checked.definitions === undefined) return await assembleWithModels(checked, place);
-    // Imported only on use: the YAML parser is half as large as the rest of the package.
-    const { openWithDefinitions } = await import('./open-definitions.ts');
-    return await openWithDefinitions(checked, checked.definitions, place);
+    const runtime = await assembled(checked, place);
+    if (place.announce !== undefined) keepAnnounced(runtime, place.announce);
+    return runtime;
   } catch (error) {
     await place.release();
     throw error;
   }
+}
+
+async function assembled(checked: CheckedOptions, place: Place): Promise<Runtime> {
+  if (checked.definitions === undefined) return assembleWithModels(checked, place);
+  // Imported only on use: the YAML parser is half as large as the rest of the package.
+  const { openWithDefinitions } = await import('./open-definitions.ts');
+  return openWithDefinitions(checked, checked.definitions, place);
 }
 
 /**
@@ -74,6 +81,7 @@ async function openPlace(directory: string, shards: number): Promise<Place> {
       directory: root,
       resultStore: join(root, 'results'),
       shards: manifest.shards,
+      announce: (server) => lock.announce(server),
       release: () => lock.release(),
     };
   } catch (error) {

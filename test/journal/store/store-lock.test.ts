@@ -3,7 +3,7 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { isRecord } from '../../../src/base/json.ts';
-import { acquireStoreLock } from '../../../src/journal/store/lock.ts';
+import { acquireStoreLock, storeOwner } from '../../../src/journal/store/lock.ts';
 import { processStart } from '../../../src/journal/store/process-identity.ts';
 import { startChild, type TestChild } from '../../support/children.ts';
 import { temporaryDirectory } from '../support/stores.ts';
@@ -65,6 +65,30 @@ describe('F09: one owner', () => {
     holder.process.stdin?.end();
     expect(await holder.ended()).toBe(0);
     await (await acquireStoreLock(directory)).release();
+  });
+
+  test('K4: the owner names its server in its lock and takes the name back; after release it writes nothing', async () => {
+    expect(await storeOwner(directory)).toBeUndefined();
+    const lock = await acquireStoreLock(directory);
+    const owner = { pid: process.pid, host: hostname(), since: expect.any(Number), isLocal: true };
+    expect(await storeOwner(directory)).toEqual({ ...owner, server: undefined });
+    const server = { url: 'http://127.0.0.1:4111', needsToken: true };
+    await lock.announce(server);
+    expect(await storeOwner(directory)).toEqual({ ...owner, server });
+    await expect(acquireStoreLock(directory)).rejects.toMatchObject({ code: 'store_locked' });
+    await lock.announce(undefined);
+    expect(await storeOwner(directory)).toEqual({ ...owner, server: undefined });
+    const late = lock.announce(server);
+    await Promise.all([lock.release(), late, lock.announce(server)]);
+    expect(await readdir(directory)).toEqual([]);
+  });
+
+  test('an owner on another host, and the lock of a process that is gone', async () => {
+    await acquireStoreLock(directory);
+    await editClaim({ host: 'elsewhere', server: { url: 'http://127.0.0.1:1', needsToken: false } });
+    expect(await storeOwner(directory)).toMatchObject({ host: 'elsewhere', isLocal: false });
+    await editClaim({ host: hostname(), pid: 2 ** 22 + 1 });
+    expect(await storeOwner(directory)).toBeUndefined();
   });
 
   test('K2: of several processes that claim at once exactly one wins, and the refusals name it', async () => {

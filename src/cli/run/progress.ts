@@ -1,8 +1,8 @@
 /** The progress display of a review: a live tree on a terminal, plain lines elsewhere, or nothing. */
-import { REDRAW_INTERVAL_MS, TREE_LINES_MAX } from '../base/bounds.ts';
-import type { ReaderRow, ReviewBoard } from './review/board.ts';
-import { type Output, type Paint, paintFor, type Surroundings } from './surroundings.ts';
-import { clip, clipEnd, counted, displayWidth, left, number } from './text-layout.ts';
+import { REDRAW_INTERVAL_MS, TREE_LINES_MAX } from '../../base/bounds.ts';
+import type { ReaderRow, ReviewBoard } from '../review/board.ts';
+import { type Output, type Paint, paintFor, type Surroundings } from '../surroundings.ts';
+import { clip, clipEnd, counted, displayWidth, left, number } from '../text-layout.ts';
 
 /** The data shown besides the board. */
 export interface ProgressSource {

@@ -3,28 +3,39 @@ import { constants, existsSync } from 'node:fs';
 import { access, mkdir, realpath, stat } from 'node:fs/promises';
 import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { systemCodeOf } from '../base/errors.ts';
-import { PRIVATE_DIRECTORY_MODE } from '../base/private-files.ts';
-import { readManifest } from '../journal/store/manifest.ts';
-import { type Arguments, type OptionSpec, UsageError } from './command.ts';
-import type { Surroundings } from './surroundings.ts';
+import { systemCodeOf } from '../../base/errors.ts';
+import { PRIVATE_DIRECTORY_MODE } from '../../base/private-files.ts';
+import { readManifest } from '../../journal/store/manifest.ts';
+import { type Arguments, NotFoundError, type OptionSpec, UsageError } from '../command.ts';
+import type { Surroundings } from '../surroundings.ts';
 
-/** Default directory for the log of a run. */
-export const DEFAULT_DATA: string = join('.troupe', 'review');
+/** The data directory of every command that is given none. */
+export const DEFAULT_DATA = 'data';
+/** The environment variable that names the data directory. */
+const DATA_VARIABLE = 'TROUPE_DATA';
 
 /** The option that names the data directory. */
 export const DATA_OPTION: OptionSpec = {
   kind: 'text',
   value: 'DIR',
-  help: `Data directory (default: ${DEFAULT_DATA})`,
+  help: `Data directory (default: $${DATA_VARIABLE}, or ./${DEFAULT_DATA})`,
 };
 
 /** The option for output that programs read. */
 export const JSON_OPTION: OptionSpec = { kind: 'flag', help: 'Print JSON on stdout' };
 
-/** The data directory of a command, absolute. */
-export function dataDirectory(given: Arguments, surroundings: Surroundings): string {
-  return resolve(surroundings.directory, given.text('data') ?? DEFAULT_DATA);
+/** The data directory of a command, absolute. `positional`: the directory, if an argument without a name gives it. */
+export function dataDirectory(given: Arguments, surroundings: Surroundings, positional?: string): string {
+  const option = given.text('data');
+  if (positional !== undefined && option !== undefined) {
+    throw new UsageError('a directory as an argument and --data exclude each other');
+  }
+  return resolve(surroundings.directory, positional ?? option ?? namedByEnvironment(surroundings) ?? DEFAULT_DATA);
+}
+
+function namedByEnvironment({ environment }: Surroundings): string | undefined {
+  const named = environment[DATA_VARIABLE];
+  return named === undefined || named.trim() === '' ? undefined : named;
 }
 
 /** Creates the directory if needed. Throws `UsageError` when it is not writable. */
@@ -53,10 +64,12 @@ async function makeDirectory(path: string): Promise<void> {
   }
 }
 
-/** Throws `UsageError` unless the directory has a store. Creates nothing. */
+/** Rejects with `NotFoundError` unless the directory has a store. Creates nothing. */
 export async function requireStore(path: string): Promise<void> {
   if ((await readManifest(path)) !== undefined) return;
-  throw new UsageError(`--data ${path} holds no store; \`troupe run\` makes one`);
+  throw new NotFoundError(
+    `${path} holds no store; --data DIR or ${DATA_VARIABLE} names another directory, --url URL a running server`,
+  );
 }
 
 /** The directory that an argument names, with links resolved. Throws `UsageError` unless it is a readable directory. */
@@ -76,8 +89,8 @@ export async function sourceDirectory(given: string | undefined, surroundings: S
 /** The directory of this project, if its sources are in it; an installed package has none, so then the working one. */
 function projectRoot(surroundings: Surroundings): string {
   const folder = dirname(fileURLToPath(import.meta.url));
-  // The built program lies in `dist`, this file two folders below the root.
-  const root = ['..', '../..'].map((up) => resolve(folder, up)).find((each) => existsSync(join(each, 'src', 'cli')));
+  // The built program lies in `dist`, this file three folders below the root.
+  const root = ['..', '../../..'].map((up) => resolve(folder, up)).find((each) => existsSync(join(each, 'src', 'cli')));
   return root ?? surroundings.directory;
 }
 
@@ -87,10 +100,11 @@ export function shownPath(path: string, surroundings: Surroundings): string {
   return short === '' ? '.' : short.startsWith('..') || isAbsolute(short) ? path : short;
 }
 
-/** `--data DIR ` for suggested commands; empty for the default directory. */
+/** `--data DIR ` for suggested commands; empty for the directory that they use without it. */
 export function dataArgument(path: string, surroundings: Surroundings): string {
-  const shown = shownPath(path, surroundings);
-  return shown === DEFAULT_DATA ? '' : ` --data ${quoted(shown)}`;
+  const { directory } = surroundings;
+  const usual = resolve(directory, namedByEnvironment(surroundings) ?? DEFAULT_DATA);
+  return path === usual ? '' : ` --data ${quoted(shownPath(path, surroundings))}`;
 }
 
 /** A word quoted for a shell. */

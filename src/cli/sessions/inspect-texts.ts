@@ -1,10 +1,10 @@
 /** The texts that `troupe inspect` prints. Pure. */
-import type { Message } from '../base/messages.ts';
-import { SESSION_STATES } from '../events/event.ts';
-import type { SessionSummary } from '../runtime/protocol/protocol.ts';
-import { type StoredSession, shortText } from './stored-sessions.ts';
-import type { Paint } from './surroundings.ts';
-import { clip, counted, left, number, oneLine, right } from './text-layout.ts';
+import type { Message } from '../../base/messages.ts';
+import { SESSION_STATES } from '../../events/event.ts';
+import type { SessionSummary } from '../../runtime/protocol/protocol.ts';
+import { type StoredSession, shortText } from '../places/stored-sessions.ts';
+import type { Paint } from '../surroundings.ts';
+import { clip, counted, left, number, oneLine, right } from '../text-layout.ts';
 
 /** A session in the tree; `depth` 0: a root. */
 export interface TreeEntry {
@@ -73,7 +73,7 @@ function row(
   widths: { readonly session: number; readonly why: number },
 ): string {
   return [
-    left(session, widths.session),
+    `${left(session, widths.session - 1)} `,
     left(state, STATE_COLUMNS),
     right(mail, MAIL_COLUMNS),
     right(messages, MESSAGES_COLUMNS),

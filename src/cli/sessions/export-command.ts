@@ -1,51 +1,45 @@
-/** `troupe export`: prints the messages of a session from the log, one JSON object per line. Starts nothing. */
+/** `troupe export`: prints the messages of a session, one JSON object per line. Starts nothing. */
 import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
 import { access, rename, rm, writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { EXPORT_PAGE_MESSAGES } from '../base/bounds.ts';
-import type { Message } from '../base/messages.ts';
-import { PRIVATE_FILE_MODE } from '../base/private-files.ts';
-import { historyLines } from '../runtime/handles/history-lines.ts';
-import { type Arguments, type Command, EXIT, UsageError } from './command.ts';
-import { unknownSession } from './inspect-command.ts';
-import { DATA_OPTION, dataDirectory, requireStore, shownPath } from './store-directory.ts';
-import { readStore, type StoredSessions } from './stored-sessions.ts';
-import type { Surroundings } from './surroundings.ts';
-import { counted, printableJson, printableJsonText } from './text-layout.ts';
+import { PRIVATE_FILE_MODE } from '../../base/private-files.ts';
+import { historyLines } from '../../runtime/handles/history-lines.ts';
+import { type Arguments, type Command, EXIT, UsageError } from '../command.ts';
+import { shownPath } from '../places/data-directory.ts';
+import { findPlace, PLACE_OPTIONS, type Place } from '../places/place.ts';
+import { readPlace } from '../places/session-reader.ts';
+import { readStore } from '../places/stored-sessions.ts';
+import type { Surroundings } from '../surroundings.ts';
+import { counted, printableJson, printableJsonText } from '../text-layout.ts';
 
 /** See the head of the file. */
 export const exportCommand: Command = {
-  positionals: [{ name: 'session', required: true, help: 'Session whose messages to write' }],
+  positionals: [{ name: 'session', required: true, help: 'Session whose messages to write', completes: 'session' }],
   options: {
-    data: DATA_OPTION,
     history: { kind: 'flag', help: 'Write the history, which `troupe import` reads' },
     out: { kind: 'text', value: 'FILE', help: 'File to write (default: stdout)' },
     force: { kind: 'flag', help: 'Replace an existing file' },
+    ...PLACE_OPTIONS,
     json: { kind: 'flag', help: 'With --out: print one JSON object about what was written' },
   },
   details: [
     'Each line is a message as `session.messages()` returns it, oldest first, including those that left the window. A file appears whole or not at all.',
     'With --history each line is a message of `session.history`, as the model sees the conversation, after a head with the format version. `troupe import` needs nothing else to continue it in another store.',
-    'Reads the log only. Refuses while a process has the directory open.',
+    'Nothing is changed. --history needs a directory that no process has open.',
   ],
   run,
 };
 
 async function run(given: Arguments, surroundings: Surroundings): Promise<number> {
-  const data = dataDirectory(given, surroundings);
-  await requireStore(data);
+  const place = await findPlace(given, surroundings);
   const { stdout } = surroundings;
   const id = given.positional('session') ?? '';
   const out = given.text('out');
   if (out === undefined && given.flag('force')) throw new UsageError('--force is for --out');
   const file = out === undefined ? undefined : resolve(surroundings.directory, out);
   if (file !== undefined && !given.flag('force')) await requireFree(file, out ?? '');
-  const isHistory = given.flag('history');
-  const { messages, lines } = await readStore(data, (sessions) => {
-    if (sessions.session(id) === undefined) throw unknownSession(id, data, surroundings);
-    return isHistory ? historyOf(sessions, id) : logOf(sessions, id);
-  });
+  const { messages, lines } = given.flag('history') ? await historyOf(place, id) : await logOf(place, id);
   if (file === undefined) {
     for (const line of lines) stdout.write(line);
     return EXIT.ok;
@@ -66,33 +60,22 @@ interface Written {
   readonly lines: readonly string[];
 }
 
-function logOf(sessions: StoredSessions, id: string): Written {
-  const messages = messagesOf(sessions, id);
+async function logOf(place: Place, id: string): Promise<Written> {
+  const messages = await readPlace(place, (sessions) => sessions.messages(id));
   return { messages: messages.length, lines: messages.map((message) => `${printableJson(message)}\n`) };
 }
 
-function historyOf(sessions: StoredSessions, id: string): Written {
-  const messages = sessions.history(id) ?? [];
+async function historyOf(place: Place, id: string): Promise<Written> {
+  if (place.kind === 'server') {
+    throw new UsageError(
+      `--history needs a directory that no process has open, and ${place.shown} is a running server`,
+    );
+  }
+  await readPlace(place, (sessions) => sessions.session(id));
+  const messages = (await readStore(place.directory, (sessions) => sessions.history(id))) ?? [];
   // Terminal control characters are escaped, which does not change the parsed JSON.
   const lines = [...historyLines(id, messages)].map((line) => `${printableJsonText(line)}\n`);
   return { messages: messages.length, lines };
-}
-
-/** All messages of a session in the log, after the changes and removals of its durable events. */
-function messagesOf(sessions: StoredSessions, id: string): readonly Message[] {
-  const found = new Map<number, Message>();
-  let after = 0;
-  for (;;) {
-    const events = sessions.events(id, { after, limit: EXPORT_PAGE_MESSAGES });
-    for (const event of events) {
-      if (event.type === 'message.created' || event.type === 'message.updated') {
-        found.set(event.message.seq, event.message);
-      } else if (event.type === 'message.removed') found.delete(event.messageSeq);
-    }
-    const last = events.at(-1)?.seq ?? after;
-    if (last <= after) return [...found.values()].sort((a, b) => a.seq - b.seq);
-    after = last;
-  }
 }
 
 async function requireFree(file: string, given: string): Promise<void> {

@@ -1,11 +1,11 @@
 /** The texts of `troupe run` before and beside its result. Pure. */
 
-import type { Arguments } from './command.ts';
-import type { ReviewStanding } from './review/command.ts';
-import type { ReviewOrder, ReviewPlan } from './review/plan.ts';
-import { dataArgument, quoted, shownPath } from './store-directory.ts';
-import type { Paint, StopSignal, Surroundings } from './surroundings.ts';
-import { counted, number, oneLine } from './text-layout.ts';
+import type { Arguments } from '../command.ts';
+import { dataArgument, quoted, shownPath } from '../places/data-directory.ts';
+import type { ReviewStanding } from '../review/command.ts';
+import type { ReviewOrder, ReviewPlan } from '../review/plan.ts';
+import type { Paint, StopSignal, Surroundings } from '../surroundings.ts';
+import { counted, number, oneLine } from '../text-layout.ts';
 
 /** Approximate bytes of source per token. */
 const BYTES_PER_TOKEN = 3.5;

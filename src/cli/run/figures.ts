@@ -1,6 +1,6 @@
 /** Measurements of a run: times of sends, delay of the host's event loop, half-steps per second. */
 import { type IntervalHistogram, monitorEventLoopDelay } from 'node:perf_hooks';
-import type { Runtime } from '../index.ts';
+import type { Runtime } from '../../index.ts';
 
 /** The figures of a run. Times in milliseconds unless the name says otherwise. */
 export interface RunFigures {

@@ -3,30 +3,30 @@
  * store's lock is held so that the store does not change during the read. Rejects with `StoreLockedError` when the
  * directory is in use.
  */
-import { defined } from '../base/defined.ts';
-import type { ErrorShape } from '../base/errors.ts';
-import type { HistoryMessage } from '../base/history-message.ts';
-import { shardOf } from '../base/ids.ts';
-import { type Message, type Pending, textOf, type Usage } from '../base/messages.ts';
-import type { SessionEvent } from '../events/event.ts';
-import type { Journal } from '../journal/journal.ts';
-import { openJournal } from '../journal/open-journal.ts';
-import type { SessionKey } from '../journal/position.ts';
-import { acquireStoreLock } from '../journal/store/lock.ts';
-import { readManifest, shardDirectory } from '../journal/store/manifest.ts';
-import type { SessionSummary } from '../runtime/protocol/protocol.ts';
-import { olderFirst } from '../runtime/protocol/waiting-order.ts';
-import { contentReader } from '../runtime/reading/content-reader.ts';
-import { EventReplays } from '../runtime/reading/event-replay.ts';
-import { decodeHead, summaryOf } from '../runtime/reading/head.ts';
-import { readActor } from '../runtime/reading/session-reader.ts';
-import { type Explanation, explain } from '../session/explain.ts';
-import { historyMessages } from '../session/history/history-form.ts';
-import { type NumberedWait, type QueuedCall, queuedCalls } from '../session/rules/queued-calls.ts';
-import { withContent } from '../session/rules/waiting-content.ts';
-import type { ReadContent } from '../session/state/messages.ts';
-import { publicEntry, publicMessage } from '../session/state/messages.ts';
-import type { SessionState } from '../session/state/state.ts';
+import { defined } from '../../base/defined.ts';
+import type { ErrorShape } from '../../base/errors.ts';
+import type { HistoryMessage } from '../../base/history-message.ts';
+import { shardOf } from '../../base/ids.ts';
+import { type Message, type Pending, textOf, type Usage } from '../../base/messages.ts';
+import type { SessionEvent } from '../../events/event.ts';
+import type { Journal } from '../../journal/journal.ts';
+import { openJournal } from '../../journal/open-journal.ts';
+import type { SessionKey } from '../../journal/position.ts';
+import { acquireStoreLock } from '../../journal/store/lock.ts';
+import { readManifest, shardDirectory } from '../../journal/store/manifest.ts';
+import type { SessionSummary } from '../../runtime/protocol/protocol.ts';
+import { olderFirst } from '../../runtime/protocol/waiting-order.ts';
+import { contentReader } from '../../runtime/reading/content-reader.ts';
+import { EventReplays } from '../../runtime/reading/event-replay.ts';
+import { decodeHead, summaryOf } from '../../runtime/reading/head.ts';
+import { readActor } from '../../runtime/reading/session-reader.ts';
+import { type Explanation, explain } from '../../session/explain.ts';
+import { historyMessages } from '../../session/history/history-form.ts';
+import { type NumberedWait, type QueuedCall, queuedCalls } from '../../session/rules/queued-calls.ts';
+import { withContent } from '../../session/rules/waiting-content.ts';
+import type { ReadContent } from '../../session/state/messages.ts';
+import { publicEntry, publicMessage } from '../../session/state/messages.ts';
+import type { SessionState } from '../../session/state/state.ts';
 
 /** A session from its log. */
 export interface StoredSession extends SessionSummary {
@@ -60,7 +60,7 @@ export interface StoredSessions {
 }
 
 /** Reads a directory that has a store. The reader is valid until `read` settles. */
-export async function readStore<T>(directory: string, read: (sessions: StoredSessions) => T): Promise<T> {
+export async function readStore<T>(directory: string, read: (sessions: StoredSessions) => T | Promise<T>): Promise<T> {
   const lock = await acquireStoreLock(directory);
   const journals: Journal[] = [];
   try {
@@ -68,7 +68,7 @@ export async function readStore<T>(directory: string, read: (sessions: StoredSes
     for (let shard = 0; shard < (manifest?.shards ?? 0); shard += 1) {
       journals.push(await openJournal({ directory: shardDirectory(directory, shard), durability: 'flush' }));
     }
-    return read(storedSessions(journals));
+    return await read(storedSessions(journals));
   } finally {
     for (const journal of journals) await journal.close();
     await lock.release();

@@ -1,10 +1,11 @@
 /** The end of the output of `troupe run`: the index, a table of figures, and suggested commands. Pure. */
+
+import { dataArgument, shownPath } from '../places/data-directory.ts';
+import type { ReviewResult } from '../review/command.ts';
+import type { ReviewOrder } from '../review/plan.ts';
+import type { Paint, Surroundings } from '../surroundings.ts';
+import { counted, left, number, printable } from '../text-layout.ts';
 import type { RunFigures } from './figures.ts';
-import type { ReviewResult } from './review/command.ts';
-import type { ReviewOrder } from './review/plan.ts';
-import { dataArgument, shownPath } from './store-directory.ts';
-import type { Paint, Surroundings } from './surroundings.ts';
-import { counted, left, number, printable } from './text-layout.ts';
 
 /** A run that succeeded. */
 export interface RunReport {

@@ -1,22 +1,22 @@
 /** `troupe run`: a review of a directory by a reviewer and one reader for each source file. */
-import { REVIEW_ENTRIES_MAX, REVIEW_FILES_DEFAULT, REVIEW_FILES_MAX, STOP_DEADLINE_MS } from '../base/bounds.ts';
-import { errorFromShape, ModelAuthenticationError } from '../base/errors.ts';
-import { open, type Runtime } from '../index.ts';
-import { type Arguments, type Command, EXIT, UsageError } from './command.ts';
-import { commandLogger } from './command-logger.ts';
+import { REVIEW_ENTRIES_MAX, REVIEW_FILES_DEFAULT, REVIEW_FILES_MAX, STOP_DEADLINE_MS } from '../../base/bounds.ts';
+import { errorFromShape, ModelAuthenticationError } from '../../base/errors.ts';
+import { open, type Runtime } from '../../index.ts';
+import { type Arguments, type Command, EXIT, UsageError } from '../command.ts';
+import { commandLogger } from '../command-logger.ts';
+import { DATA_OPTION, dataDirectory, prepareDataDirectory, sourceDirectory } from '../places/data-directory.ts';
+import { readStore, type StoredSessions } from '../places/stored-sessions.ts';
+import { modelOf, reviewOptions } from '../review/agents.ts';
+import { ReviewBoard } from '../review/board.ts';
+import { type ReviewListener, runReview } from '../review/command.ts';
+import { planReview, type ReviewOrder, type ReviewPlan, reviewId } from '../review/plan.ts';
+import { findSourceFiles, SOURCE_KINDS } from '../review/source-files.ts';
+import { type Output, paintFor, type StopSignal, type Surroundings } from '../surroundings.ts';
+import { number, printableJson } from '../text-layout.ts';
 import { RunMeter } from './figures.ts';
 import { type Progress, showProgress } from './progress.ts';
-import { modelOf, reviewOptions } from './review/agents.ts';
-import { ReviewBoard } from './review/board.ts';
-import { type ReviewListener, runReview } from './review/command.ts';
-import { planReview, type ReviewOrder, type ReviewPlan, reviewId } from './review/plan.ts';
-import { findSourceFiles, SOURCE_KINDS } from './review/source-files.ts';
-import { type ReviewLog, type RunReport, reportJson, reportText } from './run-report.ts';
-import { runAgain, runHeader, standingText, stoppedText } from './run-texts.ts';
-import { DATA_OPTION, dataDirectory, prepareDataDirectory, sourceDirectory } from './store-directory.ts';
-import { readStore, type StoredSessions } from './stored-sessions.ts';
-import { type Output, paintFor, type StopSignal, type Surroundings } from './surroundings.ts';
-import { number, printableJson } from './text-layout.ts';
+import { type ReviewLog, type RunReport, reportJson, reportText } from './report.ts';
+import { runAgain, runHeader, standingText, stoppedText } from './texts.ts';
 
 /** See the head of the file. */
 export const runCommand: Command = {

@@ -3,26 +3,27 @@
  */
 import { createReadStream } from 'node:fs';
 import { resolve } from 'node:path';
-import { IMPORT_CHARACTERS_MAX, STOP_DEADLINE_MS } from '../base/bounds.ts';
-import { ConfigError, InvalidNameError, LimitError } from '../base/errors.ts';
-import type { HistoryDraft } from '../base/history-message.ts';
-import { checkSessionId } from '../base/ids.ts';
-import { type Agent, agent, type Logger, type ModelProvider, open } from '../index.ts';
-import { readManifest } from '../journal/store/manifest.ts';
-import { readHistoryLines } from '../runtime/handles/history-lines.ts';
-import { type Arguments, type Command, EXIT, UsageError } from './command.ts';
-import { commandLogger } from './command-logger.ts';
-import { DATA_OPTION, dataDirectory, JSON_OPTION, prepareDataDirectory, shownPath } from './store-directory.ts';
-import { readStore, type StoredSessions } from './stored-sessions.ts';
-import type { Surroundings } from './surroundings.ts';
-import { counted, printableJson } from './text-layout.ts';
+import { IMPORT_CHARACTERS_MAX, STOP_DEADLINE_MS } from '../../base/bounds.ts';
+import { ConfigError, InvalidNameError, LimitError } from '../../base/errors.ts';
+import type { HistoryDraft } from '../../base/history-message.ts';
+import { checkSessionId } from '../../base/ids.ts';
+import { type Agent, agent, type Logger, open } from '../../index.ts';
+import { readManifest } from '../../journal/store/manifest.ts';
+import { readHistoryLines } from '../../runtime/handles/history-lines.ts';
+import { type Arguments, type Command, EXIT, UsageError } from '../command.ts';
+import { commandLogger } from '../command-logger.ts';
+import { DATA_OPTION, dataDirectory, JSON_OPTION, prepareDataDirectory, shownPath } from '../places/data-directory.ts';
+import { NO_MODEL } from '../places/opened-store.ts';
+import { readStore, type StoredSessions } from '../places/stored-sessions.ts';
+import type { Surroundings } from '../surroundings.ts';
+import { counted, printableJson } from '../text-layout.ts';
 
 /** The agent of sessions for which no agent is named. */
 const DEFAULT_AGENT = 'default';
 
 /** See the head of the file. */
 export const importCommand: Command = {
-  positionals: [{ name: 'session', required: true, help: 'Session to fill; created if missing' }],
+  positionals: [{ name: 'session', required: true, help: 'Session to fill; created if missing', completes: 'session' }],
   options: {
     data: DATA_OPTION,
     in: { kind: 'text', value: 'FILE', help: 'File to read (default: stdin)' },
@@ -77,15 +78,6 @@ async function seed(
     await runtime.close({ deadlineMs: STOP_DEADLINE_MS });
   }
 }
-
-/** Nothing here calls a model. If something did, closing the store would cut the call off without a result. */
-const NO_MODEL: ModelProvider = {
-  name: 'none',
-  generate: (_request, { signal }) =>
-    new Promise((_resolve, reject) => {
-      signal.addEventListener('abort', () => reject(signal.reason), { once: true });
-    }),
-};
 
 interface Wanted {
   readonly id: string;

@@ -1,0 +1,48 @@
+/**
+ * Opens a data directory to change sessions by events of their logs alone. The one agent of the runtime is of no session
+ * in the store, so no turn starts, no interrupted work continues and no model is called.
+ */
+import { STOP_DEADLINE_MS } from '../../base/bounds.ts';
+import { agent, type ModelProvider, open, type Runtime } from '../../index.ts';
+import { search_messages } from '../../tools/built-in/memory-tools.ts';
+import { commandLogger } from '../command-logger.ts';
+import type { Surroundings } from '../surroundings.ts';
+
+/** One thread, since little is done. */
+const THREADS = { sessions: 0, models: 0, tools: 1 } as const;
+const AGENT = 'command';
+
+/** Nothing here calls a model. If something did, closing the store would cut the call off without a result. */
+export const NO_MODEL: ModelProvider = {
+  name: 'none',
+  generate: (_request, { signal }) =>
+    new Promise((_resolve, reject) => {
+      signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+    }),
+};
+
+/**
+ * Changes sessions in a directory, which is closed when `change` settles. `agents`: names that sessions of the store
+ * have. Rejects as `open` does.
+ */
+export async function changeStore<T>(
+  directory: string,
+  agents: ReadonlySet<string>,
+  surroundings: Surroundings,
+  change: (runtime: Runtime) => Promise<T>,
+): Promise<T> {
+  let name = AGENT;
+  while (agents.has(name)) name += '-';
+  const runtime = await open(directory, {
+    // The tool lets the runtime search its messages. No model uses it.
+    agents: [agent({ name, tools: [search_messages] })],
+    provider: NO_MODEL,
+    threads: THREADS,
+    logger: commandLogger(surroundings),
+  });
+  try {
+    return await change(runtime);
+  } finally {
+    await runtime.close({ deadlineMs: STOP_DEADLINE_MS });
+  }
+}

@@ -1,0 +1,143 @@
+/** The sessions of a running server, read page by page. */
+import { z } from 'zod';
+import { SERVER_PAGE_MAX } from '../../base/bounds.ts';
+import { defined } from '../../base/defined.ts';
+import type { ErrorShape } from '../../base/errors.ts';
+import type { Message, Pending, Usage } from '../../base/messages.ts';
+import type { SessionEvent } from '../../events/event.ts';
+import type { SessionSummary } from '../../runtime/protocol/protocol.ts';
+import { servedEvents, servedSeq } from './served-events.ts';
+import type { Server } from './server.ts';
+import { passes, type SessionFilter } from './session-filter.ts';
+import type { SessionReader } from './session-reader.ts';
+import type { StoredSession } from './stored-sessions.ts';
+import { type WaitingCall, waitingCallSchema } from './waiting-call.ts';
+
+const next = z.union([z.string(), z.number()]).optional();
+const summaryShape = {
+  id: z.string(),
+  agent: z.string(),
+  parent: z.string().optional(),
+  name: z.string().optional(),
+  state: z.string(),
+  mailbox: z.number(),
+  updatedAt: z.number(),
+};
+const sessionsSchema = z.looseObject({ sessions: z.array(z.looseObject(summaryShape)), next });
+const sessionSchema = z.looseObject({
+  ...summaryShape,
+  seq: z.number().int(),
+  children: z.array(z.unknown()),
+  usage: z.looseObject({ input_tokens: z.number(), output_tokens: z.number() }),
+  blocked: z.unknown().optional(),
+});
+const explanationSchema = z.looseObject({ reason: z.string(), detail: z.string() });
+const messagesSchema = z.looseObject({ messages: z.array(z.looseObject({ seq: z.number() })), next });
+const pendingSchema = z.looseObject({ pending: z.array(z.looseObject({ id: z.number() })), next });
+const waitingSchema = z.looseObject({ waiting: z.array(waitingCallSchema), next });
+
+/** The path of a session on a server. */
+export function pathOf(session: string): string {
+  return `sessions/${encodeURIComponent(session)}`;
+}
+
+/** See the head of the file. */
+export function servedReader(server: Server): SessionReader {
+  /** Items of all pages until there are more than `limit`. */
+  const paged = async <T>(
+    path: string,
+    read: (path: string) => Promise<{ readonly items: readonly T[]; readonly next?: string | number | undefined }>,
+    limit = Number.POSITIVE_INFINITY,
+  ): Promise<readonly T[]> => {
+    const found: T[] = [];
+    const size = Math.min(SERVER_PAGE_MAX, limit + 1);
+    for (let after: string | number | undefined; ; ) {
+      const query = new URLSearchParams({
+        limit: String(size),
+        ...(after === undefined ? {} : { after: String(after) }),
+      });
+      const page = await read(`${path}${path.includes('?') ? '&' : '?'}${query}`);
+      found.push(...page.items);
+      if (page.next === undefined || found.length > limit) return found;
+      after = page.next;
+    }
+  };
+  const messagesAt = (path: string): Promise<readonly Message[]> =>
+    paged(path, async (each) => {
+      const page = await server.ask(each, messagesSchema);
+      return { items: page.messages as unknown as readonly Message[], next: page.next };
+    });
+  return {
+    list: async (filter, limit) => {
+      const found = await paged(
+        listPath(filter),
+        async (path) => {
+          const page = await server.ask(path, sessionsSchema);
+          const sessions = page.sessions as unknown as readonly SessionSummary[];
+          return { items: sessions.filter((session) => passes(session, filter)), next: page.next };
+        },
+        limit,
+      );
+      return { sessions: found.slice(0, limit), isCut: found.length > limit };
+    },
+    session: async (id) => {
+      const { seq, usage, children, blocked, ...summary } = await server.ask(pathOf(id), sessionSchema);
+      const why = await server.ask(`${pathOf(id)}/explain`, explanationSchema);
+      const recent = await messagesAt(`${pathOf(id)}/viewport`);
+      const pending = await paged(`${pathOf(id)}/pending`, async (path) => {
+        const page = await server.ask(path, pendingSchema);
+        return { items: page.pending as unknown as readonly Pending[], next: page.next };
+      });
+      return {
+        ...(summary as unknown as SessionSummary),
+        messages: recent.at(-1)?.seq ?? 0,
+        events: seq,
+        usage: usage as Usage,
+        why: why as StoredSession['why'],
+        ...defined({ blocked: blocked as ErrorShape | undefined }),
+        children: children.length,
+        recent,
+        pending,
+      };
+    },
+    messages: (id) => messagesAt(`${pathOf(id)}/messages`),
+    events: (id, wanted) => eventsOf(server, id, wanted),
+    waiting: async (limit) => {
+      const calls: readonly WaitingCall[] = await paged(
+        'waiting',
+        async (path) => {
+          const page = await server.ask(path, waitingSchema);
+          return { items: page.waiting, next: page.next };
+        },
+        limit,
+      );
+      return { calls: calls.slice(0, limit), isCut: calls.length > limit };
+    },
+  };
+}
+
+function listPath({ state, parent }: SessionFilter): string {
+  return `sessions?${new URLSearchParams(defined({ state, parent }))}`;
+}
+
+/** The events that the server has now. */
+async function eventsOf(
+  server: Server,
+  id: string,
+  { after, limit }: Parameters<SessionReader['events']>[1],
+): Promise<readonly SessionEvent[]> {
+  const newest = await servedSeq(server, id);
+  const from = after ?? Math.max(0, newest - limit);
+  const found: SessionEvent[] = [];
+  if (from >= newest) return found;
+  const stop = new AbortController();
+  try {
+    for await (const event of servedEvents(server, id, { after: from, signal: stop.signal })) {
+      found.push(event);
+      if (found.length >= limit || (event.seq ?? 0) >= newest) break;
+    }
+  } finally {
+    stop.abort();
+  }
+  return found;
+}

@@ -1,0 +1,34 @@
+/** Which sessions a list has, in a directory as on a server. Pure. */
+import type { SessionSummary } from '../../runtime/protocol/protocol.ts';
+
+/** A session in a list: its summary, with how its last turn ended if that is known. */
+export type ListedRow = SessionSummary & {
+  readonly status?: string | undefined;
+  readonly lastOutcome?: string | undefined;
+};
+
+/** See the head of the file. A missing member lets every session pass. */
+export interface SessionFilter {
+  readonly state?: string | undefined;
+  /** One of these. */
+  readonly status?: readonly string[] | undefined;
+  readonly outcome?: string | undefined;
+  readonly agent?: string | undefined;
+  /** Only children of this session; empty: only sessions without a parent. */
+  readonly parent?: string | undefined;
+  /** Only sessions that changed after this time, in epoch ms. */
+  readonly since?: number | undefined;
+}
+
+/** True if a list with this filter has the session. */
+export function passes(session: ListedRow, filter: SessionFilter): boolean {
+  const { state, status, outcome, agent, parent, since } = filter;
+  return (
+    (state === undefined || session.state === state) &&
+    (status === undefined || status.includes(session.status ?? '')) &&
+    (outcome === undefined || session.lastOutcome === outcome) &&
+    (agent === undefined || session.agent === agent) &&
+    (parent === undefined || (session.parent ?? '') === parent) &&
+    (since === undefined || session.updatedAt > since)
+  );
+}
