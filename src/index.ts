@@ -61,7 +61,7 @@ export {
 } from './context/legality/legality.ts';
 export type { Effort, ListedModel, ThinkingType } from './context/model-traits.ts';
 export type { Definition } from './definitions/definition.ts';
-export type { EventBody, SessionEvent } from './events/event.ts';
+export type { EventBody, LastError, LastOutcome, SessionEvent, SessionStatus } from './events/event.ts';
 export type { Rendered, RenderedRole, ViewMode } from './events/rendered.ts';
 export type {
   ViewedError,
@@ -103,7 +103,6 @@ export type { CompressOptions, EditOptions } from './runtime/handles/history-opt
 export { open } from './runtime/handles/open.ts';
 export { Receipt, type ReceiptStatus } from './runtime/handles/receipt.ts';
 export {
-  type ListOptions,
   type MessageSearchOptions,
   type MessageSearchResult,
   Runtime,
@@ -111,6 +110,7 @@ export {
   type RuntimeMetrics,
 } from './runtime/handles/runtime.ts';
 export { Session, type SessionInfo } from './runtime/handles/session.ts';
+export type { ListedSession, ListOptions } from './runtime/handles/session-list.ts';
 export type {
   ApprovalDecision,
   ForkOptions,
@@ -137,6 +137,7 @@ export type {
   Guardrails,
   GuardrailVerdict,
 } from './runtime/protocol/guardrails.ts';
+export type { ListOrder, ListPlace } from './runtime/protocol/list-order.ts';
 export type { ProviderMetrics } from './runtime/protocol/metrics.ts';
 export type {
   EnricherOptions,

@@ -91,7 +91,7 @@ export async function buildSearchStore(directory: string, plan: SearchStorePlan)
         key,
         position: positions.get(key) ?? 0,
         data: encodeHead({
-          summary: { id: names[index] ?? '', agent: 'main', state: 'idle', mailbox: 0, updatedAt: at },
+          summary: { id: names[index] ?? '', agent: 'main', state: 'idle', status: 'idle', mailbox: 0, updatedAt: at },
         }),
         runnable: false,
       }));

@@ -13,6 +13,25 @@ import type { Rendered } from './rendered.ts';
 export const SESSION_STATES = ['idle', 'awaiting', 'executing'] as const;
 /** One of `SESSION_STATES`. */
 export type SessionStateName = (typeof SESSION_STATES)[number];
+
+/** The status of a session in one word, the most urgent first. */
+export const SESSION_STATUSES = ['blocked', 'waiting', 'running', 'suspended', 'paused', 'failed', 'idle'] as const;
+
+/**
+ * `blocked`: it cannot run until someone acts. `waiting`: for a person. `running`: in a turn, or about to be.
+ * `suspended`: its turn stopped at a boundary. `paused`: by `pause()`. `failed`: at rest, and its last turn failed.
+ * `idle`: at rest.
+ */
+export type SessionStatus = (typeof SESSION_STATUSES)[number];
+
+/** How a turn ended, in the words of its receipts. */
+export const TURN_OUTCOMES = ['answered', 'failed', 'interrupted', 'suspended'] as const;
+
+/** How a session's last turn ended: `interrupted` on request, `suspended` at a boundary, so that it can continue. */
+export type LastOutcome = (typeof TURN_OUTCOMES)[number];
+
+/** The error of a session's last turn, without its data and with a bounded message: lists have it. */
+export type LastError = Pick<ErrorShape, 'name' | 'code' | 'message' | 'retryable'>;
 /** How an entry can leave a mailbox. */
 export const REMOVAL_REASONS = ['promoted', 'recalled', 'dropped'] as const;
 /** The activity of a session beyond its state. */

@@ -3,7 +3,7 @@
  * validate against them.
  */
 import { z } from 'zod';
-import { SESSION_STATES } from '../events/event.ts';
+import { SESSION_STATES, SESSION_STATUSES, TURN_OUTCOMES } from '../events/event.ts';
 
 const stateName = z.enum(SESSION_STATES);
 const content = z.union([z.string(), z.array(z.looseObject({ type: z.string() }))]);
@@ -16,11 +16,22 @@ const summaryShape = {
   parent: z.string().optional(),
   name: z.string().optional(),
   state: stateName,
+  status: z.enum(SESSION_STATUSES),
+  lastOutcome: z.enum(TURN_OUTCOMES).optional().describe('How the last turn ended'),
+  lastError: z
+    .looseObject({ name: z.string(), code: z.string(), message: z.string() })
+    .optional()
+    .describe('The error of the last turn, if it failed'),
   mailbox: z.number(),
+  messageCount: z.number().optional().describe('Messages of users and the agent, without tool calls'),
+  createdAt: z.number().optional().describe('Epoch ms'),
   updatedAt: z.number().describe('Epoch ms'),
 };
 /** A session in a list. */
-export const summary: z.ZodType = z.looseObject(summaryShape);
+export const summary: z.ZodType = z.looseObject({
+  ...summaryShape,
+  children: z.array(z.looseObject(summaryShape)).optional().describe('With children=true: oldest first'),
+});
 
 /** A session with its state. */
 export const session: z.ZodType = z.looseObject({

@@ -1,8 +1,15 @@
 /** Common parts of the queries and bodies of several routes. */
 import { z } from 'zod';
-import { KEY_CHARACTERS_MAX, SERVER_PAGE_DEFAULT, SERVER_PAGE_MAX } from '../base/bounds.ts';
+import {
+  KEY_CHARACTERS_MAX,
+  LIST_FAMILIES_DEFAULT,
+  LIST_FAMILIES_MAX,
+  SERVER_PAGE_DEFAULT,
+  SERVER_PAGE_MAX,
+} from '../base/bounds.ts';
 import { defined } from '../base/defined.ts';
-import type { ViewMode } from '../index.ts';
+import { SESSION_STATUSES } from '../events/event.ts';
+import type { SessionStatus, ViewMode } from '../index.ts';
 
 /** The token, which every query may have because an event source cannot send a header. The guard checks it. */
 export const token: z.ZodType<string | undefined> = z.string().optional();
@@ -61,4 +68,37 @@ export function pageOf({
 /** The `next` of a page whose cursors are numbers. */
 export function numberOf(next: string | undefined): number | undefined {
   return next === undefined ? undefined : Number(next);
+}
+
+/** Statuses of sessions, joined by commas. */
+export const statusList: z.ZodType<string> = z
+  .string()
+  .refine((text) => areStatuses(text.split(',')), `must be of ${SESSION_STATUSES.join(', ')}`)
+  .describe(`One or more of ${SESSION_STATUSES.join(', ')}, joined by commas`);
+
+/** The statuses in a text of `statusList`. */
+export function statusesOf(text: string | undefined): readonly SessionStatus[] | undefined {
+  const statuses = text?.split(',') ?? [];
+  return areStatuses(statuses) && statuses.length > 0 ? statuses : undefined;
+}
+
+function areStatuses(texts: readonly string[]): texts is readonly SessionStatus[] {
+  return texts.every((text) => (SESSION_STATUSES as readonly string[]).includes(text));
+}
+
+/** A time. */
+export const time: z.ZodType<string> = z
+  .string()
+  .refine((text) => Number.isFinite(timeOf(text)), 'must be epoch ms, or a date as 2026-11-24T10:00:00Z')
+  .describe('Epoch ms, or a date of ISO 8601');
+
+/** The epoch ms of a text of `time`. */
+export function timeOf(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  return /^\d{1,16}$/.test(text) ? Number(text) : Date.parse(text);
+}
+
+/** The number of sessions of a list with their children. */
+export function familySizeOf(limit: string | undefined): number {
+  return limit === undefined ? LIST_FAMILIES_DEFAULT : Math.min(Number(limit), LIST_FAMILIES_MAX);
 }

@@ -2,11 +2,13 @@
 import { z } from 'zod';
 import { BUDGET_TOKENS_MAX, SERVER_PAGE_MAX } from '../base/bounds.ts';
 import { defined } from '../base/defined.ts';
-import { SESSION_STATES } from '../events/event.ts';
+import { SESSION_STATES, TURN_OUTCOMES } from '../events/event.ts';
 import { type Runtime, type SessionSummary, TroupeError } from '../index.ts';
+import { listPlaceText } from '../runtime/protocol/list-order.ts';
 import * as answers from './answers.ts';
 import { debugContext } from './debug-context.ts';
 import {
+  familySizeOf,
   key,
   noBody,
   noQuery,
@@ -14,6 +16,10 @@ import {
   pageOf,
   pageSize,
   sizeOf,
+  statusesOf,
+  statusList,
+  time,
+  timeOf,
   token,
   viewMode,
   wholeNumber,
@@ -26,25 +32,44 @@ const UNKNOWN: RouteAnswer = problemAnswer(404, 'There is no such session');
 const list = route({
   method: 'GET',
   path: '/sessions',
-  summary: 'Sessions by id, ascending',
+  summary: 'Sessions, the last changed one first, or by id',
   query: z.strictObject({
-    after: z.string().optional().describe('Ids after this one'),
+    after: z.string().optional().describe('The value of next in the previous page; with order=id also any id'),
     limit: pageSize.optional(),
+    order: z.enum(['newest', 'id']).optional().describe('Default: newest'),
     parent: z.string().optional().describe('Children of this session; empty: sessions without a parent'),
+    status: statusList.optional(),
     state: z.enum(SESSION_STATES).optional(),
+    outcome: z.enum(TURN_OUTCOMES).optional().describe('How the last turn ended'),
+    agent: z.string().optional(),
+    changedAfter: time.optional(),
+    changedBefore: time.optional(),
+    children: z
+      .enum(['true', 'false'])
+      .optional()
+      .describe('true: sessions without a parent, each with its children; then limit is at most 50, default 10'),
     token,
   }),
   answers: [{ status: 200, description: 'A page of sessions', schema: answers.sessionList }],
   async handle({ query, server }) {
-    const { after, state, parent } = query;
-    const limit = sizeOf(query.limit);
+    const { after, state, status, parent, outcome, agent, order = 'newest' } = query;
+    const children = query.children === 'true';
+    const limit = children ? familySizeOf(query.limit) : sizeOf(query.limit);
     const found = await server.runtime.sessions.list({
-      ...defined({ after, state }),
+      ...defined({ after, state, outcome, agent, status: statusesOf(status) }),
+      ...defined({ changedAfter: timeOf(query.changedAfter), changedBefore: timeOf(query.changedBefore) }),
       ...(parent === undefined ? {} : { parent: parent === '' ? null : parent }),
-      limit: limit + 1,
+      ...(children ? { children } : {}),
+      order,
+      // A list with children has at most as many sessions as one page.
+      limit: children ? limit : limit + 1,
     });
     const sessions = found.slice(0, limit);
-    return json({ sessions, ...(found.length > limit ? { next: sessions.at(-1)?.id } : {}) });
+    const last = sessions.at(-1);
+    // A full page with children may be the last one; the page after it is then empty.
+    const hasMore = children ? found.length === limit : found.length > limit;
+    const next = hasMore && last !== undefined ? listPlaceText(order, last) : undefined;
+    return json({ sessions, ...defined({ next }) });
   },
 });
 

@@ -65,7 +65,7 @@ async function end(shard: TestShard): Promise<unknown> {
   await shard.call('runtime.drain', { id: 0 });
   const messages = async (session: string): Promise<readonly unknown[]> =>
     (await shard.call('session.messages', { session })).map(({ type, content }) => `${type}:${String(content)}`);
-  const states = await shard.call('sessions.list', { limit: 10 });
+  const states = await shard.call('sessions.list', { order: 'id', limit: 10 });
   return {
     parent: await messages('p'),
     child: await messages('p:1'),

@@ -88,7 +88,7 @@ describe.each(MATRIX)('threads %o', (threads) => {
     const events = await history(session);
     expect(states(events)).toEqual(['idle (preparing)', 'idle', 'awaiting', 'idle']);
     expect(events.filter(({ type }) => type === 'session.name')).toMatchObject([{ name: '🍞 Bread' }]);
-    expect((await runtime.sessions.list()).map(({ name }) => name)).toEqual(['🍞 Bread']);
+    expect((await runtime.sessions.list({ order: 'id' })).map(({ name }) => name)).toEqual(['🍞 Bread']);
     const [first, , last] = seen;
     expect(first?.tools?.map(({ name }) => name)).toEqual([
       'rename_session',

@@ -79,7 +79,19 @@ describe('/openapi.json', () => {
       },
     });
     const list = paths['/sessions']?.['get'];
-    expect(list?.parameters.map(({ name }) => name)).toEqual(['after', 'limit', 'parent', 'state']);
+    expect(list?.parameters.map(({ name }) => name)).toEqual([
+      'after',
+      'limit',
+      'order',
+      'parent',
+      'status',
+      'state',
+      'outcome',
+      'agent',
+      'changedAfter',
+      'changedBefore',
+      'children',
+    ]);
   });
 });
 

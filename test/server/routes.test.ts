@@ -44,20 +44,37 @@ describe('sessions', () => {
     expect((await post('/sessions/s/resume', {})).body).toEqual({ paused: false });
   });
 
-  test('F138: the list has pages, by id; children by their parent, roots by none; page sizes are bounded', async () => {
+  test('F138: the list has pages, by id or the last changed first; children by their parent, roots by none; page sizes are bounded', async () => {
     const { url, post, get, runtime } = await kit.serve();
     for (const id of ['c', 'a', 'b']) await post('/sessions', { id });
-    const first = as(answers.sessionList, (await get('/sessions?limit=2')).body);
+    const first = as(answers.sessionList, (await get('/sessions?order=id&limit=2')).body);
     expect(first).toMatchObject({ sessions: [{ id: 'a' }, { id: 'b' }], next: 'b' });
-    const second = as(answers.sessionList, (await get(`/sessions?limit=2&after=${first['next']}`)).body);
+    const second = as(answers.sessionList, (await get(`/sessions?order=id&limit=2&after=${first['next']}`)).body);
     expect(second).toEqual({ sessions: [expect.objectContaining({ id: 'c' })] });
     const child = await post('/sessions/a/children', { task: 'Help', name: 'helper', replies: 'handle' });
     expect([child.status, pointed(child, `${url}/sessions/a/children`)]).toEqual([201, `${url}/sessions/a%3A1`]);
     expect(as(answers.child, child.body)).toEqual({ id: 'a:1', name: 'helper', parent: 'a' });
     await runtime.drain();
     expect((await get('/sessions?parent=a')).body).toMatchObject({ sessions: [{ id: 'a:1', parent: 'a' }] });
-    expect((await get('/sessions?parent=')).body).toMatchObject({ sessions: [{ id: 'a' }, { id: 'b' }, { id: 'c' }] });
+    expect((await get('/sessions?order=id&parent=')).body).toMatchObject({
+      sessions: [{ id: 'a' }, { id: 'b' }, { id: 'c' }],
+    });
     expect((await get('/sessions?state=executing')).body).toEqual({ sessions: [] });
+    await post('/sessions/c/pause');
+    const newest = as(answers.sessionList, (await get('/sessions?parent=&limit=1')).body);
+    expect(newest).toMatchObject({
+      sessions: [{ id: 'c', status: 'paused' }],
+      next: expect.stringMatching(/^\d+-c$/u),
+    });
+    const rest = (await get(`/sessions?parent=&after=${newest['next']}`)).body as { sessions: { id: string }[] };
+    expect(rest.sessions.map(({ id }) => id)).not.toContain('c');
+    expect((await get('/sessions?status=paused,failed')).body).toMatchObject({ sessions: [{ id: 'c' }] });
+    expect((await get('/sessions?outcome=answered')).body).toMatchObject({ sessions: [{ id: 'a:1' }] });
+    expect((await get(`/sessions?changedBefore=${new Date(0).toISOString()}`)).body).toEqual({ sessions: [] });
+    const families = as(answers.sessionList, (await get('/sessions?children=true&limit=60&status=idle')).body);
+    expect(families).toMatchObject({ sessions: [{ id: 'a', children: [{ id: 'a:1' }] }, { id: 'b' }] });
+    for (const bad of ['status=ill', 'outcome=good', 'changedAfter=soon', 'after=c', 'order=random'])
+      expect((await get(`/sessions?${bad}`)).status).toBe(400);
     for (const limit of ['0', '1001', '-1', 'ten', '1e2'])
       expect((await get(`/sessions?limit=${limit}`)).status).toBe(400);
   });

@@ -47,6 +47,9 @@ export const SERVER_BODIES_BYTES_MAX: number = 64 * 1024 * 1024;
 export const SERVER_PAGE_DEFAULT = 100;
 /** Most sessions or messages that one page of a list may hold. A thousand messages of the usual size are a megabyte. */
 export const SERVER_PAGE_MAX = 1_000;
+/** Sessions of a list that has their children: by default, and at most (contract, row F138). */
+export const LIST_FAMILIES_DEFAULT = 10;
+export const LIST_FAMILIES_MAX = 50;
 /** Pages that one server reads at once. The others wait in order of arrival. */
 export const SERVER_PAGES_UNDER_WAY_MAX = 8;
 /** Bytes of one file of the observer page. A larger file does not belong on the page. */

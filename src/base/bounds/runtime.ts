@@ -209,6 +209,8 @@ export const LOOP_STALL_MS = 1_000;
 export const ERROR_CAUSES_MAX = 5;
 /** Bytes of the JSON of an error's message. With its code and its envelope every error answer stays below 4 kB. */
 export const ERROR_MESSAGE_BYTES_MAX = 3_000;
+/** Characters of the message of a session's last error: heads of sessions and lists have it. */
+export const LAST_ERROR_CHARACTERS_MAX = 500;
 /** Problems of a refused body that are reported: the first ones, since a client fixes those first. */
 export const BODY_ISSUES_MAX = 3;
 /** Characters of a message or a stack encoded with an error that crosses a thread. */

@@ -114,7 +114,7 @@ export function createApi(base: URL, token: () => string | undefined): Api {
     info: async () => recordOf(await call('GET', 'info'), 'the information'),
     metrics: async () => readMetrics(await call('GET', 'metrics.json')),
     sessions: async (after) => {
-      const query = new URLSearchParams({ limit: String(LIST_PAGE_SESSIONS) });
+      const query = new URLSearchParams({ order: 'id', limit: String(LIST_PAGE_SESSIONS) });
       if (after !== undefined) query.set('after', after);
       return readSessions(await call('GET', `sessions?${query}`));
     },

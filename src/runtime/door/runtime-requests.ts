@@ -1,12 +1,12 @@
 /** Answers the methods `runtime.…` and `sessions.…`: all sessions of a shard, and the shard's drain and end. */
 
 import { defined } from '../../base/defined.ts';
-import type { HandlersOf, SessionSummary, ShardMethods } from '../protocol/protocol.ts';
-import { decodeHead, summaryOf } from '../reading/head.ts';
+import { byOrder, type ListRequest } from '../protocol/list-order.ts';
+import type { HandlersOf, SessionSummary } from '../protocol/protocol.ts';
+import { summaryOf } from '../reading/head.ts';
+import type { ListedFacts } from '../shard/session-order.ts';
 import type { Shard } from '../shard/shard.ts';
 import { type ShardDoor, settle } from './shard-door.ts';
-
-type ListRequest = ShardMethods['sessions.list']['request'];
 
 /** Number of names read at once while listing. */
 const LIST_PAGE = 1_000;
@@ -18,7 +18,9 @@ export function runtimeRequests(door: ShardDoor): HandlersOf<'runtime' | 'sessio
     'sessions.list': async (request) => {
       // Until interrupted sessions have been read, their heads are only as recent as the last checkpoint.
       await shard.life.resumed();
-      return door.readDurable(() => list(shard, request));
+      if (request.order === 'id') return door.readDurable(() => listById(shard, request));
+      await shard.residency.order.read();
+      return door.readDurable(() => listNewest(shard, request));
     },
     'sessions.get': ({ session }) =>
       door.read(
@@ -47,10 +49,11 @@ export function runtimeRequests(door: ShardDoor): HandlersOf<'runtime' | 'sessio
   };
 }
 
-function list(shard: Shard, request: ListRequest): readonly SessionSummary[] {
+/** The sessions by id, from the names. */
+function listById(shard: Shard, request: ListRequest): readonly SessionSummary[] {
   const { journal } = shard.parts;
   const found: SessionSummary[] = [];
-  let after = request.after;
+  let after = request.after?.id;
   for (;;) {
     const page = journal.names({
       limit: LIST_PAGE,
@@ -59,7 +62,7 @@ function list(shard: Shard, request: ListRequest): readonly SessionSummary[] {
     });
     for (const [name, key] of page) {
       after = name;
-      const summary = summaryNamed(shard, name, key);
+      const summary = shard.residency.summary(name, key);
       if (summary === undefined || !matches(summary, request)) continue;
       found.push(summary);
       if (found.length >= request.limit) return found;
@@ -68,21 +71,43 @@ function list(shard: Shard, request: ListRequest): readonly SessionSummary[] {
   }
 }
 
-/** The summary from memory, from the head, or, for a session without a head, from its log. */
-function summaryNamed(shard: Shard, name: string, key: number): SessionSummary | undefined {
-  const resident = shard.residency.inMemory(name);
-  if (resident !== undefined) return resident.state.agent === undefined ? undefined : summaryOf(resident.state);
-  const head = shard.residency.headOf(key);
-  if (head !== undefined) return decodeHead(head.data).summary;
-  const actor = shard.residency.find(name);
-  shard.residency.passivateSome();
-  return actor === undefined ? undefined : summaryOf(actor.state);
+/** The sessions by their last change. Only those that the list returns are read. */
+function listNewest(shard: Shard, request: ListRequest): readonly SessionSummary[] {
+  const { residency } = shard;
+  const { after, parent, limit } = request;
+  const compare = byOrder('newest');
+  const found: SessionSummary[] = [];
+  for (const noted of residency.order.newestFirst()) {
+    if (found.length >= limit) break;
+    if (after !== undefined && compare(noted, after) <= 0) continue;
+    if (parent === null && !noted.isRoot) continue;
+    if (typeof parent === 'string' && !noted.id.startsWith(`${parent}:`)) continue;
+    if (!isWanted(noted, request)) continue;
+    const summary = residency.summary(noted.id, noted.key);
+    if (summary === undefined) residency.order.forget(noted.id);
+    else if (matches(summary, request)) found.push(summary);
+  }
+  return found;
 }
 
 function matches(summary: SessionSummary, request: ListRequest): boolean {
   if (request.parent === null && summary.parent !== undefined) return false;
   if (typeof request.parent === 'string' && summary.parent !== request.parent) return false;
-  return request.state === undefined || summary.state === request.state;
+  return isWanted({ ...summary, outcome: summary.lastOutcome }, request);
+}
+
+function isWanted(
+  given: Omit<ListedFacts, 'isRoot'>,
+  { state, status, outcome, agent, changedAfter, changedBefore }: ListRequest,
+): boolean {
+  return (
+    (state === undefined || given.state === state) &&
+    (status === undefined || status.includes(given.status)) &&
+    (outcome === undefined || given.outcome === outcome) &&
+    (agent === undefined || given.agent === agent) &&
+    (changedAfter === undefined || given.updatedAt > changedAfter) &&
+    (changedBefore === undefined || given.updatedAt < changedBefore)
+  );
 }
 
 function drain(shard: Shard): Promise<undefined> {

@@ -4,7 +4,7 @@
  */
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import { defined } from '../../base/defined.ts';
-import { errorShape, TroupeError } from '../../base/errors.ts';
+import { type ErrorShape, errorShape, TroupeError } from '../../base/errors.ts';
 import type { Message } from '../../base/messages.ts';
 import { renderSession } from '../../context/render.ts';
 import { dumpRequest } from '../../context/request-dump.ts';
@@ -19,6 +19,7 @@ import { goalsOf } from '../../session/rules/goals.ts';
 import { hasActive } from '../../session/rules/mailbox.ts';
 import { isPreparing } from '../../session/rules/memory.ts';
 import { isRefusedRequest, waitingPhase } from '../../session/rules/run-loop.ts';
+import { statusOf } from '../../session/rules/status.ts';
 import { type LoggedMessage, publicMessage } from '../../session/state/messages.ts';
 import { emptyState, type SessionState } from '../../session/state/state.ts';
 import type { ForkedRecord, SessionSnapshot, ShardHandlers, ShardMethods } from '../protocol/protocol.ts';
@@ -55,13 +56,13 @@ export function sessionReads(door: ShardDoor): SessionReads {
     'session.state': async ({ session }) => {
       const isolation = shard.life.isolationOf(session);
       if (isolation !== undefined)
-        return { ...snapshotOf(emptyState(session), clock.now()), blocked: errorShape(isolation) };
+        return blockedBy(snapshotOf(emptyState(session), clock.now()), errorShape(isolation));
       return door.read(
         session,
         (actor) => {
           const snapshot = snapshotOf(actor.state, clock.now());
           const refusal = shard.life.callWaitOf(session)?.refusal;
-          return refusal === undefined ? snapshot : { ...snapshot, blocked: refusal };
+          return refusal === undefined ? snapshot : blockedBy(snapshot, refusal);
         },
         () => snapshotOf(emptyState(session), clock.now()),
       );
@@ -229,7 +230,8 @@ function snapshotOf(state: SessionState, now: number): SessionSnapshot {
   const phase = phaseOf(state, isRetrying);
   return {
     state: state.state,
-    ...defined({ phase, blocked: state.blocked }),
+    status: statusOf(state),
+    ...defined({ phase, blocked: state.blocked, lastOutcome: state.last?.outcome, lastError: state.last?.error }),
     mailbox: state.mailbox.length,
     seq: state.eventSeq,
     children: [...state.children.values()].map(({ id, name, exited }) => ({
@@ -242,6 +244,11 @@ function snapshotOf(state: SessionState, now: number): SessionSnapshot {
     usage: state.usage,
     ...(state.budget?.tokens === undefined ? {} : { budget: { tokens: state.budget.tokens, used: usedOf(state) } }),
   };
+}
+
+/** A session that is blocked for a reason outside its log. */
+function blockedBy(snapshot: SessionSnapshot, blocked: ErrorShape): SessionSnapshot {
+  return { ...snapshot, status: 'blocked', blocked };
 }
 
 function phaseOf(state: SessionState, isRetrying: boolean): SessionSnapshot['phase'] {

@@ -11,13 +11,12 @@ import {
   SEARCH_RESULTS_MAX,
   WEBHOOK_CLOSE_MS,
 } from '../../base/bounds.ts';
-import { defined } from '../../base/defined.ts';
 import { CancelledError, ConfigError, describeValue, type TroupeError } from '../../base/errors.ts';
 import { checkSessionId, rootOf, shardOf } from '../../base/ids.ts';
 import { orAborted } from '../../base/lazy-abort.ts';
 import { parseOption } from '../../base/settings.ts';
 import type { DefinitionSource } from '../../definitions/definition.ts';
-import { SESSION_STATES, type SessionEvent, type SessionStateName } from '../../events/event.ts';
+import type { SessionEvent } from '../../events/event.ts';
 import type { ViewMode } from '../../events/rendered.ts';
 import type { ViewedEvent } from '../../events/viewed-event.ts';
 import type { Durability } from '../../journal/journal.ts';
@@ -37,18 +36,8 @@ import { Child } from './child.ts';
 import { type AllEventOptions, allReading } from './event-options.ts';
 import { Family } from './family.ts';
 import { Session, type SessionParts } from './session.ts';
+import { type ListedSession, type ListOptions, listSessions } from './session-list.ts';
 import { type WaitingOptions, waitingPage } from './waiting.ts';
-
-/** Options of `sessions.list`. */
-export interface ListOptions {
-  /** Only children of this session; `null`: roots only. */
-  readonly parent?: string | null;
-  readonly state?: SessionStateName;
-  /** Only ids after this one. */
-  readonly after?: string;
-  /** Maximum number of sessions; default 1,000. */
-  readonly limit?: number;
-}
 
 /** Facts about a runtime. */
 export interface RuntimeInfo {
@@ -122,13 +111,6 @@ const searchSchema = z.strictObject({
   session: z.string().optional(),
 });
 
-const LIST_LIMIT = 1_000;
-const listSchema = z.strictObject({
-  parent: z.string().nullable().optional(),
-  state: z.enum(SESSION_STATES).optional(),
-  after: z.string().optional(),
-  limit: z.number().int().min(1).optional(),
-});
 const drainSchema = z.strictObject({ signal: z.instanceof(AbortSignal).optional() });
 const closeSchema = z.strictObject({ deadlineMs: z.number().min(0).optional() });
 const KIN: SessionParts['kin'] = {
@@ -183,23 +165,14 @@ export class Runtime {
 
   /** The sessions of the directory. */
   readonly sessions: {
-    /** Sessions by id, ascending. */
-    readonly list: (options?: ListOptions) => Promise<readonly SessionSummary[]>;
+    /** Sessions, the last changed one first unless `order` says otherwise. Rejects with `ConfigError` for bad options. */
+    readonly list: (options?: ListOptions) => Promise<readonly ListedSession[]>;
     /** One session by its id; `undefined` when there is none. */
     readonly get: (id: string) => Promise<SessionSummary | undefined>;
     /** Deletes a session and its descendants; false when there was none. */
     readonly delete: (id: string) => Promise<boolean>;
   } = {
-    list: async (options = {}) => {
-      const { parent, state, after, limit = LIST_LIMIT } = parseOption(listSchema, 'list', options);
-      const request = {
-        limit,
-        ...defined({ parent, state, after }),
-      };
-      const lists = await Promise.all(this.#parts.links.map((link) => link.call('sessions.list', request, true)));
-      const all = lists.flat();
-      return all.sort((a, b) => (a.id < b.id ? -1 : 1)).slice(0, limit);
-    },
+    list: async (options = {}) => listSessions(this.#parts.links, (id) => this.#linkOf(id), options),
     get: async (id) => this.#linkOf(checkSessionId(id)).call('sessions.get', { session: id }, true),
     delete: async (id) => {
       const deleted = await this.#linkOf(checkSessionId(id)).call('sessions.delete', { session: id }, true);
@@ -284,7 +257,7 @@ export class Runtime {
    */
   async #whenResumed(): Promise<boolean> {
     try {
-      await Promise.all(this.#parts.links.map((link) => link.call('sessions.list', { limit: 1 }, true)));
+      await Promise.all(this.#parts.links.map((link) => link.call('sessions.list', { order: 'id', limit: 1 }, true)));
       return true;
     } catch {
       this.#resumed = undefined;

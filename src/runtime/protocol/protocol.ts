@@ -12,7 +12,14 @@ import type { Json } from '../../base/json.ts';
 import type { ContentBlock, Deliver, Message, Pending, Usage } from '../../base/messages.ts';
 import type { Settings } from '../../base/settings.ts';
 import type { ListedModel } from '../../context/model-traits.ts';
-import type { Phase, SessionEvent, SessionStateName } from '../../events/event.ts';
+import type {
+  LastError,
+  LastOutcome,
+  Phase,
+  SessionEvent,
+  SessionStateName,
+  SessionStatus,
+} from '../../events/event.ts';
 import type { Durability } from '../../journal/journal.ts';
 import type { SessionKey } from '../../journal/position.ts';
 import type { BlobPiece, RowChain, RowPiece } from '../../journal/stored-log.ts';
@@ -36,6 +43,7 @@ import type { ToolDescription } from '../../tools/tool.ts';
 import type { ToolOrigin } from '../../tools/tool-origin.ts';
 import type { HostVerdict } from './host-decisions.ts';
 import type { HostQuestion } from './host-question.ts';
+import type { ListRequest } from './list-order.ts';
 import type { NoticePageRequest, NoticeScan, NoticeScanRequest } from './notices.ts';
 import type { PageBounds, PageKind, PageOf } from './pages.ts';
 import type { WaitingPlace } from './waiting-order.ts';
@@ -117,8 +125,14 @@ export interface Learned {
 /** A session as `state()` returns it. */
 export interface SessionSnapshot {
   readonly state: SessionStateName;
+  /** The same in one word, as lists show it. */
+  readonly status: SessionStatus;
   readonly phase?: Phase;
   readonly blocked?: ErrorShape;
+  /** How the last turn ended; missing before its end. */
+  readonly lastOutcome?: LastOutcome;
+  /** The error of the last turn, if it failed. */
+  readonly lastError?: LastError;
   readonly mailbox: number;
   readonly seq: number;
   readonly children: readonly { readonly id: string; readonly name: string; readonly exited?: string }[];
@@ -140,7 +154,17 @@ export interface SessionSummary {
   readonly parent?: string;
   readonly name?: string;
   readonly state: SessionStateName;
+  readonly status: SessionStatus;
+  /** How the last turn ended; missing before its end. */
+  readonly lastOutcome?: LastOutcome;
+  /** The error of the last turn, if it failed. */
+  readonly lastError?: LastError;
   readonly mailbox: number;
+  /** Messages of users and the agent, without tool calls; missing for a session of a store from before they were counted. */
+  readonly messageCount?: number;
+  /** Epoch ms; missing like `messageCount`. */
+  readonly createdAt?: number;
+  /** Epoch ms of the last change. */
   readonly updatedAt: number;
 }
 
@@ -351,12 +375,7 @@ export interface ShardMethods {
   /** The start of a session's window; `undefined`: the session is not resident. */
   'search.floor': { request: OfSession; answer: number | undefined };
   'sessions.list': {
-    request: {
-      readonly parent?: string | null;
-      readonly state?: SessionStateName;
-      readonly after?: string;
-      readonly limit: number;
-    };
+    request: ListRequest;
     answer: readonly SessionSummary[];
   };
   'sessions.get': { request: OfSession; answer: SessionSummary | undefined };

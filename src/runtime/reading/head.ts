@@ -1,7 +1,15 @@
 /** The head of a session in the journal: a summary for lists, and the address of a snapshot of its state. */
 import { z } from 'zod';
+import { defined } from '../../base/defined.ts';
 import { StoreCorruptError } from '../../base/errors.ts';
-import { SESSION_STATES } from '../../events/event.ts';
+import {
+  SESSION_STATES,
+  SESSION_STATUSES,
+  type SessionStateName,
+  type SessionStatus,
+  TURN_OUTCOMES,
+} from '../../events/event.ts';
+import { statusOf } from '../../session/rules/status.ts';
 import type { SessionState } from '../../session/state/state.ts';
 import type { SessionSummary } from '../protocol/protocol.ts';
 
@@ -32,7 +40,15 @@ const schema = z.object({
     parent: z.string().optional(),
     name: z.string().optional(),
     state: z.enum(SESSION_STATES),
+    // Heads of earlier versions have none of the optional members below.
+    status: z.enum(SESSION_STATUSES).optional(),
+    lastOutcome: z.enum(TURN_OUTCOMES).optional(),
+    lastError: z
+      .object({ name: z.string(), code: z.string(), message: z.string(), retryable: z.boolean().optional() })
+      .optional(),
     mailbox: z.number(),
+    messageCount: z.number().optional(),
+    createdAt: z.number().optional(),
     updatedAt: z.number(),
   }),
   snapshot: z.object({ address: z.string(), position: z.number() }).optional(),
@@ -47,10 +63,18 @@ export function encodeHead(head: HeadData): string {
 /** Throws `StoreCorruptError` for a text that is not a head. */
 export function decodeHead(text: string): HeadData {
   try {
-    return schema.parse(JSON.parse(text)) as HeadData;
+    const { summary, ...rest } = schema.parse(JSON.parse(text));
+    const { status = earlierStatus(summary.state, rest.blocked) } = summary;
+    return { ...rest, summary: { ...summary, status } } as HeadData;
   } catch (error) {
     throw new StoreCorruptError('a session head cannot be read', { cause: error });
   }
+}
+
+/** The status by a head that does not state it. */
+function earlierStatus(state: SessionStateName, blocked: true | undefined): SessionStatus {
+  if (blocked === true) return 'blocked';
+  return state === 'idle' ? 'idle' : 'running';
 }
 
 /** True for the head of a session that an authentication failure blocks. */
@@ -60,13 +84,17 @@ export function isHeadBlocked(text: string): boolean {
 
 /** The summary of a state, as lists show it. */
 export function summaryOf(state: SessionState): SessionSummary {
+  const { id, agent = '', parent, name, last, spoken, createdAt, updatedAt } = state;
   return {
-    id: state.id,
-    agent: state.agent ?? '',
-    ...(state.parent === undefined ? {} : { parent: state.parent }),
-    ...(state.name === undefined ? {} : { name: state.name }),
+    id,
+    agent,
+    ...defined({ parent, name }),
     state: state.state,
+    status: statusOf(state),
+    ...defined({ lastOutcome: last?.outcome, lastError: last?.error }),
     mailbox: state.mailbox.length,
-    updatedAt: state.updatedAt,
+    ...defined({ messageCount: spoken }),
+    createdAt,
+    updatedAt,
   };
 }

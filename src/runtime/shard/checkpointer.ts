@@ -98,7 +98,7 @@ export class Checkpointer {
    */
   unread(id: string, key: SessionKey): void {
     const known = this.pending(key) ?? this.#journal.head(key);
-    const summary = { id, agent: '', state: 'idle', mailbox: 0, updatedAt: 0 } as const;
+    const summary = { id, agent: '', state: 'idle', status: 'blocked', mailbox: 0, updatedAt: 0 } as const;
     this.#passive.set(
       key,
       known === undefined

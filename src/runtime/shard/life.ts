@@ -207,6 +207,7 @@ export class Life {
     for (const each of subtree) {
       this.#residency.drop(each);
       this.#residency.personWaits.forget(each.id);
+      this.#residency.order.forget(each.id);
       this.#interrupted.delete(each.key);
       this.#waiters.deleted(each.id);
     }

@@ -17,10 +17,13 @@ import type { Head, SessionKey } from '../../journal/position.ts';
 import { formInForce } from '../../session/rules/structured-answer.ts';
 import type { TransientMessage } from '../../session/state/edit-request.ts';
 import { emptyState } from '../../session/state/state.ts';
+import type { SessionSummary } from '../protocol/protocol.ts';
+import { decodeHead, summaryOf } from '../reading/head.ts';
 import { readActor } from '../reading/session-reader.ts';
 import { Checkpointer } from './checkpointer.ts';
 import { IdleSessions } from './idle-sessions.ts';
 import { PersonWaits } from './person-waits.ts';
+import { SessionOrder } from './session-order.ts';
 import type { ShardParts } from './shard-parts.ts';
 import { WaitingBytes } from './waiting-bytes.ts';
 
@@ -39,6 +42,8 @@ export class Residency {
   readonly checkpointer: Checkpointer;
   /** The sessions with calls that wait for a person. */
   readonly personWaits: PersonWaits = new PersonWaits();
+  /** All sessions by their last change, for lists. */
+  readonly order: SessionOrder;
   readonly #parts: ShardParts;
   readonly #place: ResidencyPlace;
   readonly #resident = new Map<string, SessionActor>();
@@ -51,6 +56,7 @@ export class Residency {
     this.#parts = parts;
     this.#place = place;
     this.checkpointer = new Checkpointer(parts.journal, parts.clock, parts.bounds);
+    this.order = new SessionOrder(parts.journal, parts.soon, (id, key) => this.summary(id, key));
     this.#quiet = new IdleSessions(parts.clock, parts.bounds.hotSessions, (actor) => this.#passivate(actor));
   }
 
@@ -107,6 +113,17 @@ export class Residency {
     return this.checkpointer.pending(key) ?? this.#parts.journal.head(key);
   }
 
+  /** The summary of a session from memory, from its head, or, without a head, from its log. Not within a transition (H5). */
+  summary(id: string, key: SessionKey): SessionSummary | undefined {
+    const resident = this.#resident.get(id);
+    if (resident !== undefined) return resident.state.agent === undefined ? undefined : summaryOf(resident.state);
+    const head = this.headOf(key);
+    if (head !== undefined) return decodeHead(head.data).summary;
+    const actor = this.find(id);
+    this.passivateSome();
+    return actor === undefined ? undefined : summaryOf(actor.state);
+  }
+
   agentOf(actor: SessionActor): SessionAgent | undefined {
     // Agent and grants of a session never change. The form of its answers may change with each turn, and what is known
     // of its model at any time.
@@ -133,6 +150,7 @@ export class Residency {
   noteWaiting(actor: SessionActor): void {
     this.#waiting.note(actor);
     this.personWaits.note(actor);
+    this.order.note(actor);
   }
 
   /** Called when the actor became idle, or no longer is. */

@@ -13,7 +13,7 @@ import { withShown } from '../rules/memory.ts';
 import type { MessageDraft } from '../rules/promotion.ts';
 import { withWaiting } from '../rules/waiting-calls.ts';
 import type { ReadContent } from '../state/messages.ts';
-import { type LoggedMessage, publicMessage } from '../state/messages.ts';
+import { isSpoken, type LoggedMessage, publicMessage } from '../state/messages.ts';
 import type { ReceiptState, RunningTurn, SessionState } from '../state/state.ts';
 
 /** The observer of a fold. It must not change the state. */
@@ -117,6 +117,7 @@ export class Fold {
     state.nextMessageSeq += 1;
     state.messages.push(message);
     state.tokens += message.tokens;
+    countSpoken(state, message, 1);
     if (message.type === 'tool_call' && message.toolUseId !== undefined) state.callIds.add(message.toolUseId);
     return message;
   }
@@ -159,6 +160,11 @@ export class Fold {
     }
     this.observer?.settled?.(pendingId, receipt);
   }
+}
+
+/** Counts a message of a user or an agent that entered the log, or left it. */
+export function countSpoken(state: SessionState, message: Pick<LoggedMessage, 'type'>, by: 1 | -1): void {
+  if (state.spoken !== undefined && isSpoken(message)) state.spoken += by;
 }
 
 /** The turn has ended: nothing is held, and no approval is pending. */

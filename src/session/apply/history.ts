@@ -12,7 +12,7 @@ import { type LoggedMessage, publicMessage } from '../state/messages.ts';
 import type { RecordOf } from '../state/records.ts';
 import { publishActive } from './activation.ts';
 import { applyEdit, type EditOutcome } from './edit.ts';
-import { type Fold, forgetOldest } from './fold.ts';
+import { countSpoken, type Fold, forgetOldest } from './fold.ts';
 import { publishBranch } from './tasks.ts';
 
 /**
@@ -28,6 +28,7 @@ export function applyEdited(fold: Fold, record: RecordOf<'edited'>): void {
   const { removed, added, updated, groups, opensEpoch } = applyEdit(state, record, fold.at, (draft) =>
     fold.place(draft),
   );
+  for (const message of removed) countSpoken(state, message, -1);
   if (state.goals !== undefined) unpin(state, record.removed ?? []);
   if (opensEpoch || shown !== state.memory?.shown) fold.openEpoch();
   // The request that was refused is now a different one.

@@ -101,6 +101,7 @@ export function applySuspended(fold: Fold, record: RecordOf<'suspended'>): void 
   endRunLoop(state);
   fold.countAndPublish({ type: 'session.state', state: 'idle', phase: 'suspended' });
   if (turn === undefined) return;
+  state.last = { outcome: 'suspended' };
   const ended = {
     type: 'turn.finished',
     turn: turnName(turn.id),

@@ -11,10 +11,11 @@ import { areStartsMany, beginTurnTask, trimStarts } from '../history/tasks.ts';
 import { unpin } from '../rules/goals.ts';
 import { isRefusedRequest, outcomeOfReason } from '../rules/run-loop.ts';
 import { livingContainer } from '../state/container.ts';
+import { failedTurn } from '../state/last-turn.ts';
 import type { RecordOf } from '../state/records.ts';
 import type { ReceiptState, SessionState } from '../state/state.ts';
 import { forgetPrepared } from './enrichment.ts';
-import type { Fold } from './fold.ts';
+import { countSpoken, type Fold } from './fold.ts';
 import { promoteAll } from './mailbox.ts';
 import { activate } from './tasks.ts';
 
@@ -122,6 +123,7 @@ function removeMessage(fold: Fold, seq: number, reason: string): void {
   const [removed] = state.messages.splice(index, 1);
   if (state.goals !== undefined) unpin(state, [seq]);
   state.tokens -= removed?.tokens ?? 0;
+  if (removed !== undefined) countSpoken(state, removed, -1);
   const next = state.messages[index];
   // The next message is now the first one after the answered request (A8).
   if (removed?.opens === true && next !== undefined) state.messages[index] = { ...next, opens: true };
@@ -159,6 +161,7 @@ export function finishTurn(fold: Fold, reason: string, stopDetails?: Json, outpu
   state.turn = undefined;
   fold.enter('idle');
   if (turn === undefined) return;
+  state.last = { outcome: reason === 'cancelled' ? 'interrupted' : 'answered' };
   if (fold.countsAnnounced()) {
     const outcome = outcomeOfReason(reason);
     const ended = { type: 'turn.finished', turn: turnName(turn.id), reason, usage: turn.usage } as const;
@@ -181,6 +184,7 @@ function failTurn(fold: Fold, error: ErrorShape): void {
   state.current = undefined;
   state.turn = undefined;
   if (turn === undefined) return;
+  state.last = failedTurn(error);
   if (fold.countsAnnounced()) fold.announce({ type: 'turn.failed', turn: turnName(turn.id), error }, turn);
   for (const id of turn.entries) fold.settle(id, { status: 'failed', turn: turn.id, error });
   if (state.tasks.wished !== undefined) activate(fold, state.tasks.wished);

@@ -12,7 +12,7 @@ import { InvalidArgumentError } from '../../base/errors.ts';
 import { settledMemory } from '../rules/memory.ts';
 import { awaitedAtEnd } from '../rules/server-uses.ts';
 import { type ForkSeed, SAME } from '../state/fork-seed.ts';
-import type { LoggedMessage } from '../state/messages.ts';
+import { isSpoken, type LoggedMessage } from '../state/messages.ts';
 import { addCallIds, type SessionState } from '../state/state.ts';
 import { plainTasks, restoreTasks } from '../state/tasks.ts';
 import { branchShown, everyMessage } from './branch.ts';
@@ -67,6 +67,7 @@ export function plantSeed(state: SessionState, seed: ForkSeed): void {
   state.compactions = new Map(compactions);
   state.tokens = 0;
   state.promptCount = 0;
+  state.spoken = [...state.messages, ...state.hidden].filter(isSpoken).length;
   for (const message of state.messages) {
     state.tokens += message.tokens;
     if (message.prompt === true) state.promptCount += 1;

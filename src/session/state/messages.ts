@@ -89,6 +89,11 @@ export interface OpenCall {
   readonly elicited?: AnsweredElicitation;
 }
 
+/** True for a message of a user or an agent: not a call, a result or a note of the runtime. */
+export function isSpoken({ type }: Pick<Message, 'type'>): boolean {
+  return type === 'user_message' || type === 'agent_message';
+}
+
 /** The public form of a message, without the members only rendering needs. */
 export function publicMessage(message: LoggedMessage): Message {
   const { seq, type, content, at, tokens, toolUseId, toolName, input, success, source, usage } = message;

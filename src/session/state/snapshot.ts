@@ -1,5 +1,6 @@
 /** The text of a state, for a head of the journal, and the way back. Heads of earlier versions are read too. */
 
+import { failedTurn, type LastTurn } from './last-turn.ts';
 import type { Content } from './messages.ts';
 import { SharedMedia } from './shared-media.ts';
 import type { BouncingMessage, CurrentCall, SessionState } from './state.ts';
@@ -71,6 +72,11 @@ export function restoreState(text: string, media: SharedMedia = new SharedMedia(
   // Heads written before the ids of hidden calls were kept lack them.
   addCallIds(state, state.hidden);
   if (plain.mailboxBytes === undefined) measureMailbox(state);
+  if (!('spoken' in plain)) {
+    // A snapshot from before these members existed. The messages that left its window cannot be counted.
+    state.spoken = undefined;
+    state.last ??= lastTurnBefore(state);
+  }
   for (const { id, queued, exited } of state.children.values()) {
     if (exited !== undefined) continue;
     if (queued === true) state.childQueue.add(id);
@@ -90,4 +96,18 @@ function withBouncing(call: CurrentCall): CurrentCall {
 function measureMailbox(state: SessionState): void {
   state.mailbox = state.mailbox.map((entry) => ({ ...entry, bytes: contentBytes(entry.content as Content) }));
   for (const { bytes, seed } of state.mailbox) if (seed === undefined) state.mailboxBytes += bytes;
+}
+
+/** The end of the last turn, from a snapshot that was written before states remembered it. */
+function lastTurnBefore({ suspended, failure, exit, settled, receipts }: SessionState): LastTurn | undefined {
+  if (suspended !== undefined) return { outcome: 'suspended' };
+  if (failure !== undefined) return failedTurn(failure.error);
+  if (exit?.error !== undefined) return failedTurn(exit.error);
+  for (const id of settled.toReversed()) {
+    const receipt = receipts.get(id);
+    if (receipt?.status === 'failed') return failedTurn(receipt.error);
+    if (receipt?.status === 'answered' || receipt?.status === 'suspended') return { outcome: receipt.status };
+    if (receipt?.status === 'cancelled') return { outcome: 'interrupted' };
+  }
+  return undefined;
 }

@@ -29,6 +29,7 @@ import type { AnswerForm } from './answer-form.ts';
 import type { Approvals, Held, Suspension, SuspensionReason, TurnFailure } from './boundary.ts';
 import type { Container } from './container.ts';
 import type { GoalBook } from './goals.ts';
+import type { LastTurn } from './last-turn.ts';
 import type { Memory } from './memory.ts';
 import type { LoggedMessage, MailboxEntry, OpenCall } from './messages.ts';
 import { noTasks, type Tasks } from './tasks.ts';
@@ -230,6 +231,10 @@ export interface SessionState {
   approvals: Approvals | undefined;
   /** The error with which the last turn failed. */
   failure: TurnFailure | undefined;
+  /** The end of the last turn; undefined before it. */
+  last: LastTurn | undefined;
+  /** Messages of users and agents logged so far; undefined in snapshots from before they were counted. */
+  spoken: number | undefined;
   /** The preparation of the next turn. */
   enrichment: Enrichment | undefined;
   /** Pending ids of the waiting entries whose turn was prepared; undefined: none. */
@@ -373,6 +378,8 @@ export function emptyState(id: string): SessionState {
     suspended: undefined,
     approvals: undefined,
     failure: undefined,
+    last: undefined,
+    spoken: 0,
     enrichment: undefined,
     prepared: undefined,
     nextMuseRun: 1,

@@ -103,7 +103,7 @@ export class Embedder {
     // A runtime that gave up a session thread ends the approvers as it ends this function.
     attended.catch(() => undefined);
     await runtime.resume();
-    for (const { id } of await runtime.sessions.list({ limit: 10_000 }))
+    for (const { id } of await runtime.sessions.list({ order: 'id', limit: 10_000 }))
       await this.#attempts.attempt('resume', () => runtime.session(id).resume());
     for (const story of ledger.messages.values()) {
       if (story.key !== undefined && story.pendingId === undefined && story.isRefused === undefined)

@@ -83,7 +83,7 @@ export class HistoryActions {
     let rounds = 0;
     while (process.isAlive) {
       let waiting = 0;
-      for (const { id, agent, state } of await runtime.sessions.list({ limit: 10_000 })) {
+      for (const { id, agent, state } of await runtime.sessions.list({ order: 'id', limit: 10_000 })) {
         if (agent !== 'careful' && agent !== 'guard') continue;
         // A guard's sub-agents ask, and a person replies where their parents do not.
         if (agent === 'guard' && state !== 'executing') continue;
@@ -109,7 +109,7 @@ export class HistoryActions {
   /** Stores the current history of every session in the ledger. The fold of its log must equal it. */
   async noteHistories(): Promise<void> {
     const { runtime, ledger } = this.#parts;
-    for (const { id } of await runtime.sessions.list({ limit: 10_000 }))
+    for (const { id } of await runtime.sessions.list({ order: 'id', limit: 10_000 }))
       ledger.histories.set(id, digestOf(JSON.stringify(await runtime.session(id).history.toArray())));
   }
 

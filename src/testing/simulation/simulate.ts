@@ -268,7 +268,7 @@ class Simulation {
     await process.untilDeath(Promise.race([settled, this.#world.sleep(this.#harness, SETTLE_MS)]));
     if (!process.isAlive) return false;
     if (!isSettled) {
-      for (const { id, state, mailbox } of await runtime.sessions.list({ limit: 1_000 })) {
+      for (const { id, state, mailbox } of await runtime.sessions.list({ order: 'id', limit: 1_000 })) {
         if (state === 'idle' && mailbox === 0) continue;
         const { reason, detail } = await runtime.session(id).explain();
         this.#ledger.violate('stuck', `${id} is ${state}, ${mailbox} wait: ${reason}, ${detail}`);

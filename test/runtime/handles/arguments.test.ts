@@ -200,7 +200,7 @@ test('each hostile argument of each method is refused with a typed error, and no
     await eventsOf(session),
     await history.messages(),
     await goals.list(),
-    (await runtime.sessions.list()).map(({ id }) => id),
+    (await runtime.sessions.list({ order: 'id' })).map(({ id }) => id),
   ];
   const before = await look();
   const wrong: string[] = [];

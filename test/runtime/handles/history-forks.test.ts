@@ -41,7 +41,7 @@ describe.each(MATRIX)('a fork, sessions: $sessions, models: $models', (threads) 
     await fork.history.switchTo(1);
     expect((await fork.viewport()).map(({ content }) => content)).toEqual(['one', 'to one']);
     expect((await parent.viewport()).map(({ content }) => content)).toEqual(['one', 'to one', 'other', 'to other']);
-    expect((await runtime.sessions.list()).map(({ id }) => id)).toEqual(['p', 'p:fork-1']);
+    expect((await runtime.sessions.list({ order: 'id' })).map(({ id }) => id)).toEqual(['p', 'p:fork-1']);
   });
 
   test('the events of a fork begin with its own, and it has its own numbers, usage and receipts', async () => {
@@ -234,7 +234,7 @@ test('A10: a crash at any write leaves a whole fork or none, and an existing one
   let met = 0;
   for (const [number, crash] of crashes.entries()) {
     const again = openShard({ store: crash, provider, agents });
-    const there = (await again.call('sessions.list', { limit: 10 })).map(({ id }) => id);
+    const there = (await again.call('sessions.list', { order: 'id', limit: 10 })).map(({ id }) => id);
     for (const [id, least] of [
       ['p:fork-1', 2],
       [end, 4],

@@ -58,7 +58,7 @@ describe.each(MATRIX)('the sessions of a runtime, sessions: $sessions, models: $
     (await model.next()).answer('done');
     await runtime.session('a:1').state();
     const ids = async (options?: Parameters<typeof runtime.sessions.list>[0]): Promise<readonly string[]> =>
-      (await runtime.sessions.list(options)).map(({ id }) => id);
+      (await runtime.sessions.list({ order: 'id', ...options })).map(({ id }) => id);
     expect(await ids()).toEqual(['a', 'a:1', 'b', 'c']);
     expect(await ids({ parent: null })).toEqual(['a', 'b', 'c']);
     expect(await ids({ parent: 'a' })).toEqual(['a:1']);

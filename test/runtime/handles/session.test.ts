@@ -41,6 +41,7 @@ describe.each(MATRIX)('a session, sessions: $sessions, models: $models', (thread
     const session = runtime.session('s');
     expect(await session.state()).toEqual({
       state: 'idle',
+      status: 'idle',
       mailbox: 0,
       seq: 0,
       children: [],

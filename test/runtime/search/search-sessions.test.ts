@@ -113,7 +113,7 @@ class Scene {
   }
 
   async sessions(): Promise<readonly string[]> {
-    return (await this.shard.call('sessions.list', { limit: 1_000 })).map(({ id }) => id);
+    return (await this.shard.call('sessions.list', { order: 'id', limit: 1_000 })).map(({ id }) => id);
   }
 
   /** The lines that the sessions show, from the messages themselves. */

@@ -103,11 +103,9 @@ test('the list has the true states of passivated sessions', async () => {
   const list = await runtime.sessions.list();
   expect(list.length).toBe(many.length);
   expect(list.every(({ state, mailbox }) => state === 'idle' && mailbox === 0)).toBe(true);
-  expect((await runtime.sessions.list({ state: 'idle', after: 's1', limit: 3 })).map(({ id }) => id)).toEqual([
-    's10',
-    's100',
-    's101',
-  ]);
+  expect(
+    (await runtime.sessions.list({ order: 'id', state: 'idle', after: 's1', limit: 3 })).map(({ id }) => id),
+  ).toEqual(['s10', 's100', 's101']);
 });
 
 test('runtime.resume() finds blocked sessions that have left memory', async () => {

@@ -1,0 +1,49 @@
+/** The order of the sessions in a list, and a place in it. Pure; shards and the host use the same order. */
+import type { LastOutcome, SessionStateName, SessionStatus } from '../../events/event.ts';
+
+/** The order of a list: the last changed session first, or by id, ascending. */
+export type ListOrder = 'newest' | 'id';
+
+/** A place in a list: that of a session, as of an earlier page. Order `id` needs its id only. */
+export interface ListPlace {
+  readonly id: string;
+  readonly updatedAt?: number;
+}
+
+/** The sessions that a list has, and their order. */
+export interface ListRequest {
+  readonly order: ListOrder;
+  /** Only children of this session; `null`: roots only. */
+  readonly parent?: string | null;
+  readonly state?: SessionStateName;
+  readonly status?: readonly SessionStatus[];
+  readonly outcome?: LastOutcome;
+  readonly agent?: string;
+  /** Epoch ms; both exclusive. */
+  readonly changedAfter?: number;
+  readonly changedBefore?: number;
+  readonly after?: ListPlace;
+  readonly limit: number;
+}
+
+/** A place as text: the `next` of a page. */
+const PLACE = /^(\d{1,16})-([A-Za-z0-9][A-Za-z0-9._:-]{0,127})$/;
+
+/** Compares two places: the last changed session first and sessions of the same time by id, or all by id. */
+export function byOrder(order: ListOrder): (a: ListPlace, b: ListPlace) => number {
+  const byId = (a: ListPlace, b: ListPlace): number => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0);
+  if (order === 'id') return byId;
+  return (a, b) => (b.updatedAt ?? 0) - (a.updatedAt ?? 0) || byId(a, b);
+}
+
+/** The place of a session, as text. */
+export function listPlaceText(order: ListOrder, { id, updatedAt = 0 }: ListPlace): string {
+  return order === 'id' ? id : `${updatedAt}-${id}`;
+}
+
+/** The place in a text; undefined for a text that is none. */
+export function readListPlace(order: ListOrder, text: string): ListPlace | undefined {
+  if (order === 'id') return { id: text };
+  const [, updatedAt, id] = PLACE.exec(text) ?? [];
+  return updatedAt === undefined || id === undefined ? undefined : { id, updatedAt: Number(updatedAt) };
+}
