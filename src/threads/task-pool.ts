@@ -13,7 +13,6 @@
  */
 
 import { EventEmitter } from 'node:events';
-import { fileURLToPath } from 'node:url';
 import { MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import { Piscina } from 'piscina';
 import { TOOL_THREAD_IDLE_MS } from '../base/bounds.ts';
@@ -23,6 +22,7 @@ import type { LazyAbort } from '../base/lazy-abort.ts';
 import { decodeError } from './error-codec.ts';
 import { LINE_KEY, type TaskReply } from './task-thread.ts';
 import { settledInTime, type ThreadLimits, workerLimits } from './thread.ts';
+import { entryPath, missingEntry } from './worker-url.ts';
 
 /** The pool's side of the line to one thread; posting to a dead thread has no effect. */
 export interface ThreadLine {
@@ -140,6 +140,8 @@ class PiscinaPool implements TaskPool {
         }),
       );
     }
+    const missing = this.#piscina === undefined ? missingEntry(this.#options.entry) : undefined;
+    if (missing !== undefined) return Promise.reject(missing);
     return new Promise((resolve, reject) => {
       const entry: Waiting = {
         task,
@@ -213,7 +215,7 @@ class PiscinaPool implements TaskPool {
     if (this.#piscina !== undefined) return this.#piscina;
     const { entry, threads, idleMs, resourceLimits, environment } = this.#options;
     const piscina = new Piscina({
-      filename: fileURLToPath(entry),
+      filename: entryPath(entry),
       minThreads: 0,
       maxThreads: threads,
       idleTimeout: idleMs ?? TOOL_THREAD_IDLE_MS,

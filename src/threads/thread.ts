@@ -23,6 +23,7 @@ import { asError, TroupeError } from '../base/errors.ts';
 import { createEndpoint } from './batched-endpoint.ts';
 import type { Endpoint } from './endpoint.ts';
 import { closeAtExit, type ExitLatch } from './exit-latch.ts';
+import { entryPath, missingEntry } from './worker-url.ts';
 
 /** Memory bounds of a thread, in megabytes. */
 export interface ThreadLimits {
@@ -81,9 +82,12 @@ export interface Thread {
 /** The note that asks a thread to end by itself. */
 const EXIT = 'thread.exit';
 
-/** Starts a thread. Never throws for a failure inside the thread: that is an exit. */
+/**
+ * Starts a thread. Never throws for a failure inside the thread: that is an exit. Nor for a missing entry: it is an exit
+ * with a `ConfigError`.
+ */
 export function startThread(entry: URL, options: ThreadOptions): Thread {
-  const worker = new Worker(entry, {
+  const worker = new Worker(entryPath(entry), {
     name: options.name,
     workerData: options.workerData,
     transferList: [...(options.transfer ?? [])] as Transferable[],
@@ -107,7 +111,7 @@ export function startThread(entry: URL, options: ThreadOptions): Thread {
     else queueMicrotask(() => listener(ended));
   };
   worker.on('error', (error: unknown) => {
-    fault = asError(error);
+    fault = missingEntry(entry) ?? asError(error);
   });
   worker.once('exit', (exitCode) => {
     const ended = { exitCode, ...defined({ error: fault }) };

@@ -1,6 +1,9 @@
-/** JSON Schema 2020-12: checks schemas, and values against schemas. The only importer of the validator library. */
-import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
-
+/**
+ * JSON Schema 2020-12: checks schemas, and values against schemas. The only importer of the validator library, which it
+ * loads with the first schema that needs it: the library is larger than all that `import 'troupe'` loads of ours.
+ */
+import { createRequire } from 'node:module';
+import type { Ajv2020, ErrorObject, ValidateFunction } from 'ajv/dist/2020.js';
 import { VALID_SCHEMAS_MAX } from '../base/bounds.ts';
 import { isPlainSchema } from './plain-schema.ts';
 
@@ -12,14 +15,22 @@ export interface SchemaIssue {
 
 // The validator is as lenient as the standard: unknown keywords and formats are annotations, not faults.
 const LENIENT = { strict: false, validateFormats: false, logger: false } as const;
-const ajv: Ajv2020 = new Ajv2020(LENIENT);
 /**
- * The validator for plain schemas, which need no check against the meta-schema. The meta-schema is compiled only when
- * another schema needs it.
+ * The validators. `plain`, for plain schemas, needs no check against the meta-schema, which is compiled only when another
+ * schema needs it. `thorough` finds all faults and not only the first, for a schema that was found valid before.
  */
-const plainAjv: Ajv2020 = new Ajv2020({ ...LENIENT, validateSchema: false, meta: false });
-/** Finds all faults and not only the first, for a schema that was found valid before. */
-const thorough: Ajv2020 = new Ajv2020({ ...LENIENT, validateSchema: false, meta: false, allErrors: true });
+type Validators = Readonly<Record<'whole' | 'plain' | 'thorough', Ajv2020>>;
+let loaded: Validators | undefined;
+
+function validators(): Validators {
+  if (loaded !== undefined) return loaded;
+  const library = createRequire(import.meta.url)('ajv/dist/2020.js') as { readonly Ajv2020: typeof Ajv2020 };
+  const make = (options: object): Ajv2020 => new library.Ajv2020({ ...LENIENT, ...options });
+  const unchecked = { validateSchema: false, meta: false } as const;
+  loaded = { whole: make({}), plain: make(unchecked), thorough: make({ ...unchecked, allErrors: true }) };
+  return loaded;
+}
+
 /**
  * Compiled schemas by schema object: a tool's schema is compiled once per thread, and is garbage collected with its
  * tool.
@@ -62,7 +73,7 @@ export function schemaIssue(schema: object, value: unknown): SchemaIssue | undef
  */
 export function schemaIssues(schema: object, value: unknown, issuesMax: number): readonly SchemaIssue[] {
   if (schemaIssue(schema, value) === undefined) return [];
-  const validate = compile(schema, thorough, compiledThoroughly);
+  const validate = compile(schema, 'thorough', compiledThoroughly);
   validate(value);
   return (validate.errors ?? [])
     .slice(0, issuesMax)
@@ -71,14 +82,14 @@ export function schemaIssues(schema: object, value: unknown, issuesMax: number):
 
 function compile(
   schema: object,
-  given?: Ajv2020,
+  given?: keyof Validators,
   compiled: WeakMap<object, ValidateFunction> = compiledOnce,
 ): ValidateFunction {
   const known = compiled.get(schema);
   if (known !== undefined) return known;
   // The name of another dialect does not count as a fault, because the relevant rules are the same.
   const { $schema: _dialect, ...rest } = schema as Readonly<Record<string, unknown>>;
-  const library = given ?? (isPlainSchema(rest) ? plainAjv : ajv);
+  const library = validators()[given ?? (isPlainSchema(rest) ? 'plain' : 'whole')];
   try {
     const validate = library.compile(rest);
     compiled.set(schema, validate);

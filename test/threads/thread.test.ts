@@ -88,7 +88,9 @@ describe('startThread', () => {
 
   test('W1: a missing entry file is reported as an exit, not thrown', async () => {
     const thread = startThread(new URL('./fixtures/missing.worker.ts', import.meta.url), { name: 'missing' });
-    expect((await exitOf(thread)).error).toBeInstanceOf(Error);
+    const { error } = await exitOf(thread);
+    expect(error).toBeInstanceOf(ConfigError);
+    expect(error?.message).toContain('--packages=external');
   });
 });
 

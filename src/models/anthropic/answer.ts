@@ -7,7 +7,7 @@ import { MODEL_ENDING_MS_MAX } from '../../base/bounds.ts';
 import type { CallDeadline } from '../call-deadline.ts';
 import type { GenerateContext, ModelResponse } from '../provider.ts';
 import { EventStreamParser } from './event-stream.ts';
-import { networkFailure, StreamedResponse } from './http-fetch.ts';
+import { incomingOf, networkFailure } from './http-fetch.ts';
 import { ResponseAssembly } from './response-assembly.ts';
 
 /** The part of a call that reading its answer uses and updates. */
@@ -40,7 +40,8 @@ export async function readAnswer(
   try {
     // Reads to the end and not only to `message_stop`, because a connection whose body was not read to its end is not
     // reused.
-    if (response instanceof StreamedResponse) await takeFromSocket(response.incoming, reading.signal, take);
+    const incoming = incomingOf(response);
+    if (incoming !== undefined) await takeFromSocket(incoming, reading.signal, take);
     else for await (const chunk of chunksOf(response, reading.signal)) take(chunk);
     parser.end();
   } catch (error) {

@@ -4,7 +4,8 @@
  * Owns: the connections of one provider, kept open between calls. Does not own: deadlines, the reading of streams.
  *
  * - F1 An answer that is not an event stream is read whole, up to a bound (F76), and is then a usual `Response`.
- * - F2 An event stream is a `StreamedResponse`, whose reader counts the bytes and ends the connection.
+ * - F2 The chunks of an event stream are read from the socket (`incomingOf`). Its reader counts the bytes and ends the
+ *   connection.
  * - F3 Failures look as those of the platform's fetch: `TypeError` with the system's error as its cause.
  * - F4 Redirects are not followed: the key of a request would go to another address.
  * - F5 An idle connection is closed after `MODEL_SOCKET_IDLE_MS_MAX`, before most servers close it: a request on a
@@ -25,15 +26,18 @@ import {
 import type { Clock } from '../../base/clock.ts';
 import type { FetchFunction } from './bounded-fetch.ts';
 
-/** An answer whose body is read from the socket's stream; `body` is null. */
-export class StreamedResponse extends Response {
-  /** The chunks, in the order of the socket. Nothing is read before a listener is attached. */
-  readonly incoming: IncomingMessage;
+/**
+ * The socket's streams of event streams. A class that extends `Response` would load the platform's fetch when this file
+ * is imported, which takes longer than all other code of the package.
+ */
+const INCOMING: WeakMap<Response, IncomingMessage> = new WeakMap();
 
-  constructor(incoming: IncomingMessage, status: number) {
-    super(null, { status, statusText: incoming.statusMessage ?? '', headers: headersOf(incoming) });
-    this.incoming = incoming;
-  }
+/**
+ * The chunks of an answer that is an event stream, in the order of the socket; its `body` is null. Nothing is read before
+ * a listener is attached. Undefined for other answers.
+ */
+export function incomingOf(response: Response): IncomingMessage | undefined {
+  return INCOMING.get(response);
 }
 
 /** A `fetch` with separate connections, whose making `clock` times. Runs on the thread of the provider. */
@@ -84,12 +88,14 @@ function limitConnecting(sent: ClientRequest, socket: Socket, clock: Clock): voi
 
 async function responseOf(incoming: IncomingMessage): Promise<Response> {
   const status = incoming.statusCode ?? 0;
+  const init = { status, statusText: incoming.statusMessage ?? '', headers: headersOf(incoming) };
   const isOk = status >= 200 && status < 300;
   if (isOk && incoming.headers['content-type']?.includes('text/event-stream') === true) {
-    return new StreamedResponse(incoming, status);
+    const response = new Response(null, init);
+    INCOMING.set(response, incoming);
+    return response;
   }
   const body = await readWhole(incoming);
-  const init = { status, statusText: incoming.statusMessage ?? '', headers: headersOf(incoming) };
   return new Response(STATUSES_WITHOUT_BODY.has(status) ? null : body, init);
 }
 

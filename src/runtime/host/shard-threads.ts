@@ -8,7 +8,7 @@ import type { SessionKey } from '../../journal/position.ts';
 import { createBridgePorts, exposeObject } from '../../threads/comlink-bridge.ts';
 import { ExitLatch } from '../../threads/exit-latch.ts';
 import { startThread, type Thread, type ThreadLimits } from '../../threads/thread.ts';
-import { workerUrl } from '../../threads/worker-url.ts';
+import { checkEntry, workerUrl } from '../../threads/worker-url.ts';
 import type { ShardPlan } from '../protocol/protocol.ts';
 import { SessionAtWork } from '../shard/session-at-work.ts';
 import type { HostServer } from './host-services.ts';
@@ -27,12 +27,14 @@ export interface ShardThreadEnd {
   readonly outOfMemory?: SessionKey;
 }
 
-/** Starts a shard on a worker thread. `limits`: the limits of its memory. */
+/** Starts a shard on a worker thread. `limits`: the limits of its memory. Throws `ConfigError` without its entry file. */
 export function startWorker(plan: ShardPlan, limits: ThreadLimits = {}): ShardThread {
+  const entry = workerUrl('../door/shard.worker', import.meta.url);
+  checkEntry(entry);
   const ports = createBridgePorts();
   const gate = new ExitLatch();
   const sessionAtWork = new SessionAtWork();
-  const { endpoint, onExit, exit } = startThread(workerUrl('../door/shard.worker', import.meta.url), {
+  const { endpoint, onExit, exit } = startThread(entry, {
     name: `troupe sessions ${plan.index}`,
     workerData: { plan, port: ports.wrapped, gate: gate.memory, sessionAtWork: sessionAtWork.memory },
     gate,

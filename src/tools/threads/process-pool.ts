@@ -15,7 +15,6 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { SHELL_DRAIN_MS } from '../../base/bounds.ts';
 import { systemClock } from '../../base/clock.ts';
 import { CancelledError, LimitError, TroupeError } from '../../base/errors.ts';
@@ -23,6 +22,7 @@ import type { LazyAbort } from '../../base/lazy-abort.ts';
 import { decodeError } from '../../threads/error-codec.ts';
 import type { TaskOptions, TaskPool, TaskPoolOptions, ThreadLine } from '../../threads/task-pool.ts';
 import type { TaskReply } from '../../threads/task-thread.ts';
+import { entryPath, missingEntry } from '../../threads/worker-url.ts';
 import { BatchCursor } from '../batch-cursor.ts';
 import { endGroups, killCarriers, signalGroup, watcherCode } from '../built-in/process-groups.ts';
 import type { ThreadBatchTask, ThreadTask } from './protocol.ts';
@@ -72,6 +72,8 @@ class ProcessPool implements TaskPool {
       const text = `more than ${this.#options.queueMax} tasks wait for a process`;
       return Promise.reject(new LimitError(text, { retryable: true, data: { limit: 'taskQueue' } }));
     }
+    const missing = missingEntry(this.#options.entry);
+    if (missing !== undefined) return Promise.reject(missing);
     return new Promise((resolve, reject) => {
       const entry: Waiting = { task: task as ThreadTask, abort, resolve, reject };
       this.#waiting.add(entry);
@@ -136,7 +138,7 @@ class ToolProcess {
     const id = randomBytes(16).toString('hex');
     this.#carried = `${PROCESS_ID}=${id}`;
     const heap = resourceLimits?.heapMb === undefined ? [] : [`--max-old-space-size=${resourceLimits.heapMb}`];
-    const command = [process.execPath, ...process.execArgv, ...heap, fileURLToPath(url)];
+    const command = [process.execPath, ...process.execArgv, ...heap, entryPath(url)];
     this.#child = spawn('sh', ['-c', startCode(this.#carried), 'sh', ...command], {
       detached: true,
       env: { ...(environment ?? process.env), [PROCESS_ID]: id },

@@ -10,7 +10,7 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import { ERROR_BODY_BYTES_MAX, MODEL_CONNECT_MS_MAX } from '../../../src/base/bounds.ts';
 import { systemClock } from '../../../src/base/clock.ts';
 import { createAnthropicProvider } from '../../../src/models/anthropic/anthropic.ts';
-import { httpFetch, StreamedResponse } from '../../../src/models/anthropic/http-fetch.ts';
+import { httpFetch, incomingOf } from '../../../src/models/anthropic/http-fetch.ts';
 import type { ModelProvider } from '../../../src/models/provider.ts';
 import { manualClock } from '../../../src/testing/manual-clock.ts';
 import { ask, context, failure, textOf } from '../calls.ts';
@@ -90,9 +90,10 @@ describe('connections', () => {
       response.write(HALF, () => response.destroy());
     });
     const response = await httpFetch(systemClock)(`${url}/v1/messages`, { method: 'POST', body: '{}' });
-    if (!(response instanceof StreamedResponse)) throw new Error('the answer is no stream');
+    const incoming = incomingOf(response);
+    if (incoming === undefined) throw new Error('the answer is no stream');
     // No listener for errors, as before the answer is read.
-    await new Promise((resolve) => response.incoming.on('close', resolve));
+    await new Promise((resolve) => incoming.on('close', resolve));
     const given = (): Promise<Response> => Promise.resolve(response);
     const error = await failure(createAnthropicProvider({ apiKey: 'sk-of-this-test' }, given));
     expect(error).toMatchObject({ code: 'model_connection', retryable: true });
