@@ -253,11 +253,9 @@ export class AgentCatalog {
     };
   }
 
-  /** The agent of a session that names none: the first one defined. */
-  get defaultName(): string {
-    const [first] = this.#definitions.keys();
-    if (first === undefined) throw new ConfigError('no agent is defined');
-    return first;
+  /** The names of all agents. */
+  get names(): Iterable<string> {
+    return this.#definitions.keys();
   }
 
   has(name: string): boolean {

@@ -22,6 +22,7 @@ export {
   StoreFullError,
   StoreLockedError,
   StoreLostError,
+  StoreNotWritableError,
   StoreVersionError,
   TimeoutError,
   TroupeError,

@@ -55,7 +55,7 @@ export function mcpServer(runtime: Runtime, options: McpOptions = {}): McpServer
       inputSchema: z.object({
         session,
         content: z.string().describe('Text of the message'),
-        agent: z.string().optional().describe('Agent of a new session; default: the first agent of the service'),
+        agent: z.string().optional().describe('Agent of a new session; not needed where the service has exactly one'),
         deliver: z.enum(DELIVERIES).optional().describe('How the message meets a busy session; default ride'),
         key,
         wait,

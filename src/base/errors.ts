@@ -13,6 +13,7 @@ import { ERROR_MESSAGE_BYTES_MAX } from './bounds.ts';
 export type ErrorCode =
   | 'config'
   | 'unknown_agent'
+  | 'agent_mismatch'
   | 'unknown_session'
   | 'invalid_name'
   | 'content'
@@ -24,6 +25,7 @@ export type ErrorCode =
   | 'store_corrupt'
   | 'store_full'
   | 'store_lost'
+  | 'store_not_writable'
   | 'store_version'
   | 'turn_failed'
   | AnswerErrorCode
@@ -91,10 +93,14 @@ export class TroupeError extends Error {
 
 /**
  * An option is unknown or has a bad value: fix the program. The message names the key, the value's type and the
- * expected form.
+ * expected form. Code `unknown_agent`: no agent has that name. Code `agent_mismatch`: the session was made with another
+ * agent than the one named; `data` names both.
  */
 export class ConfigError extends TroupeError {
-  constructor(message: string, details: ErrorDetails & { readonly code?: 'config' | 'unknown_agent' } = {}) {
+  constructor(
+    message: string,
+    details: ErrorDetails & { readonly code?: 'config' | 'unknown_agent' | 'agent_mismatch' } = {},
+  ) {
     super(details.code ?? 'config', message, details);
   }
 }
@@ -184,6 +190,16 @@ export class StoreFullError extends TroupeError {
 export class StoreLostError extends TroupeError {
   constructor(message: string, details: ErrorDetails = {}) {
     super('store_lost', message, details);
+  }
+}
+
+/**
+ * The data directory cannot be written: its rights, or those of the file system, forbid it. `data.path` names the place,
+ * `cause` has the reason.
+ */
+export class StoreNotWritableError extends TroupeError {
+  constructor(message: string, details: ErrorDetails = {}) {
+    super('store_not_writable', message, details);
   }
 }
 
@@ -317,6 +333,7 @@ function jsonBytes(text: string): number {
 const REBUILD: Readonly<Record<string, (message: string, details: ErrorDetails) => TroupeError>> = {
   config: (m, d) => new ConfigError(m, d),
   unknown_agent: (m, d) => new ConfigError(m, { ...d, code: 'unknown_agent' }),
+  agent_mismatch: (m, d) => new ConfigError(m, { ...d, code: 'agent_mismatch' }),
   invalid_name: (m, d) => new InvalidNameError(m, d),
   content: (m, d) => new ContentError(m, d),
   session_busy: (m, d) => new SessionBusyError(m, d),
@@ -327,6 +344,7 @@ const REBUILD: Readonly<Record<string, (message: string, details: ErrorDetails) 
   store_corrupt: (m, d) => new StoreCorruptError(m, d),
   store_full: (m, d) => new StoreFullError(m, d),
   store_lost: (m, d) => new StoreLostError(m, d),
+  store_not_writable: (m, d) => new StoreNotWritableError(m, d),
   store_version: (m, d) => new StoreVersionError(m, d),
   turn_failed: (m, d) => new TurnFailedError(m, d),
   answer_invalid: (m, d) => new TurnFailedError(m, { ...d, code: 'answer_invalid' }),

@@ -6,6 +6,7 @@
 import { z } from 'zod';
 import { BODY_ISSUES_MAX, MODEL_ATTEMPTS_MAX, RETRY_AFTER_MS_MAX, SNAPSHOTS_KEPT_MAX } from './bounds.ts';
 import { ConfigError, describeValue } from './errors.ts';
+import { namesHint } from './near-names.ts';
 import { secretNamesSchema } from './secret-environment.ts';
 
 /** All settings, with every default filled in. */
@@ -240,7 +241,7 @@ export function parseSettings(input: unknown): Settings {
  * expected form. Every option passes through it.
  */
 export function parseOption<T>(schema: z.ZodType<T>, name: string, value: unknown): T {
-  const result = schema.safeParse(value);
+  const result = schema.safeParse(value, { error: unknownKeyHint });
   if (result.success) return result.data;
   const issue = deepestIssue(result.error.issues[0]);
   const path = issue?.path ?? [];
@@ -249,7 +250,7 @@ export function parseOption<T>(schema: z.ZodType<T>, name: string, value: unknow
       .slice(0, BODY_ISSUES_MAX)
       .map((key) => JSON.stringify(joinPath(name, [...path, key])))
       .join(', ');
-    throw new ConfigError(`unknown option ${unknown}`, {
+    throw new ConfigError(`unknown option ${unknown}${issue.message}`, {
       data: { key: joinPath(name, [...path, issue.keys[0] ?? '']) },
     });
   }
@@ -261,6 +262,15 @@ export function parseOption<T>(schema: z.ZodType<T>, name: string, value: unknow
     data: { key },
     cause: result.error,
   });
+}
+
+/** For keys that an object does not have: which were meant, and which there are. Other issues keep their own message. */
+function unknownKeyHint(issue: z.core.$ZodRawIssue): string | undefined {
+  if (issue.code !== 'unrecognized_keys') return undefined;
+  const { inst } = issue;
+  const known = inst instanceof z.ZodObject ? Object.keys(inst.shape) : [];
+  const [first = ''] = issue.keys;
+  return known.length === 0 ? '' : namesHint(first, known, 'options', String);
 }
 
 /** The issue of that form of a union which the value fits furthest: it names the member that is wrong. */

@@ -1,13 +1,12 @@
 /** Reads the arguments of a command line by the command's own table of options. */
 import { parseArgs } from 'node:util';
 import { systemCodeOf } from '../base/errors.ts';
+import { namesHint } from '../base/near-names.ts';
 import { type Arguments, type Command, UsageError } from './command.ts';
 
 /** The option that every command has. */
 const HELP = 'help';
 const WHOLE_NUMBER = /^\d{1,9}$/;
-/** Maximum differing letters between an unknown option and the one that is suggested. */
-const NEAR = 2;
 
 /** The arguments, or `help` if it is requested. Throws `UsageError` that names the wrong argument. */
 export function readArguments(command: Command, line: readonly string[]): Arguments | typeof HELP {
@@ -62,8 +61,8 @@ function explain(command: Command, error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
   const option = /--?[\w-]+/.exec(message)?.[0] ?? '';
   if (code === 'ERR_PARSE_ARGS_UNKNOWN_OPTION') {
-    const near = nearest(option.replace(/^-+/, ''), [...Object.keys(command.options), HELP]);
-    return `unknown option ${option}${near === undefined ? '' : `; did you mean --${near}?`}`;
+    const known = [...Object.keys(command.options), HELP];
+    return `unknown option ${option}${namesHint(option.replace(/^-+/, ''), known, 'options', (name) => `--${name}`)}`;
   }
   const spec = command.options[option.replace(/^-+/, '')];
   if (code !== 'ERR_PARSE_ARGS_INVALID_OPTION_VALUE' || option === '') return message;
@@ -95,27 +94,4 @@ function readPositionals(command: Command, given: readonly string[]): ReadonlyMa
   const extra = takesRest ? undefined : given[command.positionals.length];
   if (extra !== undefined) throw new UsageError(`unexpected argument ${JSON.stringify(extra)}`);
   return named;
-}
-
-/** The name that differs least from `wanted`, if one is similar enough. */
-export function nearest(wanted: string, names: readonly string[]): string | undefined {
-  let best: { readonly name: string; readonly distance: number } | undefined;
-  for (const name of names) {
-    const distance = name.startsWith(wanted) && wanted.length > 1 ? 1 : editDistance(wanted, name);
-    if (distance <= NEAR && distance < (best?.distance ?? Number.POSITIVE_INFINITY)) best = { name, distance };
-  }
-  return best?.name;
-}
-
-function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, index) => index);
-  for (let i = 1; i <= a.length; i += 1) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j += 1) {
-      const substitution = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next.push(Math.min((row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1, substitution));
-    }
-    row = next;
-  }
-  return row[b.length] ?? 0;
 }

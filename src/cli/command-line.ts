@@ -1,7 +1,8 @@
 /** The program as a function: it takes a line of arguments and returns an exit code. */
 import { TroupeError } from '../base/errors.ts';
+import { namesHint } from '../base/near-names.ts';
 import { VERSION } from '../runtime/protocol/version.ts';
-import { nearest, readArguments } from './arguments.ts';
+import { readArguments } from './arguments.ts';
 import { type CommandEntry, EXIT, NotFoundError, UsageError } from './command.ts';
 import { COMMANDS } from './commands.ts';
 import { commandHelp, programHelp } from './help.ts';
@@ -39,11 +40,8 @@ function entryNamed(name: string): CommandEntry {
   const entry = COMMANDS.find((each) => each.name === name);
   if (entry !== undefined) return entry;
   if (name.startsWith('-')) throw new UsageError(`unknown option ${name}; a command comes first`);
-  const near = nearest(
-    name,
-    COMMANDS.map((each) => each.name),
-  );
-  throw new UsageError(`unknown command ${JSON.stringify(name)}${near === undefined ? '' : `; did you mean ${near}?`}`);
+  const known = COMMANDS.map((each) => each.name);
+  throw new UsageError(`unknown command ${JSON.stringify(name)}${namesHint(name, known, 'commands', String)}`);
 }
 
 /** Reports a failure: for people on stderr, and with `--json` also as JSON on stdout. */

@@ -3,7 +3,7 @@
  * malformed body throws `WireError`. Pure.
  */
 import type { ContentBlock, Message, MessageType, Pending, PendingType, Usage } from '../base/messages.ts';
-import type { Phase, SessionEvent, SessionStateName } from '../events/event.ts';
+import type { Phase, SessionEvent, SessionStateName, SessionStatus } from '../events/event.ts';
 import type { ViewedEvent, ViewedMessage, ViewedPending } from '../events/viewed-event.ts';
 
 /** The server sent something that this page cannot read. */
@@ -18,6 +18,10 @@ export interface ListedSession {
   readonly parent?: string;
   readonly name?: string;
   readonly state: SessionStateName;
+  /** Missing: the server says another word. */
+  readonly status?: SessionStatus;
+  /** The message of the error with which the last turn failed. */
+  readonly lastError?: string;
   readonly mailbox: number;
   readonly updatedAt: number;
 }
@@ -53,6 +57,15 @@ export interface RequestReport {
   readonly violations?: readonly RuleViolation[];
 }
 
+const STATUSES: ReadonlySet<unknown> = new Set<SessionStatus>([
+  'blocked',
+  'waiting',
+  'running',
+  'suspended',
+  'paused',
+  'failed',
+  'idle',
+]);
 const STATES: ReadonlySet<unknown> = new Set<SessionStateName>(['idle', 'awaiting', 'executing']);
 const PHASES: ReadonlySet<unknown> = new Set<Phase>(['preparing', 'retrying', 'paused', 'approval', 'question']);
 const MESSAGE_TYPES: ReadonlySet<unknown> = new Set<MessageType>([
@@ -148,7 +161,7 @@ function readChild({ id, exited }: WireRecord): SessionDetail['children'] {
 }
 
 function readListed(value: WireRecord): ListedSession {
-  const { id, agent, parent, name, state, mailbox, updatedAt } = value;
+  const { id, agent, parent, name, state, status, lastError, mailbox, updatedAt } = value;
   if (typeof id !== 'string' || id === '') throw new WireError('a session has no id');
   if (!STATES.has(state)) throw new WireError(`session ${id} has no state that is known`);
   return {
@@ -159,6 +172,8 @@ function readListed(value: WireRecord): ListedSession {
     updatedAt: typeof updatedAt === 'number' ? updatedAt : 0,
     ...(typeof parent === 'string' ? { parent } : {}),
     ...(typeof name === 'string' ? { name } : {}),
+    ...(STATUSES.has(status) ? { status: status as SessionStatus } : {}),
+    ...(isRecord(lastError) ? { lastError: String(lastError['message'] ?? lastError['code'] ?? 'failed') } : {}),
   };
 }
 

@@ -33,7 +33,7 @@ const send = route({
   method: 'POST',
   isNewWork: true,
   path: '/sessions/:id/messages',
-  summary: 'Put a message into the mailbox; a missing session is created with the first agent',
+  summary: 'Put a message into the mailbox; a missing session is created where exactly one agent is defined',
   query: noQuery,
   body: z.strictObject({
     content,

@@ -38,6 +38,7 @@ export interface Problem {
 const TABLE: Readonly<Record<ProblemCode, readonly [status: number, title: string]>> = {
   config: [400, 'A value is not of the expected form'],
   unknown_agent: [400, 'No such agent'],
+  agent_mismatch: [409, 'The session has another agent'],
   unknown_session: [404, 'No such session'],
   invalid_name: [400, 'Not a name'],
   content: [400, 'Not a message'],
@@ -49,6 +50,7 @@ const TABLE: Readonly<Record<ProblemCode, readonly [status: number, title: strin
   store_locked: [503, 'The store is in use'],
   store_corrupt: [500, 'The store is damaged'],
   store_full: [507, 'The store refuses writes'],
+  store_not_writable: [503, 'The data directory cannot be written'],
   store_lost: [503, 'The store was removed or replaced under the runtime'],
   store_version: [500, 'The store is of a newer version'],
   turn_failed: [502, 'The turn failed'],

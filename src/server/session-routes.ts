@@ -81,18 +81,21 @@ const create = route({
   query: noQuery,
   body: z.strictObject({
     id: z.string().describe('^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$'),
-    agent: z.string().optional().describe('Agent of a new session; default: the first agent'),
+    agent: z.string().optional().describe('Agent of a new session; not needed where exactly one is defined'),
   }),
   answers: [
     { status: 201, description: 'Made', schema: answers.session },
-    { status: 200, description: 'It existed; its agent is unchanged', schema: answers.session },
-    problemAnswer(400, 'Not an id, or no such agent'),
+    { status: 200, description: 'It existed', schema: answers.session },
+    problemAnswer(400, 'Not an id, no such agent, or none named where several are defined'),
+    problemAnswer(409, 'The session has another agent (`agent_mismatch`)'),
   ],
   async handle({ body, server: { runtime } }) {
     const session = runtime.session(body.id, body.agent);
     const isNew = (await runtime.sessions.get(body.id)) === undefined;
     // A session that did not exist has nothing paused, so `resume` creates it and starts nothing.
     if (isNew) await session.resume();
+    // A request to an existing session is refused if it names another agent than the session has.
+    else if (body.agent !== undefined) await session.state();
     // The location is relative to the requested path, since this handler may be mounted below another path.
     const headers = { location: `sessions/${encodeURIComponent(body.id)}` };
     return json(await whole(runtime, body.id), isNew ? 201 : 200, headers);

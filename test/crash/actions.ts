@@ -220,7 +220,11 @@ export class Actions {
   /** Reports the state of every session, with the reason if it is not at rest. */
   async tellStates(): Promise<void> {
     for (let after: string | undefined; ; ) {
-      const page = await this.#runtime.sessions.list({ order: 'id', limit: 500, ...(after === undefined ? {} : { after }) });
+      const page = await this.#runtime.sessions.list({
+        order: 'id',
+        limit: 500,
+        ...(after === undefined ? {} : { after }),
+      });
       for (const { id, state, mailbox } of page) {
         const why = state === 'idle' && mailbox === 0 ? undefined : await this.#runtime.session(id).explain();
         // An entry that only joins the next turn waits for that turn and does not count as work.

@@ -166,7 +166,11 @@ describe('F07: a device that fails', () => {
     await first.session('s').ask('Hi');
     await first.close();
     execFileSync('mount', ['-o', 'remount,ro', small]);
-    expect(await failure(open(path, { provider }))).toMatchObject({ name: 'StoreFullError', cause: { code: 'EROFS' } });
+    expect(await failure(open(path, { provider }))).toMatchObject({
+      name: 'StoreNotWritableError',
+      code: 'store_not_writable',
+      cause: { code: 'EROFS' },
+    });
     execFileSync('mount', ['-o', 'remount,rw', small]);
     const again = await kit.open({ directory: path, provider });
     expect(await again.session('s').messages()).toHaveLength(2);

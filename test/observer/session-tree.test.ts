@@ -176,6 +176,25 @@ test('the overview names sessions that stopped and the deepest mailboxes, a few 
   expect([waiting.count, waiting.first.length, waiting.first[0]?.id]).toEqual([20, OVERVIEW_MAX, 'm-20']);
 });
 
+test('a list alone says what needs a person, so that it is right after a reload', () => {
+  const tree = new SessionTree();
+  tree.put(listed('a', { status: 'failed', lastError: 'overloaded' }));
+  tree.put(listed('b', { status: 'blocked' }));
+  tree.put(listed('c', { status: 'paused' }));
+  tree.put(listed('d', { state: 'executing', status: 'waiting' }));
+  tree.put(listed('e', { status: 'idle' }));
+  const { first } = overviewOf(tree.nodes()).stopped;
+  expect(first.map(({ id, trouble }) => [id, trouble])).toEqual([
+    ['a', 'overloaded'],
+    ['b', 'blocked'],
+    ['c', undefined],
+  ]);
+  expect(tree.get('d')).toMatchObject({ phase: 'approval' });
+  // The next list finds them well again.
+  for (const id of ['a', 'b', 'c']) tree.put(listed(id, { status: 'idle', updatedAt: 200 }));
+  expect(overviewOf(tree.nodes()).stopped.count).toBe(0);
+});
+
 test('a session that asks is shown so, and an approval is shown before a question', () => {
   const tree = new SessionTree();
   tree.put(listed('a'));

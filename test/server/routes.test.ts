@@ -27,7 +27,9 @@ describe('sessions', () => {
     const made = await post('/sessions', { id: 'user:42', agent: 'b' });
     expect([made.status, pointed(made, `${url}/sessions`)]).toEqual([201, `${url}/sessions/user%3A42`]);
     expect(as(answers.session, made.body)).toMatchObject({ id: 'user:42', agent: 'b', state: 'idle', mailbox: 0 });
-    const again = await post('/sessions', { id: 'user:42', agent: 'a' });
+    const refused = await post('/sessions', { id: 'user:42', agent: 'a' });
+    expect([refused.status, refused.body]).toEqual([409, expect.objectContaining({ code: 'agent_mismatch' })]);
+    const again = await post('/sessions', { id: 'user:42' });
     expect(again.status).toBe(200);
     expect(as(answers.session, again.body)).toMatchObject({ agent: 'b' });
     const read = await get('/sessions/user%3A42');
@@ -303,7 +305,7 @@ describe('conversation', () => {
       agent({ name: 'plain', system: 'Be brief.' }),
     ];
     const { post, get } = await kit.serve({ agents });
-    await post('/sessions', { id: 's' });
+    await post('/sessions', { id: 's', agent: 'a' });
     await post('/sessions', { id: 'p', agent: 'plain' });
     const context = async (path: string): Promise<unknown> => ((await get(path)).body as { context?: unknown }).context;
     expect(await context('/sessions/s/request')).toBeUndefined();

@@ -5,6 +5,7 @@ import type { ErrorCode } from '../../src/index.ts';
 export const ERROR_CODES: Readonly<Record<ErrorCode, true>> = {
   config: true,
   unknown_agent: true,
+  agent_mismatch: true,
   unknown_session: true,
   invalid_name: true,
   content: true,
@@ -17,6 +18,7 @@ export const ERROR_CODES: Readonly<Record<ErrorCode, true>> = {
   store_corrupt: true,
   store_full: true,
   store_lost: true,
+  store_not_writable: true,
   store_version: true,
   turn_failed: true,
   answer_invalid: true,

@@ -156,6 +156,7 @@ export function environmentOf(world: World): Environment {
     openedAt: world.openedAt,
     waitingBytes: world.waitingBytes,
     toolNamesOf: (agent) => (Object.hasOwn(AGENTS, agent) ? AGENTS[agent] : undefined),
+    agentNames: () => [],
     admits: world.admits,
     isSupervised: () => world.isSupervised,
     exists: (sessionId) => world.taken.has(sessionId),

@@ -118,8 +118,6 @@ export const USAGE_NAME_CHARACTERS_MAX = 128;
 export const PROVIDERS_MAX = 32;
 /** Characters of a provider's name: a short word, since it stands before the names of models. */
 export const PROVIDER_NAME_CHARACTERS_MAX = 64;
-/** Edits between the prefix of a model's name and the name of a provider up to which the prefix is taken for a slip. */
-export const PROVIDER_NAME_EDITS_MAX = 2;
 
 // ---- message threads ----------------------------------------------------------------------------------------------
 

@@ -211,6 +211,10 @@ export const ERROR_CAUSES_MAX = 5;
 export const ERROR_MESSAGE_BYTES_MAX = 3_000;
 /** Characters of the message of a session's last error: heads of sessions and lists have it. */
 export const LAST_ERROR_CHARACTERS_MAX = 500;
+/** Edits between a wrong name and a known one up to which the known one is meant: a slip has one or two. */
+export const NAME_EDITS_MAX = 2;
+/** Known names listed in an error: more do not help to find the right one. */
+export const NAMES_LISTED_MAX = 20;
 /** Problems of a refused body that are reported: the first ones, since a client fixes those first. */
 export const BODY_ISSUES_MAX = 3;
 /** Characters of a message or a stack encoded with an error that crosses a thread. */

@@ -2,12 +2,19 @@
 import { statfs } from 'node:fs/promises';
 import { getSystemErrorName } from 'node:util';
 import { defined } from '../../base/defined.ts';
-import { asError, StoreCorruptError, StoreFullError, TroupeError } from '../../base/errors.ts';
+import { asError, StoreCorruptError, StoreFullError, StoreNotWritableError, TroupeError } from '../../base/errors.ts';
 import type { PageDamage } from './pages.ts';
 
 /** LMDB's own codes for a damaged file: MDB_PAGE_NOTFOUND, MDB_CORRUPTED, MDB_INVALID. */
 const CORRUPT_CODES: ReadonlySet<number> = new Set([-30_797, -30_796, -30_793]);
 const MAP_FULL_CODE = -30_792;
+/** The codes of a place that may not be written, each with its remedy. */
+const RIGHTS_REMEDY = 'give the user of this process the right to write it, or choose another directory';
+const NOT_WRITABLE: ReadonlyMap<string, string> = new Map([
+  ['EACCES', RIGHTS_REMEDY],
+  ['EPERM', RIGHTS_REMEDY],
+  ['EROFS', 'its file system is mounted read-only: mount it writable, or choose another directory'],
+]);
 const EIO = 5;
 /** Bytes of free space below which a short write is blamed on a full device. */
 const FREE_BYTES_MIN = 16 * 1024 * 1024;
@@ -28,15 +35,23 @@ export async function commitCause(error: unknown): Promise<Error> {
 }
 
 /**
- * Maps an error met while opening `path` in `directory`. A refusal of the system (rights, descriptors, memory) becomes
- * `StoreFullError` with its code, because it may be temporary. A file that LMDB cannot read becomes
+ * Maps an error met while opening `path` in `directory`. Missing rights and a read-only file system become
+ * `StoreNotWritableError`: only a person can change them. Another refusal of the system (descriptors, memory, space)
+ * becomes `StoreFullError` with its code, because it may be temporary. A file that LMDB cannot read becomes
  * `StoreCorruptError`.
  */
 export async function openError(directory: string, path: string, thrown: unknown): Promise<TroupeError> {
   const cause = asError(thrown);
   if (cause instanceof TroupeError) return cause;
   const isSystem = ('code' in cause && typeof cause.code === 'string') || (numericCode(cause) ?? 0) > 0;
-  return isSystem ? writeError(directory, cause) : corruptError(path, cause);
+  if (!isSystem) return corruptError(path, cause);
+  const refusal = await writeError(directory, cause);
+  const reason = refusal.data['reason'];
+  if (typeof reason !== 'string' || !NOT_WRITABLE.has(reason)) return refusal;
+  return new StoreNotWritableError(
+    `the data directory ${directory} cannot be written: ${reason} (${cause.message}); ${NOT_WRITABLE.get(reason)}`,
+    { cause: refusal.cause, data: { path: directory, reason } },
+  );
 }
 
 /**

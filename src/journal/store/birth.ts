@@ -6,9 +6,8 @@
  * the store is made with. A process killed in between leaves empty shards and no manifest; the next opener continues.
  */
 import { mkdir } from 'node:fs/promises';
-import { asError } from '../../base/errors.ts';
 import { PRIVATE_DIRECTORY_MODE } from '../../base/private-files.ts';
-import { writeError } from '../lmdb/errors.ts';
+import { openError } from '../lmdb/errors.ts';
 import {
   beginManifest,
   readBegunManifest,
@@ -29,7 +28,7 @@ export async function openManifest(directory: string, shards: number): Promise<S
   try {
     return await writeManifest(directory, known?.shards ?? (await createShards(directory, shards)));
   } catch (error) {
-    throw await writeError(directory, asError(error));
+    throw await openError(directory, directory, error);
   }
 }
 

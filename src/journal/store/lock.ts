@@ -24,7 +24,7 @@ import { z } from 'zod';
 import { STORE_LOCK_WAIT_MS } from '../../base/bounds.ts';
 import { StoreLockedError } from '../../base/errors.ts';
 import { PRIVATE_DIRECTORY_MODE } from '../../base/private-files.ts';
-import { writeError } from '../lmdb/errors.ts';
+import { openError } from '../lmdb/errors.ts';
 import { putFile } from './durable-file.ts';
 import { bootIdentity, processStart } from './process-identity.ts';
 
@@ -81,8 +81,8 @@ export interface StoreLock {
 /**
  * Takes the data directory, made when missing. Rejects with `StoreLockedError`, `data: { pid, host, since, path }`,
  * when another process or this one has it. It rejects at once, unless the other claimant is itself about to be refused.
- * Rejects with `StoreFullError` when the system refuses (read-only, no space, no rights, no descriptors), its code in
- * `cause`.
+ * Rejects with `StoreNotWritableError` for missing rights or a read-only file system, and with `StoreFullError` when the
+ * system refuses otherwise (no space, no descriptors); the code is in `cause`.
  */
 export async function acquireStoreLock(directory: string): Promise<StoreLock> {
   let mine: Claimant;
@@ -90,13 +90,13 @@ export async function acquireStoreLock(directory: string): Promise<StoreLock> {
     await mkdir(directory, { recursive: true, mode: PRIVATE_DIRECTORY_MODE });
     mine = await putClaim(directory);
   } catch (error) {
-    throw await writeError(directory, error);
+    throw await openError(directory, directory, error);
   }
   try {
     await waitUntilAlone(directory, mine);
   } catch (error) {
     await rm(join(directory, mine.file), { force: true });
-    throw await writeError(directory, error);
+    throw await openError(directory, directory, error);
   }
   let released: Promise<void> | undefined;
   /** The last change of the file, so that changes follow each other. */
@@ -136,7 +136,7 @@ async function replaceClaim(directory: string, { file, claim }: Claimant): Promi
   try {
     await putFile(join(directory, file), JSON.stringify(claim), '.new');
   } catch (error) {
-    throw await writeError(directory, error);
+    throw await openError(directory, directory, error);
   }
 }
 

@@ -4,10 +4,9 @@
 import { ANSWER_FACT_BYTES_MAX, ERROR_CODE_CHARACTERS_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import type { Draft } from '../../base/draft.ts';
-import { describeValue } from '../../base/errors.ts';
+import { describeValue, ModelError } from '../../base/errors.ts';
 import { cutText, isRecord, type Json, NotPlainError, toPlainJson } from '../../base/json.ts';
 import type { ContentBlock } from '../../base/messages.ts';
-import { protocolError } from '../model-error.ts';
 import { type ModelResponse, type SentRequest, THREAD_OUTCOMES } from '../provider.ts';
 import { readRateLimits } from '../rate-limits.ts';
 import { readUsage, tokenCount } from '../usage.ts';
@@ -21,20 +20,28 @@ const REQUIRED_STRINGS: ReadonlyMap<string, readonly string[]> = new Map([
 ]);
 const NONE: readonly string[] = [];
 
+const EXPECTED =
+  "a ModelProvider answers as the Messages API does: { content: [{ type: 'text', text: 'Hi' }], stop_reason: 'end_turn', usage: { input_tokens: 1, output_tokens: 1 } }";
+
+function shapeError(message: string, cause?: unknown): ModelError {
+  return new ModelError('model_protocol', `${message}; ${EXPECTED}`, { retryable: false, ...defined({ cause }) });
+}
+
 /**
  * A plain, well-formed copy of a provider's answer. A missing or impossible usage counts as zero, so that the caller's
  * own estimate replaces it. The input of a call may be any JSON: the session refuses an input that is not an object and
- * informs the model (F27). Throws `ModelError` `model_protocol` when the value is not a response.
+ * informs the model (F27). Throws `ModelError` `model_protocol` when the value is not a response. It is not retryable: the
+ * code of the provider answers in another shape, and would again.
  */
 export function checkResponse(value: unknown): ModelResponse {
-  if (!isRecord(value)) throw protocolError(`the provider answered ${describeValue(value)}`);
+  if (!isRecord(value)) throw shapeError(`the provider answered ${describeValue(value)}`);
   const content = value['content'];
   if (!Array.isArray(content)) {
-    throw protocolError(`the provider's content is ${describeValue(content)}, not a list of blocks`);
+    throw shapeError(`the provider's content is ${describeValue(content)}, not a list of blocks`);
   }
   const stopReason = value['stop_reason'];
   if (stopReason !== null && stopReason !== undefined && typeof stopReason !== 'string') {
-    throw protocolError(`the provider's stop_reason is ${describeValue(stopReason)}`);
+    throw shapeError(`the provider's stop_reason is ${describeValue(stopReason)}, not a string or null`);
   }
   const blocks: ContentBlock[] = [];
   for (let index = 0; index < content.length; index += 1) blocks.push(checkBlock(content[index], index));
@@ -92,12 +99,12 @@ function plainFact(value: unknown): Json | undefined {
 
 function checkBlock(block: unknown, index: number): ContentBlock {
   if (!isRecord(block) || typeof block['type'] !== 'string') {
-    throw protocolError(`content.${index} of the answer is ${describeValue(block)}, not a block`);
+    throw shapeError(`content.${index} of the answer is ${describeValue(block)}, not a block`);
   }
   const type = block['type'];
   for (const key of REQUIRED_STRINGS.get(type) ?? NONE) {
     if (typeof block[key] === 'string') continue;
-    throw protocolError(`content.${index}.${type}.${key} of the answer is ${describeValue(block[key])}`);
+    throw shapeError(`content.${index}.${type}.${key} of the answer is ${describeValue(block[key])}, not a string`);
   }
   return plainBlock(block, index) as unknown as ContentBlock;
 }
@@ -107,7 +114,7 @@ function plainBlock(block: unknown, index: number): Json {
     return toPlainJson(block);
   } catch (error) {
     if (error instanceof NotPlainError) {
-      throw protocolError(`content.${index} of the answer: ${error.message}`, error);
+      throw shapeError(`content.${index} of the answer: ${error.message}`, error);
     }
     throw error;
   }

@@ -13,7 +13,7 @@
  *  T5 `version` grows with every change, `shape` with those that add, remove or move a node.
  */
 import type { Usage } from '../../base/messages.ts';
-import type { Phase, SessionStateName } from '../../events/event.ts';
+import type { Phase, SessionStateName, SessionStatus } from '../../events/event.ts';
 import type { ViewedEvent } from '../../events/viewed-event.ts';
 import { SESSIONS_MAX } from '../bounds.ts';
 import type { ListedSession, SessionDetail } from '../wire.ts';
@@ -153,6 +153,10 @@ export class SessionTree {
     node.shownUntil = listed.updatedAt;
     node.mailbox = listed.mailbox;
     node.updatedAt = listed.updatedAt;
+    if (listed.status !== undefined) {
+      node.trouble = listed.lastError ?? (listed.status === 'blocked' ? 'blocked' : undefined);
+      node.phase = phaseOf(listed.status, node.phase);
+    }
     this.#setState(node, listed.state);
   }
 
@@ -165,7 +169,7 @@ export class SessionTree {
     if (node === undefined) return;
     if (!isOld) {
       node.phase = detail.phase;
-      node.trouble = detail.blocked;
+      node.trouble = detail.blocked ?? detail.lastError;
     }
     if (detail.usage !== undefined) node.tokens = tokensOf(detail.usage);
     for (const { id, exited } of detail.children) {
@@ -353,4 +357,15 @@ export function tokensOf(usage: Usage): number {
 /** True when the events of the session are newer than this list or answer. */
 function isBehind({ shownUntil, eventsUntil }: Node, { updatedAt }: ListedSession): boolean {
   return shownUntil > 0 && updatedAt < eventsUntil;
+}
+
+/** Phases that a list states by its status. It says nothing of the others, which events state. */
+const LISTED_PHASES: ReadonlySet<Phase | undefined> = new Set(['paused', 'approval', 'question', 'suspended']);
+
+/** The phase that a listed session has. `known`: its phase so far. */
+function phaseOf(status: SessionStatus, known: Phase | undefined): Phase | undefined {
+  if (status === 'paused' || status === 'suspended') return status;
+  // The list does not say whether a call waits for an approval or for an answer.
+  if (status === 'waiting') return known === 'question' ? known : 'approval';
+  return LISTED_PHASES.has(known) ? undefined : known;
 }

@@ -18,7 +18,7 @@ export function historyRequests(door: ShardDoor): HandlersOf<'history'> {
   return {
     'history.edit': (request) => {
       door.checkOpen();
-      return editHistory(shard, request);
+      return editHistory(door, request);
     },
     'history.read': ({ session, query }) =>
       door.read(
@@ -41,8 +41,9 @@ export function historyRequests(door: ShardDoor): HandlersOf<'history'> {
  * One operation. Resolves with its value once it is durable. While a model call of the session is in flight, the operation waits for
  * the answer. An operation on a session that does not exist creates one only if it puts something into it.
  */
-function editHistory(shard: Shard, request: ShardMethods['history.edit']['request']): Promise<unknown> {
-  const { session, agent, edit, key, fingerprint, incarnation } = request;
+function editHistory(door: ShardDoor, request: ShardMethods['history.edit']['request']): Promise<unknown> {
+  const { shard } = door;
+  const { session, edit, key, fingerprint, incarnation } = request;
   const input: Input = {
     type: 'edit',
     request: edit,
@@ -65,7 +66,7 @@ function editHistory(shard: Shard, request: ShardMethods['history.edit']['reques
     const isFirst = actor?.transients === undefined || actor.transients.length === 0;
     if (isFirst && 'message' in edit && edit.message['transient'] === true) checkTransients(shard);
     if (actor?.state.state === 'awaiting') shard.edits.add(actor, { input, reply });
-    else shard.transitions.submit(session, [input], reply, agent);
+    else shard.transitions.submit(session, [input], reply, door.agentFor(request));
     edited = actor ?? shard.residency.find(session);
   }).then((value) =>
     edit.operation !== 'append' || edited === undefined || typeof value !== 'object'
@@ -105,6 +106,7 @@ function environmentOf(shard: Shard): Environment {
     settings,
     agent: catalog.missing(''),
     toolNamesOf: () => undefined,
+    agentNames: () => [],
     admits: false,
     exists: () => false,
     fitOf,

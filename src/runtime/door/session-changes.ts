@@ -98,7 +98,7 @@ export function sessionChanges(door: ShardDoor): SessionChanges {
 }
 
 function send(door: ShardDoor, request: Send['request']): Promise<Send['answer']> {
-  const { session, agent, content, deliver, key, fingerprint, bounceBack, from, output, follow } = request;
+  const { session, content, deliver, key, fingerprint, bounceBack, from, output, follow } = request;
   const contentBytes = typeof content === 'string' ? Buffer.byteLength(content) : estimateContent(content) * 4;
   const bytes = output === undefined ? contentBytes : contentBytes + formBytes(output);
   // The members are assigned one by one: almost every message has none of these members, and a thousand messages may
@@ -119,7 +119,7 @@ function send(door: ShardDoor, request: Send['request']): Promise<Send['answer']
       reply.isDeferrable = true;
       reply.onAccepted = (pendingId) => followReceipt(door, session, pendingId, follow);
     }
-    door.shard.transitions.submit(session, [{ type: 'send', entry, bytes }], reply, agent);
+    door.shard.transitions.submit(session, [{ type: 'send', entry, bytes }], reply, door.agentFor(request));
   });
 }
 

@@ -22,13 +22,13 @@ import { isRefusedRequest, waitingPhase } from '../../session/rules/run-loop.ts'
 import { statusOf } from '../../session/rules/status.ts';
 import { type LoggedMessage, publicMessage } from '../../session/state/messages.ts';
 import { emptyState, type SessionState } from '../../session/state/state.ts';
-import type { ForkedRecord, SessionSnapshot, ShardHandlers, ShardMethods } from '../protocol/protocol.ts';
+import type { ForkedRecord, OfSession, SessionSnapshot, ShardHandlers, ShardMethods } from '../protocol/protocol.ts';
 import { archivedChunks, chunkMessages } from '../reading/archived-chunks.ts';
 import { contentReader } from '../reading/content-reader.ts';
 import { messagePage, pageByPlace, pendingOf, pendingPage, requestPage } from '../reading/session-pages.ts';
 import { foldLog } from '../reading/session-reader.ts';
 import type { Shard } from '../shard/shard.ts';
-import type { ShardDoor } from './shard-door.ts';
+import { type ShardDoor, undefinedAgent } from './shard-door.ts';
 
 /** The methods of this file; all others of `session.…` are in `session-changes.ts`. */
 export type SessionReads = Pick<
@@ -189,23 +189,22 @@ function render(shard: Shard, state: SessionState, shown?: readonly LoggedMessag
 }
 
 /** Reads the request that a model would receive now. */
-function readRequest<T>(
-  door: ShardDoor,
-  { session, agent }: { readonly session: string; readonly agent?: string },
-  look: (whole: ModelRequest) => T,
-): Promise<T> {
+function readRequest<T>(door: ShardDoor, request: OfSession, look: (whole: ModelRequest) => T): Promise<T> {
   const { shard } = door;
   const { catalog } = shard.parts;
   const renderKnown = (state: SessionState, shown?: readonly LoggedMessage[]): ModelRequest => {
     const rendered = render(shard, state, shown);
     if (rendered !== undefined) return rendered;
-    throw new TroupeError('unknown_agent', `agent ${JSON.stringify(state.agent)} is not defined`);
+    throw undefinedAgent(state.agent ?? '', catalog.names);
   };
   return door.read(
-    session,
+    request.session,
     ({ state, transients }) =>
       look(renderKnown(state, transients === undefined ? undefined : messagesShown(state, transients))),
-    () => look(renderKnown({ ...emptyState(session), agent: agent ?? catalog.defaultName })),
+    () =>
+      look(
+        renderKnown({ ...emptyState(request.session), agent: door.agentFor(request) ?? [...catalog.names][0] ?? '' }),
+      ),
   );
 }
 

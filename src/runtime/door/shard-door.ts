@@ -1,15 +1,11 @@
 /** Shared parts of the handlers of a shard's methods: reads, inputs and waits. Each answers with durable data (A2). */
 import type { SessionActor } from '../../../actors/session-actor.ts';
-import { asError, CancelledError } from '../../base/errors.ts';
+import { asError, CancelledError, ConfigError } from '../../base/errors.ts';
+import { listed, namesHint } from '../../base/near-names.ts';
 import type { Input } from '../../session/state/inputs.ts';
+import type { OfSession } from '../protocol/protocol.ts';
 import type { Shard } from '../shard/shard.ts';
 import type { Reply } from '../shard/shard-parts.ts';
-
-/** The session a request names, and the agent for creating the session if it does not exist yet. */
-interface Addressed {
-  readonly session: string;
-  readonly agent?: string;
-}
 
 /** See the head of the file. */
 export class ShardDoor {
@@ -25,18 +21,49 @@ export class ShardDoor {
   }
 
   /** Gives a session one input, creating the session if necessary. Resolves with the input's answer. */
-  submit<T>({ session, agent }: Addressed, input: Input): Promise<T> {
-    return settle<T>((reply) => this.shard.transitions.submit(session, [input], reply, agent));
+  submit<T>(request: OfSession, input: Input): Promise<T> {
+    const { session } = request;
+    return settle<T>((reply) => this.shard.transitions.submit(session, [input], reply, this.agentFor(request)));
+  }
+
+  /**
+   * The agent with which the request creates its session, if that does not exist. Throws `ConfigError` if it would have
+   * to create one and no agent was named.
+   */
+  agentFor({ session, agent }: OfSession): string | undefined {
+    if (agent !== '') return agent;
+    const { residency, parts } = this.shard;
+    if (residency.find(session) !== undefined) return undefined;
+    throw new ConfigError(
+      `session ${JSON.stringify(session)} does not exist, and no agent was named to create it with: name one of ${listed(parts.catalog.names)}`,
+      { data: { key: 'agent', session } },
+    );
+  }
+
+  /**
+   * Throws `ConfigError` (`agent_mismatch`) for a request that names another agent than its session has. Every request
+   * passes here.
+   */
+  checkAgent(payload: unknown): void {
+    const { session, agent, isNamed } = payload as Partial<OfSession>;
+    if (isNamed !== true || session === undefined) return;
+    const { residency } = this.shard;
+    const own = (residency.inMemory(session) ?? residency.find(session))?.state.agent;
+    if (own === undefined || own === agent) return;
+    throw new ConfigError(
+      `session ${JSON.stringify(session)} was made with the agent ${JSON.stringify(own)}, not with ${JSON.stringify(agent)}: open it without naming an agent, or use another id`,
+      { code: 'agent_mismatch', data: { session, agent: own, named: agent } },
+    );
   }
 
   /** Does the same as `submit`, but refuses new work while the runtime closes. */
-  submitWhileOpen<T>(request: Addressed, input: Input): Promise<T> {
+  submitWhileOpen<T>(request: OfSession, input: Input): Promise<T> {
     this.checkOpen();
     return this.submit(request, input);
   }
 
   /** Gives an input to an existing session. Resolves with `absent` if there is none, and creates none. */
-  submitIfPresent<T>({ session }: Addressed, input: Input, absent: T): Promise<T> {
+  submitIfPresent<T>({ session }: OfSession, input: Input, absent: T): Promise<T> {
     return this.shard.residency.find(session) === undefined ? Promise.resolve(absent) : this.submit({ session }, input);
   }
 
@@ -104,5 +131,13 @@ export function answer<T>(reply: Reply, look: () => T): void {
 export function settle<T>(start: (reply: Reply) => void): Promise<T> {
   return new Promise<T>((resolve, reject) => {
     start({ resolve: (value) => resolve(value as T), reject });
+  });
+}
+
+/** The error of a request that needs a session's agent, which is not among the agents of the runtime. */
+export function undefinedAgent(name: string, known: Iterable<string>): ConfigError {
+  return new ConfigError(`agent ${JSON.stringify(name)} is not defined${namesHint(name, known, 'agents')}`, {
+    code: 'unknown_agent',
+    data: { agent: name },
   });
 }

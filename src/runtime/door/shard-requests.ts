@@ -39,6 +39,10 @@ export function serveShard(shard: Shard, endpoint: Endpoint): void {
     ...runtimeRequests(door),
   };
   for (const [method, handler] of Object.entries(handlers)) {
-    endpoint.handle(method, handler as (payload: unknown) => unknown);
+    const handle = handler as (payload: unknown) => unknown;
+    endpoint.handle(method, (payload) => {
+      door.checkAgent(payload);
+      return handle(payload);
+    });
   }
 }

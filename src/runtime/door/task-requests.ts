@@ -1,12 +1,11 @@
 /** Answers the methods `tasks.…`: starting, undoing and switching tasks, and reading them. */
 import { defined } from '../../base/defined.ts';
-import { TroupeError } from '../../base/errors.ts';
 import { renderSession } from '../../context/render.ts';
 import type { TaskMove } from '../../session/decide/tasks.ts';
 import { taskHistory } from '../../session/history/task-view.ts';
 import { childrenOf } from '../../session/history/tasks.ts';
 import type { HandlersOf } from '../protocol/protocol.ts';
-import type { ShardDoor } from './shard-door.ts';
+import { type ShardDoor, undefinedAgent } from './shard-door.ts';
 
 /**
  * See the head of the file. A session that does not exist has only its root task. Undoing or switching there must not
@@ -53,7 +52,7 @@ export function taskRequests(door: ShardDoor): HandlersOf<'tasks'> {
         (actor) => {
           const agent = shard.residency.agentOf(actor);
           if (agent === undefined) {
-            throw new TroupeError('unknown_agent', `agent ${JSON.stringify(actor.state.agent)} is not defined`);
+            throw undefinedAgent(actor.state.agent ?? '', shard.parts.catalog.names);
           }
           return renderSession(actor.state, agent.renderOptions);
         },

@@ -247,7 +247,7 @@ export async function assembleRuntime(
     counters,
     providers: checked.providers.map(({ key }) => key),
     agentNames: new Set(checked.agents.map((each) => each.name)),
-    defaultAgent: checked.agents[0]?.name ?? 'default',
+    onlyAgent: checked.onlyAgent,
     degraded: () => [...degraded.values()][0],
     toolBlocks: () => sources?.toolWatch.blocks ?? 0,
     release: place.release,

@@ -2,6 +2,7 @@
 import { CancelledError, errorFromShape, TurnFailedError } from '../../base/errors.ts';
 import { type OutputSchema, typedAnswer } from '../protocol/output-option.ts';
 import type { ChildEnd } from '../protocol/protocol.ts';
+import { forgivenAtClose } from './at-close.ts';
 import { codeOf, issuesOf } from './receipt.ts';
 import { Session, type SessionParts } from './session.ts';
 
@@ -52,8 +53,12 @@ export class Child<Answer = string> extends Session {
    * `TurnFailedError` or `CancelledError`. Without a structured reply its code is `answer_invalid`, `answer_refused` or
    * `answer_cut`.
    */
-  async reply(): Promise<Answer> {
-    const end = await this.end();
+  reply(): Promise<Answer> {
+    return forgivenAtClose(this.#link, this.#reply());
+  }
+
+  async #reply(): Promise<Answer> {
+    const end = await this.#end();
     if (end.reason !== 'completed') throw childError(this.name, end);
     return this.#replyOf(end);
   }
@@ -63,13 +68,19 @@ export class Child<Answer = string> extends Session {
   }
 
   /** Resolves when the child has ended for the first time; it stays addressable. */
-  async exit(): Promise<ChildExit> {
-    const { reason } = await this.end();
-    return { reason };
+  exit(): Promise<ChildExit> {
+    return forgivenAtClose(
+      this.#link,
+      this.#end().then(({ reason }) => ({ reason })),
+    );
   }
 
   /** How the child ended: reason, reply and error. */
-  async end(): Promise<ChildEnd> {
+  end(): Promise<ChildEnd> {
+    return forgivenAtClose(this.#link, this.#end());
+  }
+
+  async #end(): Promise<ChildEnd> {
     const end = await this.#link.call('child.wait', this.address, true);
     this.#name = end.name ?? this.#name;
     return end;

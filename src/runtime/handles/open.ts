@@ -15,7 +15,8 @@ import type { Runtime } from './runtime.ts';
 /**
  * Opens a data directory, created if necessary, or `':memory:'`, and resumes everything that was interrupted. Rejects
  * with `ConfigError` (an option, an agent, a tool), `StoreLockedError` (another process has it open),
- * `StoreCorruptError`, `StoreVersionError`, `StoreFullError`.
+ * `StoreNotWritableError` (no rights, a read-only file system), `StoreCorruptError`, `StoreVersionError`,
+ * `StoreFullError`.
  */
 export async function open(directory: string, options: OpenOptions = {}): Promise<Runtime> {
   if (typeof directory !== 'string' || directory.trim() === '') {

@@ -18,6 +18,7 @@ import { parseOption } from '../../base/settings.ts';
 import type { ReceiptState } from '../../session/state/state.ts';
 import { type OutputSchema, typedAnswer } from '../protocol/output-option.ts';
 import type { ReceiptName, ShardCaller } from '../protocol/protocol.ts';
+import { type Closing, forgivenAtClose } from './at-close.ts';
 
 /** The outcome of a message so far. */
 export interface ReceiptStatus {
@@ -50,7 +51,7 @@ export class Receipt<Answer = string> {
   readonly pendingId: number;
   /** Differs between a session and a deleted one of the same id. */
   readonly incarnation: number;
-  readonly #link: ShardCaller;
+  readonly #link: ShardCaller & Closing;
   readonly #followed: Promise<ReceiptState | undefined> | undefined;
   readonly #output: OutputSchema | undefined;
 
@@ -59,7 +60,7 @@ export class Receipt<Answer = string> {
    * requested. `output`: the schema of a structured answer; `undefined`: the answer is text.
    */
   constructor(
-    link: ShardCaller,
+    link: ShardCaller & Closing,
     accepted: {
       readonly session: string;
       readonly pendingId: number;
@@ -96,7 +97,11 @@ export class Receipt<Answer = string> {
   }
 
   /** Resolves when the message is in the log; rejects with `CancelledError` when it was withdrawn or replaced. */
-  async promoted(): Promise<void> {
+  promoted(): Promise<void> {
+    return forgivenAtClose(this.#link, this.#promoted());
+  }
+
+  async #promoted(): Promise<void> {
     const state = await this.#wait('promoted');
     if (state.status === 'dropped') throw droppedError(state.reason);
   }
@@ -110,7 +115,11 @@ export class Receipt<Answer = string> {
    * If a structured answer was asked for, it is that value. If there is none, the code of the `TurnFailedError` is
    * `answer_invalid` (`data.issues` says what did not fit), `answer_refused` or `answer_cut`.
    */
-  async answer(): Promise<Answer> {
+  answer(): Promise<Answer> {
+    return forgivenAtClose(this.#link, this.#answer());
+  }
+
+  async #answer(): Promise<Answer> {
     // Without a follower the request is posted at once, so that it precedes later requests of the caller, such as a
     // deletion.
     const followed = this.#followed === undefined ? undefined : await this.#followed;

@@ -14,6 +14,7 @@ import {
 import { CancelledError, ConfigError, describeValue, type TroupeError } from '../../base/errors.ts';
 import { checkSessionId, rootOf, shardOf } from '../../base/ids.ts';
 import { orAborted } from '../../base/lazy-abort.ts';
+import { namesHint } from '../../base/near-names.ts';
 import { parseOption } from '../../base/settings.ts';
 import type { DefinitionSource } from '../../definitions/definition.ts';
 import type { SessionEvent } from '../../events/event.ts';
@@ -80,7 +81,8 @@ export interface RuntimeParts {
   /** The keys of the providers, the first one first. */
   readonly providers: readonly string[];
   readonly agentNames: ReadonlySet<string>;
-  readonly defaultAgent: string;
+  /** The agent of sessions for which none is named; empty: several are defined. */
+  readonly onlyAgent: string;
   readonly degraded: () => TroupeError | undefined;
   readonly toolBlocks: () => number;
   /** Skills and workflows, if directories of them were given. */
@@ -131,8 +133,10 @@ export class Runtime {
 
   /**
    * A session by its id: the existing one, or one that the first request creates. No await, no lock. Throws
-   * `InvalidNameError`, and `ConfigError` (`unknown_agent`) for an undefined agent. An existing session keeps its
-   * agent. With the agent itself in place of its name, the answers are typed by the agent's `output`; with the name they
+   * `InvalidNameError`, and `ConfigError` (`unknown_agent`) for an undefined agent. Without an agent, an existing session
+   * has its own, and a new one the only agent; where several are defined, the request that would create it rejects with
+   * `ConfigError`. A request to a session that was made with another agent than the one named rejects with
+   * `ConfigError` (`agent_mismatch`). With the agent itself in place of its name, the answers are typed by the agent's `output`; with the name they
    * are text.
    */
   session<Answer>(id: string, agent: Agent<Answer>): Session<Answer>;
@@ -144,20 +148,25 @@ export class Runtime {
     const agent: unknown = isWhole ? given.name : given;
     const output = isWhole ? given.output : undefined;
     if (agent !== undefined && !(typeof agent === 'string' && this.#parts.agentNames.has(agent))) {
-      throw new ConfigError(`no agent is named ${describeValue(agent)}`, { code: 'unknown_agent', data: { agent } });
+      const hint = typeof agent === 'string' ? namesHint(agent, this.#parts.agentNames, 'agents') : '';
+      throw new ConfigError(`no agent is named ${describeValue(agent)}${hint}`, {
+        code: 'unknown_agent',
+        data: { agent },
+      });
     }
-    return new Session({ ...this.#partsOf(id, agent ?? this.#parts.defaultAgent), output });
+    if (agent !== undefined) return new Session({ ...this.#partsOf(id, { agent, isNamed: true }), output });
+    return new Session({ ...this.#partsOf(id, { agent: this.#parts.onlyAgent }), output });
   }
 
-  #partsOf(id: string, agent: string | undefined): SessionParts {
+  #partsOf(id: string, named: SessionParts['named']): SessionParts {
     return {
       id,
-      agent,
+      named,
       link: this.#linkOf(id),
       hub: this.#parts.hub,
       callbacks: this.#parts.callbacks,
       remove: (session) => this.sessions.delete(session),
-      sibling: (other) => this.#partsOf(other, undefined),
+      sibling: (other) => this.#partsOf(other, {}),
       kin: KIN,
       definitions: this.#parts.definitions,
     };

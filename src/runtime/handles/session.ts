@@ -4,19 +4,12 @@
  */
 import { z } from 'zod';
 import type { Draft } from '../../base/draft.ts';
-import {
-  CancelledError,
-  ConfigError,
-  describeValue,
-  errorFromShape,
-  InvalidArgumentError,
-  TroupeError,
-} from '../../base/errors.ts';
+import { CancelledError, describeValue, errorFromShape, InvalidArgumentError, TroupeError } from '../../base/errors.ts';
 import { checkSessionId } from '../../base/ids.ts';
 import { orAborted } from '../../base/lazy-abort.ts';
 import type { Message, Pending, UserContent } from '../../base/messages.ts';
 import { parseOption } from '../../base/settings.ts';
-import type { Definition, DefinitionSource } from '../../definitions/definition.ts';
+import { type Definition, type DefinitionSource, unknownDefinition } from '../../definitions/definition.ts';
 import type { SessionEvent } from '../../events/event.ts';
 import type { ViewedEvent } from '../../events/viewed-event.ts';
 import type { ModelRequest } from '../../models/provider.ts';
@@ -27,9 +20,10 @@ import type { Follower } from '../host/followed-receipts.ts';
 import type { ShardLink } from '../host/shard-link.ts';
 import type { AnswerOf, OutputSchema } from '../protocol/output-option.ts';
 import type { PageKind, PageOf } from '../protocol/pages.ts';
-import type { SessionSnapshot, ShardMethods, WantedReceipt } from '../protocol/protocol.ts';
+import type { OfSession, SessionSnapshot, ShardMethods, WantedReceipt } from '../protocol/protocol.ts';
 import { checkContent, postedKey, putOptions, sendSchema } from '../protocol/sent-message.ts';
 import type { WaitingListener } from '../protocol/waiting-listeners.ts';
+import { forgivenAtClose } from './at-close.ts';
 import type { Child, ChildParts } from './child.ts';
 import { type EventOptions, sessionReading } from './event-options.ts';
 import type { Family } from './family.ts';
@@ -64,8 +58,8 @@ export type SessionInfo = SessionSnapshot;
 /** The parts of a handle. */
 export interface SessionParts {
   readonly id: string;
-  /** The agent the session is created with if it does not exist; undefined: the session must exist. */
-  readonly agent: string | undefined;
+  /** The agent, as each request names it. */
+  readonly named: Omit<OfSession, 'session'>;
   readonly link: ShardLink;
   readonly hub: EventHub;
   readonly callbacks: MessageCallbacks;
@@ -115,9 +109,8 @@ export class Session<Answer = string> {
   }
 
   /** The members that every request carries. */
-  protected get address(): { readonly session: string; readonly agent?: string } {
-    const { id, agent } = this.#parts;
-    return { session: id, ...(agent === undefined ? {} : { agent }) };
+  protected get address(): OfSession {
+    return { session: this.id, ...this.#parts.named };
   }
 
   /**
@@ -130,11 +123,8 @@ export class Session<Answer = string> {
     options: StructuredSendOptions<Output>,
   ): Promise<Receipt<AnswerOf<Output>>>;
   send(content: UserContent, options?: SendOptions): Promise<Receipt<Answer>>;
-  async send(
-    content: UserContent,
-    options: SendOptions | StructuredSendOptions = NO_OPTIONS,
-  ): Promise<Receipt<unknown>> {
-    return this.#send(content, options);
+  send(content: UserContent, options: SendOptions | StructuredSendOptions = NO_OPTIONS): Promise<Receipt<unknown>> {
+    return forgivenAtClose(this.#parts.link, this.#send(content, options));
   }
 
   async #send(
@@ -145,10 +135,9 @@ export class Session<Answer = string> {
     const sent = options === NO_OPTIONS ? NO_OPTIONS : parseOption(sendSchema, 'send', options);
     const { signal } = sent;
     if (signal?.aborted === true) throw new CancelledError('aborted by the signal', { cause: signal.reason });
-    const { id, agent, link } = this.#parts;
-    const request: Draft<SendRequest> = { session: id, content: checkContent(content) };
+    const { id, named, link } = this.#parts;
+    const request: Draft<SendRequest> = { session: id, ...named, content: checkContent(content) };
     putOptions(request, sent);
-    if (agent !== undefined) request.agent = agent;
     if (follower !== undefined) request.follow = follower.id;
     const accepted = link.call('session.send', request, request.key !== undefined);
     const answer = await orAborted(accepted, signal);
@@ -174,7 +163,11 @@ export class Session<Answer = string> {
     options: StructuredSendOptions<Output>,
   ): Promise<AnswerOf<Output>>;
   ask(content: UserContent, options?: SendOptions): Promise<Answer>;
-  async ask(content: UserContent, options: SendOptions | StructuredSendOptions = NO_OPTIONS): Promise<unknown> {
+  ask(content: UserContent, options: SendOptions | StructuredSendOptions = NO_OPTIONS): Promise<unknown> {
+    return forgivenAtClose(this.#parts.link, this.#ask(content, options));
+  }
+
+  async #ask(content: UserContent, options: SendOptions | StructuredSendOptions): Promise<unknown> {
     const { receipts } = this.#parts.link;
     const follower = receipts.follow();
     try {
@@ -309,7 +302,7 @@ export class Session<Answer = string> {
     return answers.map((answer, index) => {
       if ('error' in answer) throw errorFromShape(answer.error);
       return this.#parts.kin.child<unknown>(
-        { ...this.#parts, id: answer.child, agent: undefined, output: undefined },
+        { ...this.#parts, id: answer.child, named: {}, output: undefined },
         { name: answer.name, parent: this, output: outputOf(list[index]) },
       );
     });
@@ -322,7 +315,7 @@ export class Session<Answer = string> {
     if (link.parent !== this.id) {
       throw new TroupeError('unknown_session', `${JSON.stringify(id)} is not a child of ${JSON.stringify(this.id)}`);
     }
-    const parts = { ...this.#parts, id, agent: undefined, output: undefined };
+    const parts = { ...this.#parts, id, named: {}, output: undefined };
     return this.#parts.kin.child(parts, { name: link.name ?? '', parent: this });
   }
 
@@ -395,9 +388,7 @@ export class Session<Answer = string> {
   async #activate(kind: 'skill' | 'workflow', name: string): Promise<Definition> {
     const definition = this.#parts.definitions?.[kind](parseOption(z.string(), kind, name));
     if (definition === undefined) {
-      throw new ConfigError(`Unknown ${kind}: ${typeof name === 'string' ? name : describeValue(name)}`, {
-        data: { key: kind },
-      });
+      throw unknownDefinition(this.#parts.definitions, kind, name);
     }
     const { content } = definition;
     // Repeating the call changes nothing: an active definition stays active.

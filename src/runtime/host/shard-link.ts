@@ -120,7 +120,8 @@ export class ShardLink implements ShardCaller {
   #culprit: SessionKey = 0;
   #restarts = 0;
   #failure: TroupeError | undefined;
-  #isClosing = false;
+  /** True once the runtime closes. */
+  isClosing = false;
 
   constructor(parts: LinkParts) {
     this.#parts = parts;
@@ -140,7 +141,7 @@ export class ShardLink implements ShardCaller {
 
   /** True if requests are answered now. */
   get isServing(): boolean {
-    return this.#serving?.isGone === false && this.#failure === undefined && !this.#isClosing;
+    return this.#serving?.isGone === false && this.#failure === undefined && !this.isClosing;
   }
 
   /** How often the thread was replaced. */
@@ -184,7 +185,7 @@ export class ShardLink implements ShardCaller {
   ): Promise<ShardMethods[M]['answer']> {
     const serving = this.#serving;
     // The slow path handles a dead or closing thread, and a request that the thread leaves unanswered.
-    if (serving === undefined || serving.isGone || this.#failure !== undefined || this.#isClosing) {
+    if (serving === undefined || serving.isGone || this.#failure !== undefined || this.isClosing) {
       return this.#ask(method, request, repeatable);
     }
     return serving.endpoint.call(method, request).catch((error: unknown) => {
@@ -222,7 +223,7 @@ export class ShardLink implements ShardCaller {
 
   /** The thread died with a request unanswered: throws unless the request may be repeated (L1, L2). */
   #checkRepeatable(repeatable: boolean, cause: unknown): void {
-    if (this.#isClosing) throw new CancelledError('the runtime was closed', { cause });
+    if (this.isClosing) throw new CancelledError('the runtime was closed', { cause });
     if (!repeatable) throw unknownOutcome(cause);
   }
 
@@ -283,8 +284,8 @@ export class ShardLink implements ShardCaller {
   }
 
   async close(deadlineMs: number): Promise<void> {
-    if (this.#isClosing) return;
-    this.#isClosing = true;
+    if (this.isClosing) return;
+    this.isClosing = true;
     const incarnation = await this.#current?.catch(() => undefined);
     if (incarnation === undefined) return;
     try {
@@ -412,7 +413,7 @@ export class ShardLink implements ShardCaller {
 
   /** A thread died: another replaces it, and its sessions resume from the log. */
   #died(): void {
-    if (this.#isClosing || this.#failure !== undefined) return;
+    if (this.isClosing || this.#failure !== undefined) return;
     const next = this.#replace();
     this.#current = next;
     this.#serving = undefined;
@@ -437,7 +438,7 @@ export class ShardLink implements ShardCaller {
       void this.#remindReaders(incarnation);
       return incarnation;
     } catch (error) {
-      if (this.#isClosing) throw new CancelledError('the runtime was closed', { cause: error });
+      if (this.isClosing) throw new CancelledError('the runtime was closed', { cause: error });
       return this.#replace(error);
     }
   }

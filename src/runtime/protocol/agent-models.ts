@@ -2,8 +2,9 @@
  * The models that a runtime's agents and enrichers use, checked where both the agents and the settings are known: at
  * `open`, and again when the vendor's list of models was read. Host thread.
  */
-import { PROVIDER_NAME_EDITS_MAX } from '../../base/bounds.ts';
+
 import { ConfigError, describeValue } from '../../base/errors.ts';
+import { nearestName } from '../../base/near-names.ts';
 import type { Settings } from '../../base/settings.ts';
 import { findListed, type ListedModel, modelTraits } from '../../context/model-traits.ts';
 import { fittedOptions } from '../../models/fitted-options.ts';
@@ -12,7 +13,6 @@ import { type CheckedModelOptions, refusedOption, refusedServerTool } from '../.
 import { modelOf, modelsOf, requestFields } from '../../models/model-options.ts';
 import type { RequestShape, ServerToolSchema } from '../../models/provider.ts';
 import { isModelProvider } from '../../models/provider-check.ts';
-import { editDistance } from '../../session/rules/tool-texts.ts';
 import { isServerTool } from '../../tools/server-tool.ts';
 import type { Agent } from './agent.ts';
 import type { CheckedOptions } from './options.ts';
@@ -218,13 +218,4 @@ export class ModelWarnings {
     this.#logged.add(message);
     this.#checked.logger?.warn(fields, message);
   }
-}
-
-/** The provider whose name differs from a prefix by its case, or by few edits; undefined: there is none. */
-function nearestName(prefix: string, names: readonly string[]): string | undefined {
-  const near = names
-    .map((name) => ({ name, edits: editDistance(prefix.toLowerCase(), name.toLowerCase()) }))
-    .filter(({ name, edits }) => edits <= Math.min(PROVIDER_NAME_EDITS_MAX, Math.floor(name.length / 2)))
-    .sort((a, b) => a.edits - b.edits);
-  return near[0]?.name;
 }

@@ -142,6 +142,8 @@ export interface CheckedOptions {
   /** At least one; the first makes the calls of models without the name of a provider. */
   readonly providers: readonly CheckedProvider[];
   readonly agents: readonly Agent<unknown>[];
+  /** The agent of sessions for which none is named: the only one of the option `agents`; empty: there are several. */
+  readonly onlyAgent: string;
   readonly threads: Required<ThreadOptions>;
   readonly durability: Durability;
   readonly settings: Settings;
@@ -295,9 +297,11 @@ export function checkOptions(options: unknown, defaultLogger?: Logger): CheckedO
   const given = parseOption(openSchema, '', options ?? {});
   const isTest = given.clock !== undefined || given.random !== undefined;
   const threads = given.threads ?? {};
+  const agents = checkAgents(given.agents ?? [agent({ name: 'default' })]);
   return {
     providers: providersOf(given),
-    agents: checkAgents(given.agents ?? [agent({ name: 'default' })]),
+    agents,
+    onlyAgent: agents.length === 1 ? (agents[0]?.name ?? '') : '',
     threads: {
       sessions: threads.sessions ?? (isTest ? 0 : 1),
       models: threads.models ?? (isTest ? 0 : 1),

@@ -221,10 +221,16 @@ export type WantedReceipt =
   | { readonly key: string }
   | { readonly atWork: true };
 
-interface OfSession {
+/** The session that a request is for. */
+export interface OfSession {
   readonly session: string;
-  /** The agent for a session that does not exist yet. */
+  /**
+   * The agent for a session that does not exist yet. Missing: the session must exist. Empty: none was named although
+   * several are defined, so that no session is created.
+   */
   readonly agent?: string;
+  /** True if the embedder named that agent: an existing session must have it. */
+  readonly isNamed?: true;
 }
 
 /** Methods of a shard: request and answer. */

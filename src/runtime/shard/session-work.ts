@@ -225,9 +225,12 @@ export class SessionWork {
       case 'reportFallback':
         this.#warn(actor.id, `the calls move to the model ${effect.model} (${effect.reason})`, {});
         return true;
-      case 'reportBlocked':
-        this.#warn(actor.id, 'the session is blocked until someone acts: see explain()', { error: effect.error });
+      case 'reportFailure': {
+        const { error, isBlocked } = effect;
+        const what = isBlocked ? 'the session is blocked until someone acts: see explain()' : 'a turn failed';
+        this.#warn(actor.id, `${what} (${error.code}: ${error.message})`, { error });
         return true;
+      }
       case 'restartTimer':
         this.#place.timers.restartLater(actor, effect.delayMs);
         return true;

@@ -15,6 +15,7 @@ export interface LastingSurroundings {
   readonly limits: Limits;
   readonly settings: Settings;
   readonly toolNamesOf: (agent: string) => readonly string[] | undefined;
+  readonly agentNames: () => Iterable<string>;
   readonly exists: (sessionId: string) => boolean;
   /** Epoch ms at which the shard began. */
   readonly openedAt: number;
@@ -29,6 +30,7 @@ export class TransitionEnvironment implements Environment {
   readonly limits: Limits;
   readonly settings: Settings;
   readonly toolNamesOf: (agent: string) => readonly string[] | undefined;
+  readonly agentNames: () => Iterable<string>;
   readonly exists: (sessionId: string) => boolean;
   readonly isSupervised: () => boolean;
   readonly stateOf: (sessionId: string) => SessionState | undefined;
@@ -48,6 +50,7 @@ export class TransitionEnvironment implements Environment {
     this.limits = lasting.limits;
     this.settings = lasting.settings;
     this.toolNamesOf = lasting.toolNamesOf;
+    this.agentNames = lasting.agentNames;
     this.exists = lasting.exists;
     this.isSupervised = lasting.isSupervised;
     this.stateOf = lasting.stateOf;

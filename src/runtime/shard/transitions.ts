@@ -116,6 +116,7 @@ export class Transitions {
         limits,
         settings,
         toolNamesOf: (name) => catalog.toolNamesOf(name),
+        agentNames: () => catalog.names,
         exists: (id) => journal.keyOf(id) !== undefined,
         openedAt: clock.now(),
         isSupervised: () => this.#stepping !== undefined && this.#isSupervised(this.#stepping),

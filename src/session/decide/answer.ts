@@ -256,7 +256,7 @@ export function failureDecision(state: SessionState, error: ErrorShape, environm
     ...(blocks ? { blocks: true } : {}),
   });
   const replies = failureToParent(state, error, environment);
-  const effects: readonly Effect[] = blocks ? [...replies.effects, { type: 'reportBlocked', error }] : replies.effects;
+  const effects: readonly Effect[] = [...replies.effects, { type: 'reportFailure', error, isBlocked: blocks }];
   return { records: [...records, ...replies.records], effects };
 }
 

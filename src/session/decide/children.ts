@@ -1,6 +1,8 @@
 /** Sub-agents: spawning, births, messages between child and parent, the end of a child (contract §7). Pure. */
+
 import { ConfigError, type ErrorShape, InvalidNameError, KeyReusedError, LimitError } from '../../base/errors.ts';
 import { checkNickname, SESSION_ID_CHARACTERS_MAX } from '../../base/ids.ts';
+import { namesHint } from '../../base/near-names.ts';
 import { budgetError, childBudget } from '../rules/budget.ts';
 import { childPrompt, spawnConfirmation } from '../rules/child-texts.ts';
 import { type Decision, NOTHING, refuse, WAKE } from '../state/decision.ts';
@@ -135,7 +137,10 @@ function grantsOf(
   const granted = new Set<string>();
   for (const wanted of request.tools) {
     const name = byLowerCase.get(wanted.toLowerCase());
-    if (name === undefined) return { error: new ConfigError(`Unknown tool: ${wanted}`, { data: { key: 'tools' } }) };
+    if (name === undefined) {
+      const hint = namesHint(wanted, byLowerCase.values(), 'tools');
+      return { error: new ConfigError(`Unknown tool: ${wanted}${hint}`, { data: { key: 'tools' } }) };
+    }
     if (state.grants === undefined || state.grants.includes(name)) granted.add(name);
   }
   return { granted: [...granted] };
@@ -149,7 +154,8 @@ function spawnProblem(
   const { limits, agent } = environment;
   if (request.task.trim() === '') return new ConfigError('Task cannot be blank', { data: { key: 'task' } });
   if (request.agent !== undefined && environment.toolNamesOf(request.agent) === undefined) {
-    return new ConfigError(`Unknown agent: ${request.agent}`, { code: 'unknown_agent', data: { key: 'agent' } });
+    const hint = namesHint(request.agent, environment.agentNames(), 'agents');
+    return new ConfigError(`Unknown agent: ${request.agent}${hint}`, { code: 'unknown_agent', data: { key: 'agent' } });
   }
   const idLength = state.id.length + CHILD_SUFFIX_CHARACTERS;
   if (idLength > SESSION_ID_CHARACTERS_MAX) {

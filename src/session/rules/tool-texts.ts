@@ -1,5 +1,6 @@
 /** Fixed texts that a model receives in place of a result. Pure. */
 import { NEAREST_NAMES_MAX } from '../../base/bounds.ts';
+import { nearestNames } from '../../base/near-names.ts';
 
 const SECOND_MS = 1_000;
 
@@ -67,26 +68,6 @@ export const BLANK_RESULT = '(no output)';
 
 /** The answer to a call of a tool that does not exist or is not granted, with the nearest names (F28). */
 export function unknownToolText(name: string, known: readonly string[]): string {
-  const nearest = [...known]
-    .map((candidate) => ({ candidate, distance: editDistance(name.toLowerCase(), candidate.toLowerCase()) }))
-    .sort((a, b) => a.distance - b.distance)
-    .slice(0, NEAREST_NAMES_MAX)
-    .map(({ candidate }) => candidate);
+  const nearest = nearestNames(name, known, NEAREST_NAMES_MAX);
   return nearest.length === 0 ? `Unknown tool: ${name}` : `Unknown tool: ${name}. Nearest tools: ${nearest.join(', ')}`;
-}
-
-/** Levenshtein distance over at most 64 characters of each. */
-export function editDistance(left: string, right: string): number {
-  const a = left.slice(0, 64);
-  const b = right.slice(0, 64);
-  let previous = Array.from({ length: b.length + 1 }, (_, index) => index);
-  for (let i = 1; i <= a.length; i += 1) {
-    const row = [i];
-    for (let j = 1; j <= b.length; j += 1) {
-      const substitution = (previous[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      row.push(Math.min(substitution, (previous[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1));
-    }
-    previous = row;
-  }
-  return previous[b.length] ?? 0;
 }

@@ -131,6 +131,8 @@ export interface Environment {
   readonly agent: AgentFacts;
   /** Tool names of an agent, by the agent's name; undefined: no such agent is defined. */
   readonly toolNamesOf: (agent: string) => readonly string[] | undefined;
+  /** The names of all agents, for the error about another name. */
+  readonly agentNames: () => Iterable<string>;
   /**
    * True if the parent supervises this session and decides what happens after its failure. Otherwise the failure is
    * only reported.
@@ -400,7 +402,7 @@ export type Effect =
   /** The session is blocked from now on: the logger is notified. */
   /** Another model of the agent makes the half-step's next call. `reason`: that of `EpochModel`. */
   | { readonly type: 'reportFallback'; readonly model: string; readonly reason: string }
-  | { readonly type: 'reportBlocked'; readonly error: ErrorShape }
+  | { readonly type: 'reportFailure'; readonly error: ErrorShape; readonly isBlocked: boolean }
   | { readonly type: 'evaluateSystem'; readonly epoch: number }
   /** The session's transient messages from now on. */
   | { readonly type: 'transients'; readonly list: readonly TransientMessage[] }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { agent, CancelledError, INTERRUPT_NOTICE, tool } from '../../../src/index.ts';
+import { agent, CancelledError, ConfigError, INTERRUPT_NOTICE, tool } from '../../../src/index.ts';
 import { manualClock } from '../../../src/testing/manual-clock.ts';
 import { scripted } from '../../../src/testing/scripted.ts';
 import {
@@ -57,12 +57,32 @@ describe.each(MATRIX)('a session, sessions: $sessions, models: $models', (thread
     expect(await runtime.sessions.list()).toEqual([]);
   });
 
-  test('two handles of one id are the same session, whatever agent the second one names', async () => {
+  test('two handles of one id are the same session; one that names another agent is refused', async () => {
     const agents = [agent({ name: 'one' }), agent({ name: 'other' })];
     const runtime = await kit.open({ threads, agents, provider: scripted(['a', 'b']) });
     await runtime.session('s', 'other').ask('Hi');
-    expect(await runtime.session('s', 'one').ask('Ho')).toBe('b');
-    expect((await runtime.sessions.get('s'))?.agent).toBe('other');
+    expect(await runtime.session('s').ask('Ho')).toBe('b');
+    const refused = runtime.session('s', 'one').ask('Ho');
+    await expect(refused).rejects.toBeInstanceOf(ConfigError);
+    await expect(refused).rejects.toMatchObject({
+      code: 'agent_mismatch',
+      message: expect.stringMatching(/"s".*"other".*"one"/u),
+      data: { session: 's', agent: 'other', named: 'one' },
+    });
+    await expect(runtime.session('s', 'one').history.toArray()).rejects.toMatchObject({ code: 'agent_mismatch' });
+    expect(await runtime.session('s').messages()).toHaveLength(4);
+  });
+
+  test('without an agent a new session needs that exactly one is defined; an existing one is opened', async () => {
+    const agents = [agent({ name: 'one' }), agent({ name: 'other' })];
+    const runtime = await kit.open({ threads, agents, provider: scripted(['a', 'b']) });
+    const refused = runtime.session('s').ask('Hi');
+    await expect(refused).rejects.toBeInstanceOf(ConfigError);
+    await expect(refused).rejects.toMatchObject({ message: expect.stringContaining('name one of "one", "other"') });
+    expect(await runtime.session('s').state()).toMatchObject({ seq: 0 });
+    expect(await runtime.sessions.list()).toEqual([]);
+    expect(await runtime.session('s', 'other').ask('Hi')).toBe('a');
+    expect(await runtime.session('s').ask('Hi')).toBe('b');
   });
 
   test('state is awaiting, then executing, then idle, with usage', async () => {

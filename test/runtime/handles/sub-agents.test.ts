@@ -404,7 +404,7 @@ describe('children spawned by a model', () => {
       tools: [named('look')],
     });
     const runtime = await kit.open({ agents: [spawner, expert], provider: model.provider });
-    await runtime.session('p').send('Go');
+    await runtime.session('p', 'boss').send('Go');
     const first = await model.next();
     const schema = first.request.tools?.find(({ name }) => name === 'spawn_specialist');
     expect(schema?.description).toContain('expert: Knows stars.');

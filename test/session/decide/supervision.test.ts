@@ -59,7 +59,10 @@ describe('a supervised child', () => {
   it('reports its failure to its supervisor, and claims nothing before the decision', () => {
     const { child } = supervisedChild();
     child.fail(FATAL);
-    expect(child.last).toEqual([{ type: 'childFailed', error: FATAL }]);
+    expect(child.last).toEqual([
+      { type: 'childFailed', error: FATAL },
+      { type: 'reportFailure', error: FATAL, isBlocked: false },
+    ]);
     expect(child.state).toMatchObject({ state: 'idle', exit: undefined });
     expect(child.waiting).toEqual(['also look left']);
   });

@@ -1,0 +1,23 @@
+/** Promises that a caller need not await before the runtime closes. Host thread. */
+import { TroupeError } from '../../base/errors.ts';
+
+/** A connection that says whether it is closed with its runtime. */
+export interface Closing {
+  readonly isClosing: boolean;
+}
+
+/**
+ * Settles as `work` does. If the close of the runtime rejects it, the rejection counts as handled: a program that called
+ * `ask` without awaiting it, and then closed, must not end by an unhandled rejection. A caller that awaits it sees the error.
+ * Node reports any other unhandled rejection as usual.
+ */
+export function forgivenAtClose<T>(link: Closing, work: Promise<T>): Promise<T> {
+  const outer = new Promise<T>((resolve, reject) => {
+    work.then(resolve, (error: unknown) => {
+      // The handler is added before the rejection, so that Node never counts it as unhandled.
+      if (link.isClosing && error instanceof TroupeError && error.code === 'cancelled') outer.catch(() => undefined);
+      reject(error);
+    });
+  });
+  return outer;
+}
