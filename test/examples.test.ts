@@ -8,9 +8,10 @@ import { mkdtemp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { createClient } from '../src/client/index.ts';
 import { compilePrograms, type Programs } from './support/package-programs.ts';
 
-const names = ['http-service', 'many-agents', 'custom-provider', 'approval', 'steady-service'];
+const names = ['http-service', 'many-agents', 'custom-provider', 'approval', 'steady-service', 'chat-service'];
 let compiled: Programs;
 
 beforeAll(async () => {
@@ -79,6 +80,29 @@ it('steady-service: the second model answers with the tools of both servers, ove
       ['memory__create_entities', true],
     ]);
     expect(JSON.stringify((await call(''))['usage'])).toContain('"models":{"gpt/gpt-5.5"');
+  } finally {
+    service.kill('SIGTERM');
+  }
+  expect(await ended).toEqual([0, null]);
+});
+
+it('chat-service: answers, regenerates, resumes nothing when idle, and serves the sessions', async () => {
+  const service = compiled.start('chat-service');
+  const ended = once(service, 'exit');
+  try {
+    const [line] = (await once(service.stdout?.setEncoding('utf8') ?? service, 'data')) as [string];
+    const url = line.trim();
+    const message = { id: 'm1', role: 'user', parts: [{ type: 'text', text: 'hello' }] };
+    const chat = async (more: object): Promise<string> => {
+      const body = JSON.stringify({ id: 'one', messages: [message], ...more });
+      return (await fetch(`${url}/api/chat`, { method: 'POST', body })).text();
+    };
+    expect(await chat({})).toContain('You said: hello');
+    expect(await chat({ trigger: 'regenerate-message' })).toContain('You said: hello');
+    expect((await fetch(`${url}/api/chat/one/stream`)).status).toBe(204);
+    const session = createClient({ url: `${url}/agents` }).session('one');
+    expect((await session.history()).map(({ content }) => content)).toEqual(['hello', 'You said: hello']);
+    expect((await fetch(`${url}/api/chat`, { method: 'POST', body: '{}' })).status).toBe(400);
   } finally {
     service.kill('SIGTERM');
   }

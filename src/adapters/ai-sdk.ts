@@ -11,6 +11,7 @@ import { ContentError, describeValue } from '../base/errors.ts';
 import type { ContentBlock, UserContent } from '../base/messages.ts';
 import type { Session } from '../index.ts';
 import { replaceMessage } from './replaced-message.ts';
+import { recorded, replayed } from './turn-recording.ts';
 import type { Piece } from './turn-story.ts';
 import {
   eventStream,
@@ -26,7 +27,7 @@ export type { TurnSource, TurnStream } from './turn-stream.ts';
 
 /** The options of streaming a turn. */
 export interface UiStreamOptions {
-  /** A signal that stops the reading, never the session. */
+  /** A signal that stops the reading, never the session. A request's own signal also ends what `resumeResponse` repeats. */
   readonly signal?: AbortSignal;
   /** Id of the assistant's message in the client; default: the receipt's. */
   readonly messageId?: string;
@@ -104,6 +105,11 @@ export async function uiMessageResponse(
     last: ['[DONE]'],
     fail: (error) => [JSON.stringify({ type: 'error', errorText: error.message }), '[DONE]'],
   });
+  const { receipt } = chunks;
+  return streamResponse(recorded(receipt, options.messageId ?? receipt.id, body), options);
+}
+
+function streamResponse(body: ReadableStream<Uint8Array>, options: UiStreamOptions): Response {
   return new Response(body, {
     headers: { ...STREAM_HEADERS, 'x-vercel-ai-ui-message-stream': 'v1', ...options.headers },
   });
@@ -111,14 +117,14 @@ export async function uiMessageResponse(
 
 /**
  * Answers the request with which `useChat({ resume: true })` asks for the turn at work: the turn from its beginning,
- * then live. 204 if the session is idle. The text of a model call that began before the request comes with the end of
- * that call.
+ * then live. 204 if the session is idle. A turn that this process streams is repeated as it was sent. Any other is read
+ * from the log; the text of a model call that began before comes with the end of that call.
  */
 export async function resumeResponse(session: Session, options: UiStreamOptions = {}): Promise<Response> {
   const receipt = await session.current();
-  return receipt === undefined
-    ? new Response(null, { status: 204, headers: { ...options.headers } })
-    : uiMessageResponse(session, receipt, options);
+  if (receipt === undefined) return new Response(null, { status: 204, headers: { ...options.headers } });
+  const body = options.signal === undefined ? replayed(receipt, options.messageId ?? receipt.id) : undefined;
+  return body === undefined ? uiMessageResponse(session, receipt, options) : streamResponse(body, options);
 }
 
 /**

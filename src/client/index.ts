@@ -34,7 +34,7 @@ export class Client<Agents = unknown> {
     return new RemoteSession<unknown>(this.#connection, id, agent);
   }
 
-  /** A page of the sessions, by id. `parent`: children of this session; `null`: sessions without a parent. */
+  /** A page of the sessions, in the order of the server. `parent`: children of this session; `null`: sessions without a parent. */
   sessions(
     options: RequestOptions & {
       readonly after?: string;

@@ -7,9 +7,9 @@ import { AbstractChat, type ChatState, type ChatStatus, DefaultChatTransport, ty
 import { expect, test } from 'vitest';
 import { z } from 'zod';
 import { chatInput, resumeResponse, uiMessageResponse } from '../../src/adapters/ai-sdk.ts';
-import { agent, type Runtime, tool } from '../../src/index.ts';
+import { agent, type ModelProvider, type Runtime, tool } from '../../src/index.ts';
 import { scripted } from '../../src/testing/scripted.ts';
-import { collect, deferred, eventually, gatedModel, runtimeKit } from '../support/runtime-kit.ts';
+import { collect, deferred, eventually, gatedModel, queue, runtimeKit } from '../support/runtime-kit.ts';
 
 const kit = runtimeKit();
 
@@ -99,6 +99,61 @@ test('resume: a reloaded page shows the turn from its beginning and follows it; 
   await after.resumeStream();
   expect(after.status).toBe('ready');
   expect(after.messages).toHaveLength(2);
+});
+
+test('resume: the text that is being written is there from its beginning; without a client it is kept as well', async () => {
+  const model = gatedModel();
+  const writing = queue<(text: string) => void>();
+  const provider: ModelProvider = {
+    ...model.provider,
+    generate: (request, context) => {
+      writing.put((text) => context.onDelta({ type: 'text', text }));
+      return model.provider.generate(request, { ...context, onDelta: () => undefined });
+    },
+  };
+  const runtime = await kit.open({ provider });
+  const text = (chat: Chat): string => said(chat).at(-1) ?? '';
+  const before = chatOf(runtime);
+  const sent = before.sendMessage({ text: 'hi' });
+  const call = await model.next();
+  const write = await writing.take();
+  write('Once upon ');
+  await eventually(() => Promise.resolve(text(before) === 'assistant: Once upon '));
+  await before.stop();
+  await sent;
+  write('a time');
+  const after = chatOf(runtime, { messages: before.messages.slice(0, 1) });
+  const resumed = after.resumeStream();
+  await eventually(() => Promise.resolve(text(after) === 'assistant: Once upon a time'));
+  call.answer('Once upon a time.');
+  await resumed;
+  expect(said(after)).toEqual(['user: hi', 'assistant: Once upon a time.']);
+});
+
+test('resume: a turn too long to be kept comes from the log, and the first client gets all of it', async () => {
+  const model = gatedModel();
+  const long = 'x'.repeat(700_000);
+  const look = tool({
+    name: 'look',
+    description: 'Looks.',
+    input: z.object({}),
+    run: () => long,
+    maxResultBytes: 800_000,
+    maxResultChars: 800_000,
+  });
+  const runtime = await kit.open({ provider: model.provider, agents: [agent({ name: 'a', tools: [look] })] });
+  const before = chatOf(runtime);
+  const sent = before.sendMessage({ text: 'hi' });
+  (await model.next()).answer({ toolUse: { name: 'look', input: {} } });
+  (await model.next()).answer({ text: long, toolUse: { name: 'look', input: {} } });
+  const call = await model.next();
+  const after = chatOf(runtime, { messages: before.messages.slice(0, 1) });
+  const resumed = after.resumeStream();
+  await eventually(() => Promise.resolve(after.lastMessage?.parts.some(({ type }) => type === 'text') === true));
+  call.answer('Done.');
+  await Promise.all([sent, resumed]);
+  expect(after.messages).toEqual(before.messages);
+  expect(said(after).at(-1)).toBe(`assistant: ${long}Done.`);
 });
 
 test('regenerate: the answer leaves the conversation, and the same message is answered again', async () => {

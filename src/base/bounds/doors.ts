@@ -171,3 +171,12 @@ export const REVIEW_READERS_PAID = 8;
 export const REVIEW_ATTEMPTS_MAX = 5;
 /** Names kept of each list in the report of a reader. */
 export const REPORT_NAMES_MAX = 40;
+
+// ---- streams of turns ---------------------------------------------------------------------------------------------
+
+/** Bytes of one recorded turn of a chat window: a long answer with the results of its tools. */
+export const RECORDING_BYTES_MAX: number = 1024 * 1024;
+/** Bytes of all recorded turns of the process: some hundred usual turns. */
+export const RECORDINGS_BYTES_MAX: number = 64 * 1024 * 1024;
+/** Milliseconds after which a recording that no client reads is dropped: longer than a page takes to come back. */
+export const RECORDING_UNREAD_MS: number = 10 * 60_000;

@@ -33,11 +33,18 @@ export interface ReceiptStatus {
   readonly output?: Json;
 }
 
+/** An object that the receipts of one runtime's sessions share, at least those of one session. */
+export let runtimeOf: (receipt: Receipt<unknown>) => object;
+
 /**
  * See the head of the file. A value: it may be kept, passed on, or looked up again by its `id`. `Answer`: text, or what
  * the schema of a structured answer describes.
  */
 export class Receipt<Answer = string> {
+  static {
+    runtimeOf = (receipt) => receipt.#link;
+  }
+
   /**
    * Names the message: `<session>/<incarnation>.<pending id>`. An incarnation number is given only once: a new session
    * with the id of a deleted one has another number.

@@ -1,0 +1,151 @@
+/**
+ * The streams of turns at work, kept so that a client that comes back gets its turn from the beginning. The log has no
+ * text of an answer that is still being written; a recording has it.
+ *
+ * Owns: the bytes of each recorded stream until its turn ends. Does not own: the turn, which a lost recording does not
+ * change: then the turn is replayed from the log.
+ *  G1 The bytes of one recording, and of all of the process, are bounded; a recording that would exceed a bound is
+ *     dropped, and its client's stream continues.
+ *  G2 A recording that no client reads is dropped after a while, and with it the reader of the session's events.
+ */
+import { RECORDING_BYTES_MAX, RECORDING_UNREAD_MS, RECORDINGS_BYTES_MAX } from '../base/bounds.ts';
+import type { Receipt } from '../index.ts';
+import { runtimeOf } from '../runtime/handles/receipt.ts';
+
+/** Recordings by the runtime of their sessions, and by the ids of the receipts of their turns. */
+const recordings = new WeakMap<object, Map<string, TurnRecording>>();
+let heldBytes = 0;
+
+/** Starts to record a stream; returns the stream to send. `start`: what distinguishes this stream's first message. */
+export function recorded(
+  receipt: Receipt,
+  start: string,
+  stream: ReadableStream<Uint8Array>,
+): ReadableStream<Uint8Array> {
+  const own = recordings.get(runtimeOf(receipt)) ?? new Map<string, TurnRecording>();
+  recordings.set(runtimeOf(receipt), own);
+  // A second request for the same turn does not need a second recording.
+  if (own.has(receipt.id)) return stream;
+  const recording = new TurnRecording(start, stream, () => own.delete(receipt.id));
+  own.set(receipt.id, recording);
+  return recording.read();
+}
+
+/** The recorded stream of a turn from its beginning, then live; undefined if there is none. */
+export function replayed(receipt: Receipt, start: string): ReadableStream<Uint8Array> | undefined {
+  const found = recordings.get(runtimeOf(receipt))?.get(receipt.id);
+  return found?.start === start ? found.read() : undefined;
+}
+
+/** A client of a recording. `next`: the number of the piece that it reads next. */
+interface Client {
+  next: number;
+}
+
+/** See the head of the file. */
+class TurnRecording {
+  readonly start: string;
+  readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
+  readonly #forget: () => void;
+  readonly #clients = new Set<Client>();
+  readonly #pieces: Uint8Array[] = [];
+  /** The number of the first piece that is still held. */
+  #first = 0;
+  #bytes = 0;
+  /** True once a bound was exceeded: no further client gets this recording, and pieces that were read are let go. */
+  #isFull = false;
+  #isOver = false;
+  /** Called when a piece has come, a client has read one, or a client has left. */
+  #waiting: (() => void)[] = [];
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(start: string, stream: ReadableStream<Uint8Array>, forget: () => void) {
+    this.start = start;
+    this.#reader = stream.getReader();
+    this.#forget = forget;
+    this.#record().catch(() => this.#end());
+  }
+
+  /** The stream from its beginning. */
+  read(): ReadableStream<Uint8Array> {
+    const client: Client = { next: 0 };
+    this.#clients.add(client);
+    clearTimeout(this.#timer);
+    const leave = (): void => {
+      this.#clients.delete(client);
+      this.#wake();
+      if (this.#clients.size > 0 || this.#isOver) return;
+      this.#timer = setTimeout(() => this.#stop(), RECORDING_UNREAD_MS);
+      this.#timer.unref();
+    };
+    const pull = async (controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> => {
+      while (this.#pieces[client.next - this.#first] === undefined && !this.#isOver && this.#clients.has(client)) {
+        await this.#change();
+      }
+      const piece = this.#pieces[client.next - this.#first];
+      client.next += 1;
+      if (!this.#clients.has(client)) return;
+      if (piece === undefined) {
+        leave();
+        controller.close();
+        return;
+      }
+      controller.enqueue(piece);
+      this.#wake();
+    };
+    return new ReadableStream<Uint8Array>({ pull, cancel: leave }, { highWaterMark: 0 });
+  }
+
+  /** Reads the stream to its end. A failure of the turn is a part of the stream. */
+  async #record(): Promise<void> {
+    for (;;) {
+      while (this.#isFull && this.#trim() > RECORDING_BYTES_MAX) await this.#change();
+      if (this.#isFull && this.#clients.size === 0) this.#stop();
+      const { done, value } = await this.#reader.read();
+      if (done) break;
+      this.#pieces.push(value);
+      this.#hold(value.byteLength);
+      if (this.#bytes > RECORDING_BYTES_MAX || heldBytes > RECORDINGS_BYTES_MAX) {
+        this.#isFull = true;
+        this.#forget();
+      }
+      this.#wake();
+    }
+    this.#end();
+  }
+
+  /** Lets go of the pieces that all clients have read; returns the bytes that are left. */
+  #trim(): number {
+    const read = Math.min(this.#first + this.#pieces.length, ...[...this.#clients].map(({ next }) => next));
+    for (; this.#first < read; this.#first += 1) this.#hold(-(this.#pieces.shift()?.byteLength ?? 0));
+    return this.#bytes;
+  }
+
+  #hold(bytes: number): void {
+    this.#bytes += bytes;
+    heldBytes += bytes;
+  }
+
+  #change(): Promise<void> {
+    return new Promise((resolve) => this.#waiting.push(resolve));
+  }
+
+  #wake(): void {
+    for (const wake of this.#waiting.splice(0)) wake();
+  }
+
+  /** Ends the reading; the pending read resolves as done. */
+  #stop(): void {
+    this.#reader.cancel().catch(() => this.#end());
+  }
+
+  /** Clients that have not read everything keep the pieces alive; no other code does. */
+  #end(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    heldBytes -= this.#bytes;
+    clearTimeout(this.#timer);
+    this.#forget();
+    this.#wake();
+  }
+}
