@@ -106,6 +106,7 @@ describe('help', () => {
     for (const line of [[], ['--help'], ['help'], ['-h']]) {
       const { code, stdout } = await command(line, '/');
       expect(code).toBe(0);
+      expect(Math.max(...stdout.split('\n').map((text) => text.length))).toBeLessThanOrEqual(80);
       for (const { name } of COMMANDS) expect(stdout).toMatch(new RegExp(`^ {2}${name} `, 'm'));
     }
     expect(await command(['--version'], '/')).toEqual({ code: 0, stdout: `${VERSION}\n`, stderr: '' });
