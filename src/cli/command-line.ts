@@ -3,10 +3,9 @@ import { TroupeError } from '../base/errors.ts';
 import { namesHint } from '../base/near-names.ts';
 import { VERSION } from '../runtime/protocol/version.ts';
 import { readArguments } from './arguments.ts';
-import { type CommandEntry, EXIT, NotFoundError, UsageError } from './command.ts';
+import { type CommandEntry, EXIT, NotFoundError, ServerError, UsageError } from './command.ts';
 import { COMMANDS } from './commands.ts';
 import { commandHelp, programHelp } from './help.ts';
-import { ServerError } from './places/server.ts';
 import { paintFor, type Surroundings } from './surroundings.ts';
 import { printable, printableJson } from './text-layout.ts';
 

@@ -74,6 +74,18 @@ export class NotFoundError extends Error {
   override readonly name: string = 'NotFoundError';
 }
 
+/** A running server does not answer, or not as expected. */
+export class ServerError extends Error {
+  override readonly name: string = 'ServerError';
+  /** The code of the problem that the server answered with, or `server`. */
+  readonly code: string;
+
+  constructor(message: string, details: ErrorOptions & { readonly code?: string | undefined } = {}) {
+    super(message, details);
+    this.code = details.code ?? 'server';
+  }
+}
+
 /** Exit codes. 1: the command failed, or found nothing of that name. 2: the arguments were wrong. A signal adds its number to 128. */
 export const EXIT: {
   readonly ok: 0;

@@ -4,6 +4,7 @@ import { basename, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { readArguments } from '../../src/cli/arguments.ts';
 import type { Command } from '../../src/cli/command.ts';
+import { COMMANDS } from '../../src/cli/commands.ts';
 import { VERSION } from '../../src/runtime/protocol/version.ts';
 import { emptyDirectory, runProgram } from './support/program.ts';
 import { command } from './support/surroundings.ts';
@@ -65,7 +66,12 @@ describe('a bad argument is named, with exit code 2', () => {
     [['tail', 'a', '--after', 'x'], '--after must be a whole number'],
     [['send', 'only-a-session'], 'the argument <text> is missing'],
     [['send', 'not a name', 'hi'], '<session>: session id must match'],
-    [['inspect', '--data', 'empty'], '--data'],
+    [['inspect', '--url', 'ftp://x'], '--url must be an http or https address'],
+    [['ls', '--url', 'http://x', '--data', 'empty'], '--url and --data exclude each other'],
+    [['ls', '--status', 'busy'], '--status must be one of blocked, waiting'],
+    [['ls', '--since', 'yesterday'], '--since must be an age such as 90s'],
+    [['serve', 'a', '--data', 'b'], 'a directory as an argument and --data exclude each other'],
+    [['completion', 'csh'], '<shell> must be one of bash, zsh, fish'],
     [['isnpect'], 'unknown command "isnpect"; did you mean inspect?'],
     [['--verbose'], 'unknown option --verbose; a command comes first'],
   ])('%j', async (line, message) => {
@@ -87,7 +93,7 @@ describe('a bad argument is named, with exit code 2', () => {
 });
 
 describe('help', () => {
-  test.each(['run', 'inspect', 'tail', 'send'])('troupe %s --help lists every option, at 80 columns', async (name) => {
+  test.each(COMMANDS.map(({ name }) => name))('troupe %s --help lists every option, at 80 columns', async (name) => {
     const { code, stdout, stderr } = await command([name, '--help'], '/');
     expect([code, stderr]).toEqual([0, '']);
     expect(stdout).toContain(`Usage: troupe ${name}`);
@@ -100,7 +106,8 @@ describe('help', () => {
     for (const line of [[], ['--help'], ['help'], ['-h']]) {
       const { code, stdout } = await command(line, '/');
       expect(code).toBe(0);
-      for (const name of ['run', 'inspect', 'tail', 'send']) expect(stdout).toMatch(new RegExp(`^ {2}${name} `, 'm'));
+      expect(Math.max(...stdout.split('\n').map((text) => text.length))).toBeLessThanOrEqual(80);
+      for (const { name } of COMMANDS) expect(stdout).toMatch(new RegExp(`^ {2}${name} `, 'm'));
     }
     expect(await command(['--version'], '/')).toEqual({ code: 0, stdout: `${VERSION}\n`, stderr: '' });
   });

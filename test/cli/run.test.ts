@@ -1,5 +1,5 @@
 /**
- * Goal: `troupe run`, as a user runs it: a separate process with its threads, over real files and a real store. After a
+ * Goal: `troupe run`, as a user runs it, with its threads, over real files and a real store. After a
  * kill in the middle it continues, repeats no finished work, and ends with the index of an undisturbed run.
  */
 import { rm, writeFile } from 'node:fs/promises';
@@ -12,6 +12,7 @@ import { strictFake } from '../../src/testing/strict-fake.ts';
 import { deferred } from '../support/runtime-kit.ts';
 import { directoryWith, emptyDirectory, modules, runProgram, startProgram } from './support/program.ts';
 import { countOf, readLogs, type SessionLog } from './support/store-log.ts';
+import { command } from './support/surroundings.ts';
 
 /** A run starts threads and a store. Several runs in one test take long on a busy machine. */
 const LONG_MS = 180_000;
@@ -28,11 +29,10 @@ interface Result {
   readonly log: { readonly messages: number };
 }
 
+/** Runs in this process: only a kill, a signal and the environment of the model need a separate one. */
 async function runToEnd(sources: string, data: string, ...more: readonly string[]): Promise<Result> {
-  const { code, stdout, stderr } = await runProgram(
-    ['run', '--dir', sources, '--data', data, '--json', ...more],
-    sources,
-  );
+  const line = ['run', '--dir', sources, '--data', data, '--json', ...more];
+  const { code, stdout, stderr } = await command(line, sources);
   expect(code, stderr).toBe(0);
   return JSON.parse(stdout) as Result;
 }
@@ -114,7 +114,7 @@ describe('a run without a key', () => {
       const again = await runToEnd(sources, data);
       expect(again).toMatchObject({ standing: 'finished', index: first.index, figures: { halfSteps: 0, sends: 0 } });
       expect(countOf(await readLogs(data), 'responded')).toEqual(countOf(before, 'responded'));
-      const { stdout } = await runProgram(['run', '--dir', sources, '--data', data], sources);
+      const { stdout } = await command(['run', '--dir', sources, '--data', data], sources);
       expect(stdout).toContain('was finished before');
       const fresh = await runToEnd(sources, data, '--fresh');
       expect(fresh).toMatchObject({ standing: 'new', index: first.index, figures: { halfSteps: 13 } });
@@ -241,7 +241,7 @@ describe('one store, several runs', () => {
       const lock = await acquireStoreLock(data);
       try {
         for (const line of [['run', '--dir', sources], ['inspect'], ['tail', session], ['send', session, 'hi']]) {
-          const { code, stderr } = await runProgram([...line, '--data', data], sources);
+          const { code, stderr } = await command([...line, '--data', data], sources);
           expect(code, line[0]).toBe(1);
           expect(stderr, line[0]).toContain(`process ${process.pid}`);
         }

@@ -44,7 +44,7 @@ test('over a server: the table, JSON, a limit, and decisions', async () => {
   const lines = shown.stdout.trimEnd().split('\n');
   expect(lines).toHaveLength(4);
   expect(lines[0]).toMatch(/^age +session +tool +call +wants$/u);
-  expect(lines[1]).toMatch(new RegExp(`^ *(now|\\ds)  order-1  pay  ${ids[0]}  \\{"to":"ada","te?x?.*…$`, 'u'));
+  expect(lines[1]).toMatch(new RegExp(`^ *(now|\\ds)  order-1  pay +${ids[0]}  \\{"to":"ada","te?x?.*…$`, 'u'));
   expect(lines.every((line) => line.length <= 80)).toBe(true);
 
   const asJson = await command(['waiting', ...where, '--json'], '/');

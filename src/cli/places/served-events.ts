@@ -2,7 +2,8 @@
 import { z } from 'zod';
 import { streamEvents } from '../../client/stream-parser.ts';
 import type { SessionEvent } from '../../events/event.ts';
-import { type Server, ServerError } from './server.ts';
+import { ServerError } from '../command.ts';
+import type { Server } from './server.ts';
 
 const eventSchema = z.looseObject({
   session: z.string(),

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { SERVER_PAGE_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import type { ErrorShape } from '../../base/errors.ts';
+import type { HistoryMessage } from '../../base/history-message.ts';
 import type { Message, Pending, Usage } from '../../base/messages.ts';
 import type { SessionEvent } from '../../events/event.ts';
 import type { SessionSummary } from '../../runtime/protocol/protocol.ts';
@@ -33,6 +34,7 @@ const sessionSchema = z.looseObject({
 });
 const explanationSchema = z.looseObject({ reason: z.string(), detail: z.string() });
 const messagesSchema = z.looseObject({ messages: z.array(z.looseObject({ seq: z.number() })), next });
+const historySchema = z.looseObject({ messages: z.array(z.looseObject({})), next });
 const pendingSchema = z.looseObject({ pending: z.array(z.looseObject({ id: z.number() })), next });
 const waitingSchema = z.looseObject({ waiting: z.array(waitingCallSchema), next });
 
@@ -101,6 +103,11 @@ export function servedReader(server: Server): SessionReader {
       };
     },
     messages: (id) => messagesAt(`${pathOf(id)}/messages`),
+    history: (id) =>
+      paged(`${pathOf(id)}/history`, async (path) => {
+        const page = await server.ask(path, historySchema);
+        return { items: page.messages as unknown as readonly HistoryMessage[], next: page.next };
+      }),
     events: (id, wanted) => eventsOf(server, id, wanted),
     waiting: async (limit) => {
       const calls: readonly WaitingCall[] = await paged(

@@ -1,7 +1,7 @@
 /** A running server of the HTTP interface: requests, and answers that are checked. */
 import { z } from 'zod';
 import { COMMAND_ANSWER_BYTES_MAX, COMMAND_TIMEOUT_MS } from '../../base/bounds.ts';
-import { NotFoundError, UsageError } from '../command.ts';
+import { NotFoundError, ServerError, UsageError } from '../command.ts';
 
 /** A request beyond its path. */
 export interface ServerRequest {
@@ -24,18 +24,6 @@ export interface Server {
   ask<T>(path: string, schema: z.ZodType<T>, request?: ServerRequest): Promise<T>;
   /** The response to a request, its body unread. Rejects as `ask` does. */
   respond(path: string, accept: string, request?: ServerRequest): Promise<Response>;
-}
-
-/** The server does not answer, or not as expected. */
-export class ServerError extends Error {
-  override readonly name: string = 'ServerError';
-  /** The code of the problem that the server answered with, or `server`. */
-  readonly code: string;
-
-  constructor(message: string, details: ErrorOptions & { readonly code?: string | undefined } = {}) {
-    super(message, details);
-    this.code = details.code ?? 'server';
-  }
 }
 
 const problemSchema = z.looseObject({

@@ -3,8 +3,9 @@ import type { Runtime } from '../../index.ts';
 import type { Surroundings } from '../surroundings.ts';
 import { changeStore } from './opened-store.ts';
 import type { Place } from './place.ts';
+import { readPlace } from './read-place.ts';
 import type { Server } from './server.ts';
-import { readPlace, type SessionReader } from './session-reader.ts';
+import type { SessionReader } from './session-reader.ts';
 
 /** The two ways to change a session. */
 export interface ChangeWays<T> {

@@ -1,12 +1,9 @@
-/** Reads the sessions of a place: from the logs of a directory, or from a running server. Changes nothing. */
-import { EXPORT_PAGE_MESSAGES } from '../../base/bounds.ts';
+/** Reads the sessions of a place. Changes nothing. */
+import type { HistoryMessage } from '../../base/history-message.ts';
 import type { Message } from '../../base/messages.ts';
 import type { SessionEvent } from '../../events/event.ts';
-import { NotFoundError } from '../command.ts';
-import type { Place } from './place.ts';
-import { servedReader } from './served-reader.ts';
-import { type ListedRow, passes, type SessionFilter } from './session-filter.ts';
-import { readStore, type StoredSession, type StoredSessions } from './stored-sessions.ts';
+import type { ListedRow, SessionFilter } from './session-filter.ts';
+import type { StoredSession } from './stored-sessions.ts';
 import type { WaitingCall } from './waiting-call.ts';
 
 /** The sessions of a list, the last changed one first; `isCut`: there are more. */
@@ -28,6 +25,8 @@ export interface SessionReader {
   session(id: string): Promise<StoredSession>;
   /** All messages that were logged and are not removed, the oldest first. Rejects with `NotFoundError`. */
   messages(id: string): Promise<readonly Message[]>;
+  /** The conversation as `session.history` presents it. Rejects with `NotFoundError`. */
+  history(id: string): Promise<readonly HistoryMessage[]>;
   /**
    * Durable events after `after`, the oldest first, at most `limit`; without `after` the last ones. Rejects with
    * `NotFoundError`.
@@ -37,55 +36,4 @@ export interface SessionReader {
     wanted: { readonly after?: number | undefined; readonly limit: number },
   ): Promise<readonly SessionEvent[]>;
   waiting(limit: number): Promise<WaitingList>;
-}
-
-/** Reads a place. The reader is valid until `read` settles; a directory is locked until then. */
-export function readPlace<T>(place: Place, read: (sessions: SessionReader) => Promise<T>): Promise<T> {
-  if (place.kind === 'server') return read(servedReader(place.server));
-  return readStore(place.directory, (stored) => read(storedReader(stored, place.shown)));
-}
-
-function storedReader(stored: StoredSessions, shown: string): SessionReader {
-  const known = (id: string): StoredSession => {
-    const session = stored.session(id);
-    if (session !== undefined) return session;
-    throw new NotFoundError(`session ${JSON.stringify(id)} is not in ${shown}; \`troupe ls\` lists what is`);
-  };
-  return {
-    list: (filter, limit) => {
-      const sessions = stored
-        .list()
-        .filter((session) => passes(session, filter))
-        .sort((a, b) => b.updatedAt - a.updatedAt || (a.id < b.id ? -1 : 1));
-      return Promise.resolve({ sessions: sessions.slice(0, limit), isCut: sessions.length > limit });
-    },
-    session: async (id) => known(id),
-    messages: async (id) => {
-      known(id);
-      return messagesIn(stored, id);
-    },
-    events: async (id, { after, limit }) =>
-      stored.events(id, { after: after ?? Math.max(0, known(id).events - limit), limit }),
-    waiting: (limit) => {
-      const calls = stored.waiting();
-      return Promise.resolve({ calls: calls.slice(0, limit), isCut: calls.length > limit });
-    },
-  };
-}
-
-/** All messages of a session in the log, after the changes and removals of its durable events. */
-function messagesIn(stored: StoredSessions, id: string): readonly Message[] {
-  const found = new Map<number, Message>();
-  let after = 0;
-  for (;;) {
-    const events = stored.events(id, { after, limit: EXPORT_PAGE_MESSAGES });
-    for (const event of events) {
-      if (event.type === 'message.created' || event.type === 'message.updated') {
-        found.set(event.message.seq, event.message);
-      } else if (event.type === 'message.removed') found.delete(event.messageSeq);
-    }
-    const last = events.at(-1)?.seq ?? after;
-    if (last <= after) return [...found.values()].sort((a, b) => a.seq - b.seq);
-    after = last;
-  }
 }

@@ -8,8 +8,7 @@ import { historyLines } from '../../runtime/handles/history-lines.ts';
 import { type Arguments, type Command, EXIT, UsageError } from '../command.ts';
 import { shownPath } from '../places/data-directory.ts';
 import { findPlace, PLACE_OPTIONS, type Place } from '../places/place.ts';
-import { readPlace } from '../places/session-reader.ts';
-import { readStore } from '../places/stored-sessions.ts';
+import { readPlace } from '../places/read-place.ts';
 import type { Surroundings } from '../surroundings.ts';
 import { counted, printableJson, printableJsonText } from '../text-layout.ts';
 
@@ -26,7 +25,7 @@ export const exportCommand: Command = {
   details: [
     'Each line is a message as `session.messages()` returns it, oldest first, including those that left the window. A file appears whole or not at all.',
     'With --history each line is a message of `session.history`, as the model sees the conversation, after a head with the format version. `troupe import` needs nothing else to continue it in another store.',
-    'Nothing is changed. --history needs a directory that no process has open.',
+    'Nothing is changed.',
   ],
   run,
 };
@@ -66,13 +65,7 @@ async function logOf(place: Place, id: string): Promise<Written> {
 }
 
 async function historyOf(place: Place, id: string): Promise<Written> {
-  if (place.kind === 'server') {
-    throw new UsageError(
-      `--history needs a directory that no process has open, and ${place.shown} is a running server`,
-    );
-  }
-  await readPlace(place, (sessions) => sessions.session(id));
-  const messages = (await readStore(place.directory, (sessions) => sessions.history(id))) ?? [];
+  const messages = await readPlace(place, (sessions) => sessions.history(id));
   // Terminal control characters are escaped, which does not change the parsed JSON.
   const lines = [...historyLines(id, messages)].map((line) => `${printableJsonText(line)}\n`);
   return { messages: messages.length, lines };

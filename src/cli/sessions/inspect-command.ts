@@ -3,7 +3,8 @@ import { INSPECT_LIMIT_MAX, INSPECT_SESSIONS_DEFAULT } from '../../base/bounds.t
 import type { SessionSummary } from '../../runtime/protocol/protocol.ts';
 import { type Arguments, type Command, EXIT } from '../command.ts';
 import { findPlace, PLACE_OPTIONS, type Place } from '../places/place.ts';
-import { readPlace, type SessionReader } from '../places/session-reader.ts';
+import { readPlace } from '../places/read-place.ts';
+import type { SessionReader } from '../places/session-reader.ts';
 import { paintFor, type Surroundings } from '../surroundings.ts';
 import { printableJson } from '../text-layout.ts';
 import { sessionText, type TreeEntry, treeText } from './inspect-texts.ts';

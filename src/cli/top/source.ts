@@ -5,9 +5,9 @@
 import { z } from 'zod';
 import { TOP_SESSIONS_MAX } from '../../base/bounds.ts';
 import type { Place } from '../places/place.ts';
+import { readPlace } from '../places/read-place.ts';
 import { pathOf } from '../places/served-reader.ts';
 import type { Server } from '../places/server.ts';
-import { readPlace } from '../places/session-reader.ts';
 
 /** A session at one moment. */
 export interface TopSession {

@@ -5,8 +5,8 @@ import { agentsModule } from '../agents-module.ts';
 import { type Arguments, EXIT, type OptionSpec, type PositionalSpec, UsageError } from '../command.ts';
 import { commandLogger } from '../command-logger.ts';
 import { findPlace, PLACE_OPTIONS } from '../places/place.ts';
+import { readPlace } from '../places/read-place.ts';
 import type { Server } from '../places/server.ts';
-import { readPlace } from '../places/session-reader.ts';
 import type { StopSignal, Surroundings } from '../surroundings.ts';
 
 /** The arguments that name the call. */

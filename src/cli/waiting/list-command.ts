@@ -2,7 +2,7 @@
 import { INSPECT_LIMIT_MAX, WAITING_CALLS_DEFAULT } from '../../base/bounds.ts';
 import { type Arguments, type Command, EXIT } from '../command.ts';
 import { findPlace, PLACE_OPTIONS } from '../places/place.ts';
-import { readPlace } from '../places/session-reader.ts';
+import { readPlace } from '../places/read-place.ts';
 import type { WaitingCall } from '../places/waiting-call.ts';
 import { paintFor, type Surroundings } from '../surroundings.ts';
 import { type Column, tableLines } from '../table.ts';

@@ -1,0 +1,64 @@
+/** Reads the sessions of a place: from the logs of a directory, or from a running server. Changes nothing. */
+import { EXPORT_PAGE_MESSAGES } from '../../base/bounds.ts';
+import type { Message } from '../../base/messages.ts';
+import { NotFoundError } from '../command.ts';
+import type { Place } from './place.ts';
+import { servedReader } from './served-reader.ts';
+import { passes } from './session-filter.ts';
+import type { SessionReader } from './session-reader.ts';
+import { readStore, type StoredSession, type StoredSessions } from './stored-sessions.ts';
+
+/** Reads a place. The reader is valid until `read` settles; a directory is locked until then. */
+export function readPlace<T>(place: Place, read: (sessions: SessionReader) => Promise<T>): Promise<T> {
+  if (place.kind === 'server') return read(servedReader(place.server));
+  return readStore(place.directory, (stored) => read(storedReader(stored, place.shown)));
+}
+
+function storedReader(stored: StoredSessions, shown: string): SessionReader {
+  const known = (id: string): StoredSession => {
+    const session = stored.session(id);
+    if (session !== undefined) return session;
+    throw new NotFoundError(`session ${JSON.stringify(id)} is not in ${shown}; \`troupe ls\` lists what is`);
+  };
+  return {
+    list: (filter, limit) => {
+      const sessions = stored
+        .list()
+        .filter((session) => passes(session, filter))
+        .sort((a, b) => b.updatedAt - a.updatedAt || (a.id < b.id ? -1 : 1));
+      return Promise.resolve({ sessions: sessions.slice(0, limit), isCut: sessions.length > limit });
+    },
+    session: async (id) => known(id),
+    messages: async (id) => {
+      known(id);
+      return messagesIn(stored, id);
+    },
+    history: async (id) => {
+      known(id);
+      return stored.history(id) ?? [];
+    },
+    events: async (id, { after, limit }) =>
+      stored.events(id, { after: after ?? Math.max(0, known(id).events - limit), limit }),
+    waiting: (limit) => {
+      const calls = stored.waiting();
+      return Promise.resolve({ calls: calls.slice(0, limit), isCut: calls.length > limit });
+    },
+  };
+}
+
+/** All messages of a session in the log, after the changes and removals of its durable events. */
+function messagesIn(stored: StoredSessions, id: string): readonly Message[] {
+  const found = new Map<number, Message>();
+  let after = 0;
+  for (;;) {
+    const events = stored.events(id, { after, limit: EXPORT_PAGE_MESSAGES });
+    for (const event of events) {
+      if (event.type === 'message.created' || event.type === 'message.updated') {
+        found.set(event.message.seq, event.message);
+      } else if (event.type === 'message.removed') found.delete(event.messageSeq);
+    }
+    const last = events.at(-1)?.seq ?? after;
+    if (last <= after) return [...found.values()].sort((a, b) => a.seq - b.seq);
+    after = last;
+  }
+}
