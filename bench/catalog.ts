@@ -1,6 +1,6 @@
 /** All workloads: the systems that run each, the number of rounds, and the columns of its table. */
 
-import { NO_READER, type SystemName, type WorkloadName } from './names.ts';
+import { LIBRARIES, NO_READER, type SystemName, type WorkloadName } from './names.ts';
 import {
   COSTS,
   type Column,
@@ -214,6 +214,23 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
       spread('ms until the parent has every reply', 'wallMs'),
       spread('CPU us a half-step', 'cpuUs'),
       ...COSTS,
+      LOAD,
+    ],
+  },
+  W13: {
+    title: 'W13: the built package: import and open in new processes, beside its two largest libraries; its size',
+    unit: 'ms',
+    systems: OURS,
+    rounds: 1,
+    when: 'full',
+    columns: [
+      spread('import ms', 'importMs'),
+      ratioToVariant(LIBRARIES, 'importMs'),
+      spread('open ms', 'openMs'),
+      one('modules of ours', 'modules'),
+      one('tarball MB', 'tarballMb'),
+      one('unpacked MB', 'unpackedMb'),
+      one('files', 'files'),
       LOAD,
     ],
   },

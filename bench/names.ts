@@ -17,6 +17,7 @@ export type WorkloadName =
   | 'W9'
   | 'W10'
   | 'W11'
+  | 'W13'
   | 'refusals'
   | 'limits'
   | 'family'
@@ -39,6 +40,9 @@ export const NO_READER = 'no reader';
 
 /** The variant of `W10` with a reader of all sessions. */
 export const READER_OF_ALL = 'a reader of everything';
+
+/** The variant of `W13` with which the import of the package is compared: zod and lmdb alone. */
+export const LIBRARIES = 'zod and lmdb';
 
 /** The parameters of one measuring process. */
 export interface RunContext {

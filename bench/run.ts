@@ -22,6 +22,7 @@ import { measureStoreSize } from './measure/store-size.ts';
 import { measureStreaming } from './measure/streaming.ts';
 import { measureWaitingTools } from './measure/waiting-tools.ts';
 import { measureWatched, measureWatchedHttp } from './measure/watched.ts';
+import { measureWeight } from './measure/weight.ts';
 import { type RunContext, SYSTEMS, type WorkloadName } from './names.ts';
 import type { Row } from './report/figures.ts';
 
@@ -38,6 +39,7 @@ const MEASURES: Readonly<Record<WorkloadName, (context: RunContext) => Promise<r
   W9: measureLongSession,
   W10: measureStreaming,
   W11: measureWaitingTools,
+  W13: measureWeight,
   refusals: measureRefusals,
   limits: measureLimits,
   concurrency: measureConcurrency,

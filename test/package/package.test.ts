@@ -87,6 +87,10 @@ describe('the tarball', () => {
   });
 });
 
+test('the API report is that of the built package', async () => {
+  await expect(execute(process.execPath, ['scripts/api-report.mjs', '--check'], { cwd: root })).resolves.toBeDefined();
+});
+
 test("import 'troupe' loads few modules, and no library before it is needed", async () => {
   const hooks = `let port;
     export const initialize = (data) => { port = data; };
