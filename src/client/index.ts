@@ -6,7 +6,7 @@
  */
 import { type ClientOptions, Connection, type RequestOptions } from './connection.ts';
 import { type AgentName, type AnswerFor, RemoteSession } from './session.ts';
-import type { MessageSearchResult, QueuedCall, SessionEvent, SessionStateName, SessionSummary } from './types.ts';
+import type { ListedSession, ListOptions, MessageSearchResult, QueuedCall, SessionEvent } from './types.ts';
 
 export type { ClientOptions, RequestOptions } from './connection.ts';
 export { ClientError, type ClientErrorCode } from './errors.ts';
@@ -34,17 +34,19 @@ export class Client<Agents = unknown> {
     return new RemoteSession<unknown>(this.#connection, id, agent);
   }
 
-  /** A page of the sessions, in the order of the server. `parent`: children of this session; `null`: sessions without a parent. */
+  /** A page of the sessions, with the filters of `runtime.sessions.list`. `after`: the `next` of the page before. */
   sessions(
-    options: RequestOptions & {
-      readonly after?: string;
-      readonly limit?: number;
-      readonly parent?: string | null;
-      readonly state?: SessionStateName;
-    } = {},
-  ): Promise<{ readonly sessions: readonly SessionSummary[]; readonly next?: string }> {
-    const { after, limit, parent, state, signal } = options;
-    return this.#connection.get('sessions', { after, limit, parent: parent === null ? '' : parent, state }, { signal });
+    options: RequestOptions & Omit<ListOptions, 'after'> & { readonly after?: string } = {},
+  ): Promise<{ readonly sessions: readonly ListedSession[]; readonly next?: string }> {
+    const { signal, parent, status, changedAfter, changedBefore, ...rest } = options;
+    const query = {
+      ...rest,
+      parent: parent === null ? '' : parent,
+      status: typeof status === 'object' ? status.join(',') : status,
+      changedAfter: changedAfter?.valueOf(),
+      changedBefore: changedBefore?.valueOf(),
+    };
+    return this.#connection.get('sessions', query, { signal });
   }
 
   /** A page of the calls that wait for a person, oldest first. `session`: only of this session and its descendants. */

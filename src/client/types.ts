@@ -2,7 +2,7 @@
 
 export type { Goal } from '../base/goals.ts';
 export type { Deliver, Message, Pending, UserContent } from '../base/messages.ts';
-export type { SessionEvent, SessionStateName } from '../events/event.ts';
+export type { SessionEvent } from '../events/event.ts';
 export type { ShortViewMode, ViewedEvent } from '../events/viewed-event.ts';
 export type {
   Agent,
@@ -10,6 +10,8 @@ export type {
   Explanation,
   ForkOptions,
   HistoryMessage,
+  ListedSession,
+  ListOptions,
   MessageSearchResult,
   QueuedCall,
   ReceiptStatus,

@@ -86,6 +86,13 @@ test('every member does what the session does', async () => {
   const fork = await session.fork({ id: 'f' });
   expect((await fork.messages()).length).toBeGreaterThan(0);
   expect((await client.sessions({ parent: null })).sessions.map(({ id }) => id)).toEqual(['f', 's']);
+  const filters = { status: ['idle', 'failed'], changedAfter: new Date(0), order: 'id' } as const;
+  expect((await client.sessions({ ...filters, agent: 'none' })).sessions).toEqual([]);
+  const first = await client.sessions({ ...filters, children: false, limit: 1 });
+  expect(first.sessions).toMatchObject([{ id: 'f', status: 'idle' }]);
+  expect((await client.sessions({ outcome: 'answered' })).sessions.map(({ id }) => id)).toEqual(['s']);
+  expect((await client.sessions({ ...filters, after: first.next ?? '' })).sessions.map(({ id }) => id)).toEqual(['s']);
+  expect((await client.sessions({ changedBefore: 1 })).sessions).toEqual([]);
   expect((await client.search('write', { session: 's' })).found.map(({ session: id }) => id)).toContain('s');
   await session.delete();
   expect(await failure(session.state())).toMatchObject({ code: 'unknown_session', status: 404, retryable: false });

@@ -334,8 +334,7 @@ export const killSessionThread: (runtime: Runtime, index: number) => Promise<voi
 };
 
 /**
- * The search of a runtime.
- * @measured The benchmark of the search reads the statistics of the index, which no user needs.
+ * The search of a runtime. The benchmark of the search reads the statistics of the index, which no user needs.
  */
 export const searchOf: (runtime: Runtime) => MessageSearch | undefined = (runtime) => searches.get(runtime);
 
