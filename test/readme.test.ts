@@ -10,6 +10,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { ModelRequest } from '../src/models/provider.ts';
+import type { Reply } from '../src/models/script/script.ts';
 import { strictFake } from '../src/testing/index.ts';
 
 const run = promisify(execFile);
@@ -59,13 +61,32 @@ beforeAll(async () => {
 
 afterAll(() => rm(directory, { recursive: true, force: true }));
 
-it('the hello program answers, streams, and spawns its children', async () => {
-  const fake = await strictFake({ script: () => 'They differ.' });
+/** Calls the tool of the README once, for the message that steers. */
+function reply({ messages }: ModelRequest): Reply {
+  const last = JSON.stringify(messages.at(-1)?.content);
+  if (last.includes('Only consider Node')) return { toolUse: { name: 'add', input: { a: 1, b: 2 } } };
+  return last.includes('tool_result') ? 'On Node, both work.' : 'They differ.';
+}
+
+it('the hello program prints its log, runs its tool, and calls no model when it runs again; children answer', async () => {
+  const fake = await strictFake({ script: reply });
   try {
     const env = { ...process.env, ANTHROPIC_BASE_URL: fake.url, ANTHROPIC_API_KEY: 'test' };
     const hello = await run(process.execPath, ['hello.js'], { cwd: directory, env });
+    const requests = fake.requests.length;
+    const again = await run(process.execPath, ['hello.js'], { cwd: directory, env });
+    expect(fake.requests.length).toBe(requests);
     const family = await run(process.execPath, ['family.js'], { cwd: directory, env });
-    expect(hello.stdout).toContain('They differ.');
+    const lines = [
+      'user_message Compare LMDB and SQLite for logs',
+      'agent_message They differ.',
+      'user_message Only consider Node',
+      'tool_call Calling add',
+      'tool_response 3',
+      'agent_message On Node, both work.',
+    ];
+    expect([hello.stdout.trim().split('\n'), hello.stderr]).toEqual([lines, '']);
+    expect(again).toEqual(hello);
     expect(family.stdout).toMatch(/agent-1 They differ\./);
     expect(family.stdout).toMatch(/agent-2 They differ\./);
     expect(fake.violations).toEqual([]);

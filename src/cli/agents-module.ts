@@ -3,6 +3,7 @@ import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { asError, describeValue } from '../base/errors.ts';
 import { type Agent, ConfigError, type OpenOptions } from '../index.ts';
+import { importModule } from '../threads/user-modules.ts';
 import { UsageError } from './command.ts';
 
 /**
@@ -21,9 +22,8 @@ export async function agentsModule(path: string, directory: string): Promise<Ope
 async function load(path: string, directory: string): Promise<unknown> {
   const url = path.startsWith('file:') ? path : pathToFileURL(resolve(directory, path)).href;
   try {
-    const module: unknown = await import(url);
-    return Reflect.get(module as object, 'default');
+    return (await importModule(url, `--agents ${path}`))['default'];
   } catch (error) {
-    throw new UsageError(`--agents ${path} cannot be loaded: ${asError(error).message}`, { cause: error });
+    throw new UsageError(asError(error).message, { cause: error });
   }
 }

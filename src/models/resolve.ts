@@ -1,6 +1,7 @@
 /** Builds the provider that provider data names, on the thread where it will run. */
 import { defined } from '../base/defined.ts';
 import { ConfigError, describeValue } from '../base/errors.ts';
+import { importModule } from '../threads/user-modules.ts';
 import type { ModelProvider, ProviderData } from './provider.ts';
 import { isModelProvider, isProviderData } from './provider-check.ts';
 import { importScript } from './script/player.ts';
@@ -32,13 +33,7 @@ async function build(data: Exclude<ProviderData, { readonly kind: 'module' }>): 
 }
 
 async function resolveModule(url: string): Promise<ModelProvider> {
-  let value: unknown;
-  try {
-    const exports: { readonly default?: unknown } = await import(url);
-    value = exports.default;
-  } catch (error) {
-    throw new ConfigError(`provider: ${url} cannot be loaded`, { cause: error });
-  }
+  const { default: value } = await importModule(url, `provider: ${url}`);
   if (isModelProvider(value)) return value;
   if (isProviderData(value) && value.kind !== 'module') return build(value);
   throw new ConfigError(

@@ -1,23 +1,9 @@
-/** The tools of a module: loaded once per thread, found among its exports, described. Runs on tool threads. */
+/** The tools of a module: found among its exports, described. Runs on tool threads. */
 import { ConfigError } from '../base/errors.ts';
+import type { ModuleExports } from '../threads/user-modules.ts';
 import type { FoundTool } from './pool.ts';
 import type { AnyTool } from './tool.ts';
 import { describeTool, looksLikeTool } from './tool-schema.ts';
-
-type ModuleExports = Readonly<Record<string, unknown>>;
-
-/**
- * A module's exports. The loader caches them: a second call gives the same module. Throws `ConfigError` that names the
- * module.
- */
-export async function loadModule(url: string): Promise<ModuleExports> {
-  try {
-    return (await import(url)) as ModuleExports;
-  } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    throw new ConfigError(`tool module ${url} cannot be loaded: ${why}`, { cause: error, data: { url } });
-  }
-}
 
 /** The tool that a module exports under this name; `undefined` when there is none. */
 export function toolOf(exports: ModuleExports, exportName: string): AnyTool | undefined {

@@ -12,6 +12,7 @@ import { BYTES_PER_TOKEN, SCRIPT_SESSIONS_MAX } from '../../base/bounds.ts';
 import { ConfigError, describeValue, ModelInvalidRequestError } from '../../base/errors.ts';
 import { isRecord } from '../../base/json.ts';
 import type { ContentBlock, Usage } from '../../base/messages.ts';
+import { importModule } from '../../threads/user-modules.ts';
 import { readFacts } from '../anthropic/response-check.ts';
 import type { ModelRequest, ModelResponse } from '../provider.ts';
 import { ruleReply } from './rules.ts';
@@ -54,12 +55,7 @@ export function createScriptPlayer(script: Script): ScriptPlayer {
 
 /** Imports the script that a module exports, once. Rejects with `ConfigError` that names the module and the export. */
 export async function importScript(url: string, exportName: string): Promise<Script> {
-  let exports: Readonly<Record<string, unknown>>;
-  try {
-    exports = await import(url);
-  } catch (error) {
-    throw new ConfigError(`script.module: ${url} cannot be loaded`, { cause: error });
-  }
+  const exports = await importModule(url, `script.module: ${url}`);
   const value = exports[exportName];
   if (value === undefined) {
     throw new ConfigError(`script.module: ${url} has no export ${JSON.stringify(exportName)}`);

@@ -11,7 +11,8 @@ import { soon, systemClock } from '../../base/clock.ts';
 import { defined } from '../../base/defined.ts';
 import { CancelledError } from '../../base/errors.ts';
 import type { TaskLine } from '../../threads/task-thread.ts';
-import { findTools, loadModule, makeTool, toolOf } from '../module-tools.ts';
+import { importModule, type ModuleExports } from '../../threads/user-modules.ts';
+import { findTools, makeTool, toolOf } from '../module-tools.ts';
 import { threadLane } from '../open-run.ts';
 import { nameAndMessage, thrownStack, thrownText } from '../result-text.ts';
 import { mayRetryAfter } from '../retry.ts';
@@ -19,8 +20,6 @@ import { mayRetryAfter } from '../retry.ts';
 import type { AnyTool } from '../tool.ts';
 import { type CallInThread, ShiftInThread, type ShiftSurroundings } from './call.ts';
 import type { ThreadCall, ThreadNote, ThreadOrder, ThreadTask } from './protocol.ts';
-
-type ModuleExports = Awaited<ReturnType<typeof loadModule>>;
 
 /** See the head of the file. `cursorOf`: see `ShiftSurroundings`. Returns the handler of tasks. */
 export function serveTools(
@@ -68,7 +67,7 @@ export function serveTools(
 
   const load = async (url: string): Promise<ModuleExports> => {
     // Timers that a module starts while it is loaded belong to all its calls, not to the one that needed it first.
-    const exports = await calls.exit(() => loadModule(url));
+    const exports = await calls.exit(() => importModule(url, `tool module ${url}`));
     modules.set(url, exports);
     return exports;
   };
