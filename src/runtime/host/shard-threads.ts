@@ -28,11 +28,11 @@ export interface ShardThreadEnd {
 }
 
 /** Starts a shard on a worker thread. `limits`: the limits of its memory. */
-export function startWorker(plan: ShardPlan, limits: ThreadLimits = {}): ShardThread {
+export function startWorker(plan: ShardPlan, limits: ThreadLimits = {}): ShardThread & Pick<Thread, 'ref' | 'unref'> {
   const ports = createBridgePorts();
   const gate = new ExitLatch();
   const sessionAtWork = new SessionAtWork();
-  const { endpoint, onExit, exit } = startThread(workerUrl('../door/shard.worker', import.meta.url), {
+  const { endpoint, onExit, exit, ref, unref } = startThread(workerUrl('../door/shard.worker', import.meta.url), {
     name: `troupe sessions ${plan.index}`,
     workerData: { plan, port: ports.wrapped, gate: gate.memory, sessionAtWork: sessionAtWork.memory },
     gate,
@@ -43,5 +43,5 @@ export function startWorker(plan: ShardPlan, limits: ThreadLimits = {}): ShardTh
     onExit(({ error }) =>
       listener(systemCodeOf(error) === 'ERR_WORKER_OUT_OF_MEMORY' ? { outOfMemory: sessionAtWork.key } : {}),
     );
-  return { endpoint, onExit: onEnd, exit, serve: ({ runner }) => exposeObject(runner, ports.exposed) };
+  return { endpoint, onExit: onEnd, exit, ref, unref, serve: ({ runner }) => exposeObject(runner, ports.exposed) };
 }

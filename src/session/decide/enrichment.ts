@@ -110,7 +110,10 @@ function failed(state: SessionState, prepared: SessionRecord, error: ErrorShape)
     const note: SessionRecord = { type: 'noted', content: `Authentication failed: ${error.message}` };
     const end: SessionRecord = { type: 'failed', halfStep: state.nextHalfStep, error, ...bounced, blocks: true };
     if (turn === undefined) return { records: [prepared], effects: [WAKE] };
-    return { records: [prepared, turn.claimed, note, end], effects: [WAKE, { type: 'reportFailure', error, isBlocked: true }] };
+    return {
+      records: [prepared, turn.claimed, note, end],
+      effects: [WAKE, { type: 'reportFailure', error, isBlocked: true }],
+    };
   }
   const note: SessionRecord = { type: 'noted', content: `The turn was not prepared: ${error.message}` };
   return { records: [note, prepared], effects: [WAKE] };
