@@ -31,7 +31,7 @@ export class ProcessHold {
   readonly #close: () => Promise<void>;
   #unanswered = 0;
   #isReleased = false;
-  /** The figures of the last look at which nothing was going on. */
+  /** The figures of the last look at which the runtime was idle. */
   #rest: string | undefined;
   #timer: NodeJS.Timeout | undefined;
 
