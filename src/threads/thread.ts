@@ -77,6 +77,8 @@ export interface Thread {
   exit(): Promise<void>;
   /** Lets the process end while the thread still runs. */
   unref(): void;
+  /** Keeps the process alive while the thread runs, as from its start on. */
+  ref(): void;
 }
 
 /** The note that asks a thread to end by itself. */
@@ -133,6 +135,9 @@ export function startThread(entry: URL, options: ThreadOptions): Thread {
     },
     unref() {
       worker.unref();
+    },
+    ref() {
+      worker.ref();
     },
   };
 }

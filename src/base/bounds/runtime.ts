@@ -211,6 +211,8 @@ export const ERROR_CAUSES_MAX = 5;
 export const ERROR_MESSAGE_BYTES_MAX = 3_000;
 /** Characters of the message of a session's last error: heads of sessions and lists have it. */
 export const LAST_ERROR_CHARACTERS_MAX = 500;
+/** Milliseconds between two looks at whether an unclosed runtime has anything to do: two idle looks let the process end. */
+export const PROCESS_HOLD_LOOK_MS = 500;
 /** Edits between a wrong name and a known one up to which the known one is meant: a slip has one or two. */
 export const NAME_EDITS_MAX = 2;
 /** Known names listed in an error: more do not help to find the right one. */

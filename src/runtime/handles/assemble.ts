@@ -26,8 +26,10 @@ import type { HostValues } from '../host/host-services.ts';
 import { firstModelList, KnownModels } from '../host/known-models.ts';
 import type { McpServers } from '../host/mcp-servers.ts';
 import { createMessageMemory } from '../host/message-memory.ts';
+import { ProcessHold } from '../host/process-hold.ts';
 import { SessionLogs } from '../host/session-logs.ts';
 import { type LinkParts, ShardLink } from '../host/shard-link.ts';
+import { startWorker } from '../host/shard-threads.ts';
 import type { SystemFunction } from '../protocol/agent.ts';
 import { agentSource, checkMcpServers, toolValues } from '../protocol/agent.ts';
 import { checkAgentModels, checkProviderOptions, listedInUse, ModelWarnings } from '../protocol/agent-models.ts';
@@ -181,11 +183,13 @@ export async function assembleRuntime(
   const degraded = new Map<number, TroupeError>();
   const counters: SharedArrayBuffer[] = [];
   const rates = checked.providers.map(() => createRateMemory());
+  const hold = new ProcessHold(counters, async () => runtime?.close());
   for (let index = 0; index < place.shards; index += 1) {
     const memory = createCounterMemory(checked.providers.length);
     counters.push(memory);
     links.push(
       new ShardLink({
+        startShard: (plan) => hold.watch(startWorker(plan)),
         ...ports,
         plan: shardPlan(checked, place, {
           index,
@@ -239,7 +243,7 @@ export async function assembleRuntime(
     learn();
   });
   sources?.mcp?.begin(learn);
-  return createRuntime({
+  const runtime = createRuntime({
     links,
     hub,
     callbacks,
@@ -264,6 +268,7 @@ export async function assembleRuntime(
       defaultViewMode: checked.settings.session.defaultViewMode,
     },
   });
+  return runtime;
 }
 
 function shardPlan(

@@ -28,13 +28,13 @@ export interface ShardThreadEnd {
 }
 
 /** Starts a shard on a worker thread. `limits`: the limits of its memory. Throws `ConfigError` without its entry file. */
-export function startWorker(plan: ShardPlan, limits: ThreadLimits = {}): ShardThread {
+export function startWorker(plan: ShardPlan, limits: ThreadLimits = {}): ShardThread & Pick<Thread, 'ref' | 'unref'> {
   const entry = workerUrl('../door/shard.worker', import.meta.url);
   checkEntry(entry);
   const ports = createBridgePorts();
   const gate = new ExitLatch();
   const sessionAtWork = new SessionAtWork();
-  const { endpoint, onExit, exit } = startThread(entry, {
+  const { endpoint, onExit, exit, ref, unref } = startThread(entry, {
     name: `troupe sessions ${plan.index}`,
     workerData: { plan, port: ports.wrapped, gate: gate.memory, sessionAtWork: sessionAtWork.memory },
     gate,
@@ -45,5 +45,5 @@ export function startWorker(plan: ShardPlan, limits: ThreadLimits = {}): ShardTh
     onExit(({ error }) =>
       listener(systemCodeOf(error) === 'ERR_WORKER_OUT_OF_MEMORY' ? { outOfMemory: sessionAtWork.key } : {}),
     );
-  return { endpoint, onExit: onEnd, exit, serve: ({ runner }) => exposeObject(runner, ports.exposed) };
+  return { endpoint, onExit: onEnd, exit, ref, unref, serve: ({ runner }) => exposeObject(runner, ports.exposed) };
 }

@@ -227,7 +227,9 @@ export class SessionWork {
         return true;
       case 'reportFailure': {
         const { error, isBlocked } = effect;
-        const what = isBlocked ? 'the session is blocked until someone acts: see explain()' : 'a turn failed';
+        const what = isBlocked
+          ? 'the session is blocked until someone acts: see explain()'
+          : 'a turn ended in a failure';
         this.#warn(actor.id, `${what} (${error.code}: ${error.message})`, { error });
         return true;
       }
