@@ -5,10 +5,8 @@
 import { parse } from 'yaml';
 import { z } from 'zod';
 import { DEFINITION_DESCRIPTION_CHARACTERS_MAX, DEFINITION_TOOLS_MAX } from '../base/bounds.ts';
-import { ConfigError, describeValue } from '../base/errors.ts';
 import { isAgentName } from '../base/ids.ts';
 import { isRecord } from '../base/json.ts';
-import { namesHint } from '../base/near-names.ts';
 
 /** A skill or a workflow: its name, its purpose, and its text. */
 export interface Definition {
@@ -37,18 +35,6 @@ export interface DefinitionSource {
   /** All skills, ascending by name. */
   skills(): readonly Definition[];
   workflows(): readonly Definition[];
-}
-
-/** The error about a skill or workflow that does not exist. `source`: undefined if no directories were given. */
-export function unknownDefinition(
-  source: DefinitionSource | undefined,
-  kind: 'skill' | 'workflow',
-  name: unknown,
-): ConfigError {
-  const kinds = `${kind}s` as const;
-  const known = source?.[kinds]().map((each) => each.name) ?? [];
-  const [shown, hint] = typeof name === 'string' ? [name, namesHint(name, known, kinds)] : [describeValue(name), ''];
-  return new ConfigError(`Unknown ${kind}: ${shown}${hint}`, { data: { key: kind } });
 }
 
 /** Names of skills and workflows. */

@@ -89,7 +89,7 @@ describe.each(MATRIX)('results of host tools, sessions: $sessions, models: $mode
     }
   });
 
-  test('F56: an answer that cannot be cloned, from a provider given by value, is broken, and the call is made again', async () => {
+  test('F56: an answer that cannot be cloned, from a provider given by value, fails its turn at once', async () => {
     const good = {
       content: [{ type: 'text', text: 'Sense.' }],
       stop_reason: 'end_turn',
@@ -98,8 +98,9 @@ describe.each(MATRIX)('results of host tools, sessions: $sessions, models: $mode
     const answers: unknown[] = [{ ...good, content: [{ type: 'text', text: 'x', citations: () => 1 }] }, good];
     const provider = { name: 'odd', generate: async () => answers.shift() } as unknown as ModelProvider;
     const session = (await kit.open({ threads, provider })).session('s');
-    expect(await session.ask('Hi')).toBe('Sense.');
-    expect(types(await history(session)).filter((type) => type === 'llm.retry')).toHaveLength(1);
+    await expect(session.ask('Hi')).rejects.toMatchObject({ cause: { code: 'model_protocol', retryable: false } });
+    expect(types(await history(session))).not.toContain('llm.retry');
+    expect(await session.ask('Hi again')).toBe('Sense.');
   });
 });
 

@@ -109,7 +109,7 @@ describe('working conversations', () => {
     const call = await second.next();
     const other = await second.next();
     // Lists are right although four of the sessions are not in memory.
-    expect((await again.sessions.list({ state: 'awaiting' })).map(({ id }) => id)).toEqual(ids);
+    expect((await again.sessions.list({ state: 'awaiting', order: 'id' })).map(({ id }) => id)).toEqual(ids);
     expect(again.metrics().sessionsLive).toBe(2);
     // The other sessions were read only to learn their size, and are not held in memory.
     expect(again.metrics().sessionsHot).toBe(2);
@@ -118,7 +118,7 @@ describe('working conversations', () => {
     other.answer('two');
     for (let n = 2; n < ids.length; n += 1) (await second.next()).answer('more');
     await again.drain();
-    expect((await again.sessions.list({ state: 'idle' })).map(({ id }) => id)).toEqual(ids);
+    expect((await again.sessions.list({ state: 'idle', order: 'id' })).map(({ id }) => id)).toEqual(ids);
   });
 });
 

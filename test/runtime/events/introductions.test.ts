@@ -125,7 +125,7 @@ describe.each(MATRIX)('diagnostics, sessions: $sessions, models: $models', (thre
   test('name the agent of new sessions, children and forks', async () => {
     const turns = listen();
     const runtime = await kit.open({ threads, provider, agents: [lead, agent({ name: 'other' })] });
-    await runtime.session('root').ask('ask around');
+    await runtime.session('root', 'lead').ask('ask around');
     await runtime.drain();
     await runtime.session('plain', 'other').ask('hi');
     const fork = await runtime.session('plain').fork();

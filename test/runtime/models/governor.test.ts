@@ -185,7 +185,7 @@ describe('F20: one 429 holds back all sessions', () => {
   });
 });
 
-test('F20: settings.llm.retry sets number and delay of the retries; only the first of them is logged, as a warning', async () => {
+test('F20: settings.llm.retry sets number and delay of the retries; the first of them is logged, as a warning, and the failed turn', async () => {
   const clock = manualClock();
   const { provider, calls } = switchedModel(() => refusedBy(529));
   const told: object[] = [];
@@ -200,7 +200,11 @@ test('F20: settings.llm.retry sets number and delay of the retries; only the fir
     seen.push(calls.length);
   }
   expect(seen).toEqual([1, 1, 2, 2, 3, 3]);
-  expect(told).toMatchObject([{ session: 's', error: { data: { status: 529 } } }]);
+  const error = { data: { status: 529 } };
+  expect(told).toMatchObject([
+    { session: 's', ms: 200, error },
+    { session: 's', error },
+  ]);
   await runtime.drain();
 });
 
@@ -289,10 +293,10 @@ describe.each(MATRIX)('calls refused for all sessions, sessions: $sessions, mode
     'F36: after one call with status %i each session on the key waits, nothing is dropped, runtime.resume() resumes all',
     async (status) => {
       const { fake, runtime, kept, mend } = await refusing(status);
-      const error = await failure(runtime.session('first').ask('Hi'));
+      const error = await failure(runtime.session('first', 'old').ask('Hi'));
       expect(error.cause).toMatchObject({ code: 'model_authentication', status });
       const all = names(50);
-      const receipts = await Promise.all(all.map((name) => runtime.session(name).send('Hi')));
+      const receipts = await Promise.all(all.map((name) => runtime.session(name, 'old').send('Hi')));
       await runtime.drain();
       expect(fake.requests).toHaveLength(1);
       expect(kept.filter((line) => line.startsWith('error'))).toEqual([
@@ -318,8 +322,8 @@ describe.each(MATRIX)('calls refused for all sessions, sessions: $sessions, mode
 
   test('F36: the children of spawnAll wait instead of failing, and all reply after resume', async () => {
     const { fake, runtime, mend } = await refusing(401);
-    await failure(runtime.session('first').ask('Hi'));
-    const family = await runtime.session('parent').spawnAll(names(5).map((task) => ({ task })));
+    await failure(runtime.session('first', 'old').ask('Hi'));
+    const family = await runtime.session('parent', 'old').spawnAll(names(5).map((task) => ({ task })));
     await runtime.drain();
     expect(fake.requests).toHaveLength(1);
     mend();
@@ -329,9 +333,9 @@ describe.each(MATRIX)('calls refused for all sessions, sessions: $sessions, mode
 
   test('F36: after a resume with a key that is still refused, one call fails and all others wait again', async () => {
     const { fake, runtime, mend } = await refusing(401);
-    await failure(runtime.session('first').ask('Hi'));
+    await failure(runtime.session('first', 'old').ask('Hi'));
     const all = names(50);
-    const receipts = await Promise.all(all.map((name) => runtime.session(name).send('Hi')));
+    const receipts = await Promise.all(all.map((name) => runtime.session(name, 'old').send('Hi')));
     await runtime.drain();
     await runtime.resume();
     await runtime.drain();
@@ -344,10 +348,10 @@ describe.each(MATRIX)('calls refused for all sessions, sessions: $sessions, mode
 
   test('F36: session.resume() of a blocked session resumes all on its thread; of a merely paused one it does not', async () => {
     const { fake, runtime, mend } = await refusing(401);
-    await runtime.session('paused').pause();
-    await failure(runtime.session('first').ask('Hi'));
-    const receipts = await Promise.all(names(3).map((name) => runtime.session(name).send('Hi')));
-    const again = await runtime.session('first').send('Now?');
+    await runtime.session('paused', 'old').pause();
+    await failure(runtime.session('first', 'old').ask('Hi'));
+    const receipts = await Promise.all(names(3).map((name) => runtime.session(name, 'old').send('Hi')));
+    const again = await runtime.session('first', 'old').send('Now?');
     mend();
     await runtime.session('paused').resume();
     await runtime.drain();
@@ -358,9 +362,9 @@ describe.each(MATRIX)('calls refused for all sessions, sessions: $sessions, mode
 
   test('F39, F13: a blocked session can be interrupted, and delays no close', async () => {
     const { fake, runtime } = await refusing(401);
-    await failure(runtime.session('first').ask('Hi'));
-    await runtime.session('one').send('Hi');
-    const two = await runtime.session('two').send('Hi');
+    await failure(runtime.session('first', 'old').ask('Hi'));
+    await runtime.session('one', 'old').send('Hi');
+    const two = await runtime.session('two', 'old').send('Hi');
     expect(await runtime.session('one').interrupt()).toBe(true);
     expect((await runtime.session('one').state()).state).toBe('idle');
     expect(await two.status()).toMatchObject({ status: 'promoted' });

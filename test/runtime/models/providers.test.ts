@@ -89,9 +89,11 @@ describe('the options', () => {
     );
     expect(problemOf({ governor: { gpt: { concurrency: 5 } } })).toContain('there is no option providers');
     expect(problemOf({ providers, governor: { gpt: { concurrency: 0 } } })).toContain('"governor.gpt.concurrency"');
-    expect(problemOf({ providers, governor: { gpt: { calls: 1 } } })).toBe('unknown option "governor.gpt.calls"');
+    expect(problemOf({ providers, governor: { gpt: { calls: 1 } } })).toContain(
+      'unknown option "governor.gpt.calls"; known options: ',
+    );
     expect(problemOf({ governor: { concurrency: 'many' } })).toContain('"governor.concurrency"');
-    expect(problemOf({ governor: { calls: 1 } })).toBe('unknown option "governor.calls"');
+    expect(problemOf({ governor: { calls: 1 } })).toContain('unknown option "governor.calls"; known options: ');
     expect(problemOf({ governor: 5 })).toContain('option "governor"');
   });
 
