@@ -1,7 +1,8 @@
 /**
  * Makes a fresh clone ready: installs what package-lock.json names, then builds `dist`. Runs before `npm start` and
- * `npm test`; plain Node, because nothing is installed yet. Prints nothing if there is nothing to do, and one line
- * before an install. If a step fails, prints the whole output of its tool. Exits with the failed step's code.
+ * `npm test`; plain Node, because nothing is installed yet. Prints nothing if there is nothing to do, and one
+ * line for each step: its name before it, the seconds it took after it. If a step fails, prints the whole output of its
+ * tool. Exits with the failed step's code.
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -32,9 +33,8 @@ function install() {
   const wanted = createHash('sha256').update(readFileSync(lockFile)).digest('hex');
   if (readIfThere(installStamp) === wanted) return;
   if (!installedByHand()) {
-    process.stderr.write('setup: installing dependencies\n');
     // --include=dev: the build and the tests need these packages, whatever NODE_ENV says.
-    run('npm ci', ...npm(['ci', '--include=dev', '--no-audit', '--no-fund']));
+    run('npm ci', 'installing dependencies', ...npm(['ci', '--include=dev', '--no-audit', '--no-fund']));
   }
   // This mark is written last, so that an interrupted install is repeated; npm ci empties node_modules first.
   writeFileSync(installStamp, wanted);
@@ -50,7 +50,7 @@ function installedByHand() {
 function build() {
   const sources = fingerprint();
   if (readIfThere(buildStamp) === sources) return;
-  run('build', process.execPath, [join(root, 'scripts', 'build.mjs')]);
+  run('build', 'building', process.execPath, [join(root, 'scripts', 'build.mjs')]);
   writeFileSync(buildStamp, sources);
 }
 
@@ -77,11 +77,17 @@ function npm(commandLine) {
   return [process.platform === 'win32' ? 'npm.cmd' : 'npm', commandLine];
 }
 
-function run(step, command, commandLine) {
+/** `doing`: the words shown while the step runs. */
+function run(step, doing, command, commandLine) {
   const shell = command.endsWith('.cmd');
+  const begun = performance.now();
+  process.stderr.write(`setup: ${doing}...`);
   const result = spawnSync(command, commandLine, { cwd: root, encoding: 'utf8', shell, maxBuffer: 64 * 1024 * 1024 });
-  if (result.status === 0) return;
-  process.stderr.write(`${result.stdout ?? ''}${result.stderr ?? ''}`);
+  if (result.status === 0) {
+    process.stderr.write(` ${((performance.now() - begun) / 1_000).toFixed(1)} s\n`);
+    return;
+  }
+  process.stderr.write(`\n${result.stdout ?? ''}${result.stderr ?? ''}`);
   const why =
     result.error?.message ?? (result.signal === null ? `exit code ${result.status}` : `signal ${result.signal}`);
   process.stderr.write(`setup: ${step} failed: ${why}\n`);
