@@ -1,39 +1,107 @@
 /**
- * A model provider of one's own: any service, or none, in the shape of the Messages API. This one has a model that counts words. It must not
- * retry by itself: an error that may be tried again is thrown as retryable, and the runtime waits and tells of it.
+ * A provider of your own: a vendor that streams its answer as lines of JSON over HTTP. The vendor here is a small server in
+ * this program, which is busy at first and then fails once. A provider does not retry: it throws an error that says
+ * whether the call may be made again, and the runtime waits and calls again.
  */
-import { agent, ModelError, type ModelProvider, open } from 'troupe';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { agent, ModelError, type ModelProvider, type ModelResponse, open, tool } from 'troupe';
+import { z } from 'zod';
 
-let isWarm = false;
+function acme(url: string): ModelProvider {
+  return {
+    name: 'acme',
+    async generate(request, { onDelta, signal }) {
+      const body = JSON.stringify({ messages: request.messages, tools: request.tools?.map(({ name }) => name) });
+      // The signal ends the request when the turn is interrupted or takes too long.
+      const response = await fetch(url, { method: 'POST', body, signal }).catch((cause: unknown) => {
+        signal.throwIfAborted();
+        throw new ModelError('model_connection', `${url} does not answer`, { retryable: true, cause });
+      });
+      if (!response.ok) throw await refusal(response);
+      return readAnswer(await response.text(), onDelta);
+    },
+  };
+}
 
-const wordCounter: ModelProvider = {
-  name: 'word-counter',
-  async generate(request, { onDelta, signal }) {
-    signal.throwIfAborted();
-    if (!isWarm) {
-      isWarm = true;
-      throw new ModelError('model_overloaded', 'warming up', { retryable: true, retryAfterMs: 1 });
+async function refusal(response: Response): Promise<ModelError> {
+  const { status } = response;
+  const message = `status ${status}: ${await response.text()}`;
+  if (status === 429) {
+    const retryAfterMs = Number(response.headers.get('retry-after') ?? 1) * 1_000;
+    return new ModelError('model_rate_limited', message, { status, retryable: true, retryAfterMs });
+  }
+  if (status >= 500) return new ModelError('model_overloaded', message, { status, retryable: true });
+  return new ModelError('model_invalid_request', message, { status });
+}
+
+const lineSchema = z.union([
+  z.object({ text: z.string() }),
+  z.object({ call: z.object({ id: z.string(), name: z.string(), input: z.record(z.string(), z.unknown()) }) }),
+  z.object({ usage: z.object({ input_tokens: z.number(), output_tokens: z.number() }) }),
+]);
+
+/** A service would read the lines as they arrive. */
+function readAnswer(text: string, onDelta: (delta: { type: 'text'; text: string }) => void): ModelResponse {
+  let said = '';
+  const calls: { type: 'tool_use'; id: string; name: string; input: Record<string, unknown> }[] = [];
+  for (const line of text.trim().split('\n')) {
+    const parsed = lineSchema.safeParse(JSON.parse(line));
+    if (!parsed.success)
+      throw new ModelError('model_protocol', `not a line of the protocol: ${line}`, { retryable: true });
+    if ('text' in parsed.data) {
+      said += parsed.data.text;
+      onDelta({ type: 'text', text: parsed.data.text });
+    } else if ('call' in parsed.data) calls.push({ type: 'tool_use', ...parsed.data.call });
+    else {
+      const content = [...(said === '' ? [] : [{ type: 'text' as const, text: said }]), ...calls];
+      return { content, stop_reason: calls.length > 0 ? 'tool_use' : 'end_turn', usage: parsed.data.usage };
     }
-    const last = request.messages.at(-1)?.content ?? '';
-    const words =
-      typeof last === 'string' ? last : last.map((block) => (block.type === 'text' ? block.text : '')).join(' ');
-    const text = `${words.split(/\s+/).filter((word) => word !== '').length} words`;
-    for (const piece of text.split(/(?<= )/)) onDelta({ type: 'text', text: piece });
-    return {
-      content: [{ type: 'text', text }],
-      stop_reason: 'end_turn',
-      usage: { input_tokens: words.length, output_tokens: text.length },
-    };
-  },
-};
+  }
+  throw new ModelError('model_protocol', 'the answer ended before its usage', { retryable: true });
+}
 
-await using runtime = await open(':memory:', { provider: wordCounter, agents: [agent({ name: 'counter' })] });
+let requests = 0;
+const vendor = createServer((request, response) => {
+  let body = '';
+  request.on('data', (piece) => {
+    body += piece;
+  });
+  request.on('end', () => {
+    requests += 1;
+    if (requests === 1) response.writeHead(429, { 'retry-after': '0.01' }).end('busy');
+    else if (requests === 2) response.writeHead(500).end('broken');
+    else {
+      const usage = { usage: { input_tokens: 10, output_tokens: 5 } };
+      const lines = body.includes('tool_result')
+        ? [{ text: 'There are ' }, { text: '3 words.' }, usage]
+        : [{ call: { id: 'call_1', name: 'count_words', input: { text: 'one two three' } } }, usage];
+      response.end(lines.map((line) => JSON.stringify(line)).join('\n'));
+    }
+  });
+});
+await new Promise<void>((resolve) => vendor.listen(0, '127.0.0.1', resolve));
+const countWords = tool({
+  name: 'count_words',
+  description: 'Counts the words of a text.',
+  input: z.object({ text: z.string() }),
+  effect: 'pure',
+  run: ({ text }) => text.split(' ').length,
+});
+
+const runtime = await open(':memory:', {
+  provider: acme(`http://127.0.0.1:${(vendor.address() as AddressInfo).port}/generate`),
+  agents: [agent({ name: 'counter', tools: [countWords] })],
+  settings: { llm: { retry: { base: 0.01 } } },
+});
 const session = runtime.session('s');
-const receipt = await session.send('one two three');
+const receipt = await session.send('How many words are in "one two three"?');
 let streamed = '';
 for await (const event of session.events({ until: receipt })) {
-  if (event.type === 'llm.retry') console.log(`attempt ${event.attempt} failed, the next in ${event.waitMs} ms`);
+  if (event.type === 'llm.retry') console.log(`attempt ${event.attempt} failed with ${event.status}`);
   if (event.type === 'text.delta') streamed += event.text;
 }
 console.log('streamed:', streamed);
 console.log('answered:', await receipt.answer());
+await runtime.close();
+vendor.close();

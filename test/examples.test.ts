@@ -47,10 +47,12 @@ it('many-agents: every sub-agent answers', async () => {
   expect(await compiled.run('many-agents')).toBe('1000 of 1000 sub-agents answered\n');
 });
 
-it('custom-provider: streams, and is retried', async () => {
-  expect((await compiled.run('custom-provider')).trim().split('\n').slice(1)).toEqual([
-    'streamed: 3 words',
-    'answered: 3 words',
+it('custom-provider: is retried after 429 and 500, calls a tool, and streams', async () => {
+  expect((await compiled.run('custom-provider')).trim().split('\n')).toEqual([
+    'attempt 1 failed with 429',
+    'attempt 2 failed with 500',
+    'streamed: There are 3 words.',
+    'answered: There are 3 words.',
   ]);
 });
 

@@ -28,5 +28,5 @@ test('an error says what was meant and what there is', () => {
   expect(namesHint('painter', ['writer'], 'agents')).toBe('; known agents: "writer"');
   expect(namesHint('painter', [], 'skills')).toBe('; there are no skills');
   const many = Array.from({ length: NAMES_LISTED_MAX + 3 }, (_, n) => `name-${String(n).padStart(3, '0')}`);
-  expect(namesHint('painter', many, 'agents', String)).toMatch(/^; known agents: name-000, .*name-019 and 3 more$/u);
+  expect(namesHint('painter', many, 'agents', String)).toMatch(/^; known agents: name-000, .*name-029 and 3 more$/u);
 });

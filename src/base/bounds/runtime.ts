@@ -215,8 +215,8 @@ export const LAST_ERROR_CHARACTERS_MAX = 500;
 export const PROCESS_HOLD_LOOK_MS = 500;
 /** Edits between a wrong name and a known one up to which the known one is meant: a slip has one or two. */
 export const NAME_EDITS_MAX = 2;
-/** Known names listed in an error: more do not help to find the right one. */
-export const NAMES_LISTED_MAX = 20;
+/** Known names listed in an error: all commands of the program fit, and more names do not help to find the right one. */
+export const NAMES_LISTED_MAX = 30;
 /** Problems of a refused body that are reported: the first ones, since a client fixes those first. */
 export const BODY_ISSUES_MAX = 3;
 /** Characters of a message or a stack encoded with an error that crosses a thread. */

@@ -136,8 +136,8 @@ export class Runtime {
    * `InvalidNameError`, and `ConfigError` (`unknown_agent`) for an undefined agent. Without an agent, an existing session
    * has its own, and a new one the only agent; where several are defined, the request that would create it rejects with
    * `ConfigError`. A request to a session that was made with another agent than the one named rejects with
-   * `ConfigError` (`agent_mismatch`). With the agent itself in place of its name, the answers are typed by the agent's `output`; with the name they
-   * are text.
+   * `ConfigError` (`agent_mismatch`). With the agent itself in place of its name, the answers are typed by the agent's
+   * `output`; with the name they are text.
    */
   session<Answer>(id: string, agent: Agent<Answer>): Session<Answer>;
   session(id: string, agent?: string): Session;
