@@ -77,12 +77,15 @@ function sharedChunks() {
     host: 'src/index.ts',
     session: 'src/runtime/door/shard.worker.ts',
     tools: 'src/tools/threads/tool-threads.worker.ts',
+    store: 'src/journal/lmdb/journal.ts',
   };
   const reach = {};
   const entryIds = new Set();
   const chunkOf = (id) => {
     if (entryIds.has(id)) return undefined;
-    const [host, session] = [reach.host.has(id), reach.session.has(id)];
+    const host = reach.host.has(id);
+    // A session thread imports the database on use, and must not load the host's code with it.
+    const session = reach.session.has(id) || (host && reach.store.has(id));
     if (host && reach.program.has(id)) return 'start';
     if (host && session) return reach.tools.has(id) ? 'base' : 'common';
     if (host || session) return host ? 'host' : 'session';

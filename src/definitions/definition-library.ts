@@ -13,8 +13,9 @@ import { type FSWatcher, watch } from 'node:fs';
 import { DEFINITIONS_SETTLE_MS } from '../base/bounds.ts';
 import type { Clock } from '../base/clock.ts';
 import { asError } from '../base/errors.ts';
-import { type Definition, type DefinitionSource, parseDefinition } from './definition.ts';
+import type { Definition, DefinitionSource } from './definition.ts';
 import { type DefinitionPlace, type DefinitionsRead, readDefinitions, type Warn } from './definition-files.ts';
+import { parseDefinition } from './definition-text.ts';
 
 /** The file that makes a folder a skill. */
 const SKILL_FILE = 'SKILL.md';

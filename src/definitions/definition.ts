@@ -1,3 +1,4 @@
+<<<<<<< HEAD
 /**
  * The contents of a definition file: skills, workflows, specialists (contract §1.7). Plain data, checked. A file is front
  * matter, which is a YAML mapping between two lines of three hyphens, and the text below it.
@@ -7,25 +8,17 @@ import { z } from 'zod';
 import { DEFINITION_DESCRIPTION_CHARACTERS_MAX, DEFINITION_TOOLS_MAX } from '../base/bounds.ts';
 import { isAgentName } from '../base/ids.ts';
 import { isRecord } from '../base/json.ts';
+=======
+/** Skills and workflows as the runtime knows them: plain data, found by name. Their files: `definition-text.ts`. */
+import { ConfigError, describeValue } from '../base/errors.ts';
+import { namesHint } from '../base/near-names.ts';
+>>>>>>> opening
 
 /** A skill or a workflow: its name, its purpose, and its text. */
 export interface Definition {
   readonly name: string;
   readonly description: string;
   readonly content: string;
-}
-
-/** An agent defined by a file; other agents may spawn it by its name. */
-export interface SpecialistDefinition {
-  readonly name: string;
-  readonly description: string;
-  /** Tool names in lower case, each once; an empty list means no tools. */
-  readonly tools: readonly string[];
-  readonly prompt: string;
-  readonly model?: string;
-  readonly color?: string;
-  /** The maximum number of model calls in one turn. */
-  readonly maxTurns?: number;
 }
 
 /** Finds definitions by name, as of the last reading of the files. */
@@ -37,6 +30,7 @@ export interface DefinitionSource {
   workflows(): readonly Definition[];
 }
 
+<<<<<<< HEAD
 /** Names of skills and workflows. */
 const NAME = /^[a-z0-9][a-z0-9_-]{0,63}$/u;
 
@@ -120,4 +114,16 @@ function parseFrontMatter(text: string): FrontMatter {
       .join('\n')
       .trim(),
   };
+=======
+/** The error about a skill or workflow that does not exist. `source`: undefined if no directories were given. */
+export function unknownDefinition(
+  source: DefinitionSource | undefined,
+  kind: 'skill' | 'workflow',
+  name: unknown,
+): ConfigError {
+  const kinds = `${kind}s` as const;
+  const known = source?.[kinds]().map((each) => each.name) ?? [];
+  const [shown, hint] = typeof name === 'string' ? [name, namesHint(name, known, kinds)] : [describeValue(name), ''];
+  return new ConfigError(`Unknown ${kind}: ${shown}${hint}`, { data: { key: kind } });
+>>>>>>> opening
 }

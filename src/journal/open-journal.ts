@@ -1,6 +1,5 @@
 /** Opens the journal that a shard's options ask for. */
 import type { Journal, JournalOptions } from './journal.ts';
-import { openLmdbJournal } from './lmdb/journal.ts';
 import { openMemoryJournal } from './memory-journal.ts';
 
 /**
@@ -9,5 +8,8 @@ import { openMemoryJournal } from './memory-journal.ts';
  */
 export async function openJournal(options: JournalOptions): Promise<Journal> {
   const { directory, ...how } = options;
-  return directory === undefined ? openMemoryJournal() : openLmdbJournal({ directory, ...how });
+  if (directory === undefined) return openMemoryJournal();
+  // Imported only on use: loading the database takes as long as opening a store in memory.
+  const { openLmdbJournal } = await import('./lmdb/journal.ts');
+  return openLmdbJournal({ directory, ...how });
 }

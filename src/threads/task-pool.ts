@@ -13,8 +13,9 @@
  */
 
 import { EventEmitter } from 'node:events';
+import { createRequire } from 'node:module';
 import { MessagePort, receiveMessageOnPort } from 'node:worker_threads';
-import { Piscina } from 'piscina';
+import type { Piscina } from 'piscina';
 import { TOOL_THREAD_IDLE_MS } from '../base/bounds.ts';
 import { asError, CancelledError, LimitError, TroupeError } from '../base/errors.ts';
 import { isRecord } from '../base/json.ts';
@@ -214,7 +215,9 @@ class PiscinaPool implements TaskPool {
   #threads(): Piscina {
     if (this.#piscina !== undefined) return this.#piscina;
     const { entry, threads, idleMs, resourceLimits, environment } = this.#options;
-    const piscina = new Piscina({
+    // Loaded with the first task: a runtime whose tools are values has none.
+    const library = createRequire(import.meta.url)('piscina') as { readonly Piscina: typeof Piscina };
+    const piscina = new library.Piscina({
       filename: entryPath(entry),
       minThreads: 0,
       maxThreads: threads,

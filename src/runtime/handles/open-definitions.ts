@@ -2,9 +2,9 @@
 import { stat } from 'node:fs/promises';
 import { defined } from '../../base/defined.ts';
 import { ConfigError, describeValue } from '../../base/errors.ts';
-import { parseSpecialist, type SpecialistDefinition } from '../../definitions/definition.ts';
 import { readDefinitions, type Warn } from '../../definitions/definition-files.ts';
 import { DefinitionLibrary } from '../../definitions/definition-library.ts';
+import { parseSpecialist, type SpecialistDefinition } from '../../definitions/definition-text.ts';
 import { askPlanOf } from '../../tools/built-in/ask-tools.ts';
 import {
   bash,

@@ -3,11 +3,11 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { ConfigError, describeValue } from '../../base/errors.ts';
-import { isRecord } from '../../base/json.ts';
 import { openManifest } from '../../journal/store/birth.ts';
 import { acquireStoreLock } from '../../journal/store/lock.ts';
 import { findWideRights } from '../../journal/store/rights.ts';
-import { type CheckedOptions, checkOptions, type Logger, type OpenOptions } from '../protocol/options.ts';
+import { createLogger } from '../host/default-logger.ts';
+import { type CheckedOptions, checkOptions, type OpenOptions } from '../protocol/options.ts';
 import { keepAnnounced } from './announced-servers.ts';
 import { assembleWithModels, MEMORY, type Place } from './assemble.ts';
 import type { Runtime } from './runtime.ts';
@@ -22,7 +22,7 @@ export async function open(directory: string, options: OpenOptions = {}): Promis
   if (typeof directory !== 'string' || directory.trim() === '') {
     throw new ConfigError(`the data directory must be a path or ':memory:', got ${describeValue(directory)}`);
   }
-  const checked = checkOptions(options, await defaultLoggerFor(options));
+  const checked = checkOptions(options, createLogger(process.env));
   const place = await openPlace(directory, Math.max(1, checked.threads.sessions));
   try {
     // Runs before the shards create any file, so that wider rights of an existing store are reported, whichever process
@@ -42,16 +42,6 @@ async function assembled(checked: CheckedOptions, place: Place): Promise<Runtime
   // Imported only on use: the YAML parser is half as large as the rest of the package.
   const { openWithDefinitions } = await import('./open-definitions.ts');
   return openWithDefinitions(checked, checked.definitions, place);
-}
-
-/**
- * The logger of a runtime that is given none. Imported only on use: loading pino takes a tenth of the time that loading
- * everything else takes.
- */
-async function defaultLoggerFor(options: unknown): Promise<Logger | undefined> {
-  if (isRecord(options) && options['logger'] !== undefined) return undefined;
-  const { createLogger } = await import('../host/default-logger.ts');
-  return createLogger(process.env);
 }
 
 /** A store holds what users said. Other users' rights to it may be intended, so they are logged and not changed. */

@@ -1,6 +1,9 @@
 /** The logger of a runtime that is given none: pino, to stderr. */
-import { destination, type Logger, levels, pino } from 'pino';
+import { createRequire } from 'node:module';
+import type * as pinoLibrary from 'pino';
+import type { Logger as PinoLogger } from 'pino';
 import { REDACTED, SECRET_PATHS } from '../../base/redaction.ts';
+import type { Logger } from '../protocol/options.ts';
 
 /** The environment variable that sets the level. */
 const LEVEL_VARIABLE = 'LOG_LEVEL';
@@ -10,17 +13,36 @@ const STDERR = 2;
 /**
  * A logger for warnings and worse, unless `LOG_LEVEL` names another level of pino, or `silent`. `write` takes the
  * lines; default: stderr, synchronously, so that the last line before a crash is not lost.
+ *
+ * Pino is loaded with the first line, since most runtimes have none while they open. `require` does so at once, where
+ * `import` would let a crash overtake the line.
  */
 export function createLogger(
-  environment: Readonly<Record<string, string | undefined>>,
+  { [LEVEL_VARIABLE]: level }: Readonly<Record<string, string | undefined>>,
   write?: (line: string) => void,
-): Logger {
-  const options = { level: levelOf(environment), redact: { paths: [...SECRET_PATHS], censor: REDACTED } };
+): Required<Logger> {
+  let loaded: PinoLogger | undefined;
+  const logger = (): PinoLogger => {
+    loaded ??= loadPino(level, write);
+    return loaded;
+  };
+  return {
+    debug: (fields, message) => logger().debug(fields, message),
+    info: (fields, message) => logger().info(fields, message),
+    warn: (fields, message) => logger().warn(fields, message),
+    error: (fields, message) => logger().error(fields, message),
+    child: (fields) => logger().child(fields),
+  };
+}
+
+function loadPino(level: string | undefined, write: ((line: string) => void) | undefined): PinoLogger {
+  const { destination, levels, pino } = createRequire(import.meta.url)('pino') as typeof pinoLibrary;
+  const options = { level: levelOf(level, levels), redact: { paths: [...SECRET_PATHS], censor: REDACTED } };
   return pino(options, write === undefined ? destination({ dest: STDERR, sync: true }) : { write });
 }
 
 /** Other programs use the same variable, so a level that pino does not have must not keep the runtime from starting. */
-function levelOf(environment: Readonly<Record<string, string | undefined>>): string {
-  const level = environment[LEVEL_VARIABLE]?.trim().toLowerCase() ?? '';
+function levelOf(value: string | undefined, levels: typeof pinoLibrary.levels): string {
+  const level = value?.trim().toLowerCase() ?? '';
   return level === 'silent' || Object.hasOwn(levels.values, level) ? level : LEVEL_DEFAULT;
 }

@@ -50,8 +50,11 @@ test.each([
   [{ LOG_LEVEL: ' Debug ' }, 'debug'],
   [{ LOG_LEVEL: 'verbose' }, 'warn'],
   [{ LOG_LEVEL: 'constructor' }, 'warn'],
-])('the level of %j is %s', (environment, level) => {
-  expect(createLogger(environment, () => undefined).level).toBe(level);
+])('at the level of %j the first line is of %s', (environment, level) => {
+  const lines: string[] = [];
+  const logger = createLogger(environment, (line) => lines.push(line));
+  for (const each of ['debug', 'info', 'warn', 'error'] as const) logger[each]({}, each);
+  expect(lines[0]).toContain(`"msg":"${level}"`);
 });
 
 test('secrets in errors of other libraries are redacted by their property path', () => {

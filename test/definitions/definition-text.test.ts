@@ -1,7 +1,7 @@
 /** Goal: a definition file is read as intended. Any other file is refused with a reason, whatever it holds. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { parseDefinition, parseSpecialist } from '../../src/definitions/definition.ts';
+import { parseDefinition, parseSpecialist } from '../../src/definitions/definition-text.ts';
 
 function file(front: string, body = 'Do it well.'): string {
   return `---\n${front}\n---\n${body}\n`;
