@@ -21,6 +21,7 @@ import { asError, CancelledError, LimitError, TroupeError } from '../base/errors
 import { isRecord } from '../base/json.ts';
 import type { LazyAbort } from '../base/lazy-abort.ts';
 import { decodeError } from './error-codec.ts';
+import { threadFlags } from './host-flags.ts';
 import { LINE_KEY, type TaskReply } from './task-thread.ts';
 import { settledInTime, type ThreadLimits, workerLimits } from './thread.ts';
 import { entryPath, missingEntry } from './worker-url.ts';
@@ -215,6 +216,7 @@ class PiscinaPool implements TaskPool {
   #threads(): Piscina {
     if (this.#piscina !== undefined) return this.#piscina;
     const { entry, threads, idleMs, resourceLimits, environment } = this.#options;
+    const flags = threadFlags();
     // Loaded with the first task: a runtime whose tools are values has none.
     const library = createRequire(import.meta.url)('piscina') as { readonly Piscina: typeof Piscina };
     const piscina = new library.Piscina({
@@ -227,6 +229,7 @@ class PiscinaPool implements TaskPool {
       // next task.
       atomics: 'disabled',
       recordTiming: false,
+      ...(flags === undefined ? {} : { execArgv: [...flags] }),
       ...(environment === undefined ? {} : { env: environment }),
       ...(resourceLimits === undefined ? {} : { resourceLimits: workerLimits(resourceLimits) }),
     });

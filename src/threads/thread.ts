@@ -23,6 +23,7 @@ import { asError, TroupeError } from '../base/errors.ts';
 import { createEndpoint } from './batched-endpoint.ts';
 import type { Endpoint } from './endpoint.ts';
 import { closeAtExit, type ExitLatch } from './exit-latch.ts';
+import { threadFlags } from './host-flags.ts';
 import { entryPath, missingEntry } from './worker-url.ts';
 
 /** Memory bounds of a thread, in megabytes. */
@@ -43,8 +44,6 @@ export interface ThreadOptions {
   readonly resourceLimits?: ThreadLimits;
   /** True if the thread has the `process.env` of the thread that starts it, with later changes; default: a copy. */
   readonly sharesEnvironment?: boolean;
-  /** Options for Node itself; default: those of the starting thread. */
-  readonly execArgv?: readonly string[];
   /**
    * A gate that is closed before the thread is ended by force, and before the process exits. Pass the gate's memory to
    * the thread in `workerData`.
@@ -89,13 +88,14 @@ const EXIT = 'thread.exit';
  * with a `ConfigError`.
  */
 export function startThread(entry: URL, options: ThreadOptions): Thread {
+  const flags = threadFlags();
   const worker = new Worker(entryPath(entry), {
     name: options.name,
     workerData: options.workerData,
     transferList: [...(options.transfer ?? [])] as Transferable[],
     ...(options.resourceLimits === undefined ? {} : { resourceLimits: workerLimits(options.resourceLimits) }),
     ...(options.sharesEnvironment === true ? { env: SHARE_ENV } : {}),
-    ...(options.execArgv === undefined ? {} : { execArgv: [...options.execArgv] }),
+    ...(flags === undefined ? {} : { execArgv: [...flags] }),
   });
   const endpoint = createEndpoint(worker);
   const { gate } = options;

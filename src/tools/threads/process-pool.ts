@@ -20,6 +20,7 @@ import { systemClock } from '../../base/clock.ts';
 import { CancelledError, LimitError, TroupeError } from '../../base/errors.ts';
 import type { LazyAbort } from '../../base/lazy-abort.ts';
 import { decodeError } from '../../threads/error-codec.ts';
+import { childFlags } from '../../threads/host-flags.ts';
 import type { TaskOptions, TaskPool, TaskPoolOptions, ThreadLine } from '../../threads/task-pool.ts';
 import type { TaskReply } from '../../threads/task-thread.ts';
 import { entryPath, missingEntry } from '../../threads/worker-url.ts';
@@ -138,7 +139,7 @@ class ToolProcess {
     const id = randomBytes(16).toString('hex');
     this.#carried = `${PROCESS_ID}=${id}`;
     const heap = resourceLimits?.heapMb === undefined ? [] : [`--max-old-space-size=${resourceLimits.heapMb}`];
-    const command = [process.execPath, ...process.execArgv, ...heap, entryPath(url)];
+    const command = [process.execPath, ...childFlags(), ...heap, entryPath(url)];
     this.#child = spawn('sh', ['-c', startCode(this.#carried), 'sh', ...command], {
       detached: true,
       env: { ...(environment ?? process.env), [PROCESS_ID]: id },
