@@ -13,13 +13,13 @@
  */
 
 import { EventEmitter } from 'node:events';
-import { createRequire } from 'node:module';
 import { MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import type { Piscina } from 'piscina';
 import { TOOL_THREAD_IDLE_MS } from '../base/bounds.ts';
 import { asError, CancelledError, LimitError, TroupeError } from '../base/errors.ts';
 import { isRecord } from '../base/json.ts';
 import type { LazyAbort } from '../base/lazy-abort.ts';
+import { loadLibrary } from '../base/load-library.ts';
 import { decodeError } from './error-codec.ts';
 import { threadFlags } from './host-flags.ts';
 import { LINE_KEY, type TaskReply } from './task-thread.ts';
@@ -218,7 +218,7 @@ class PiscinaPool implements TaskPool {
     const { entry, threads, idleMs, resourceLimits, environment } = this.#options;
     const flags = threadFlags();
     // Loaded with the first task: a runtime whose tools are values has none.
-    const library = createRequire(import.meta.url)('piscina') as { readonly Piscina: typeof Piscina };
+    const library = loadLibrary('piscina') as { readonly Piscina: typeof Piscina };
     const piscina = new library.Piscina({
       filename: entryPath(entry),
       minThreads: 0,

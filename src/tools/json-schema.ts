@@ -2,9 +2,10 @@
  * JSON Schema 2020-12: checks schemas, and values against schemas. The only importer of the validator library, which it
  * loads with the first schema that needs it: the library is larger than all that `import 'troupe'` loads of ours.
  */
-import { createRequire } from 'node:module';
+
 import type { Ajv2020, ErrorObject, ValidateFunction } from 'ajv/dist/2020.js';
 import { VALID_SCHEMAS_MAX } from '../base/bounds.ts';
+import { loadLibrary } from '../base/load-library.ts';
 import { isPlainSchema } from './plain-schema.ts';
 
 /** One fault of a value: its path (`$.a[0]`) and a description. */
@@ -24,7 +25,7 @@ let loaded: Validators | undefined;
 
 function validators(): Validators {
   if (loaded !== undefined) return loaded;
-  const library = createRequire(import.meta.url)('ajv/dist/2020.js') as { readonly Ajv2020: typeof Ajv2020 };
+  const library = loadLibrary('ajv/dist/2020.js') as { readonly Ajv2020: typeof Ajv2020 };
   const make = (options: object): Ajv2020 => new library.Ajv2020({ ...LENIENT, ...options });
   const unchecked = { validateSchema: false, meta: false } as const;
   loaded = { whole: make({}), plain: make(unchecked), thorough: make({ ...unchecked, allErrors: true }) };

@@ -1,7 +1,8 @@
 /** The logger of a runtime that is given none: pino, to stderr. */
-import { createRequire } from 'node:module';
+
 import type * as pinoLibrary from 'pino';
 import type { Logger as PinoLogger } from 'pino';
+import { loadLibrary } from '../../base/load-library.ts';
 import { REDACTED, SECRET_PATHS } from '../../base/redaction.ts';
 import type { Logger } from '../protocol/options.ts';
 
@@ -36,7 +37,7 @@ export function createLogger(
 }
 
 function loadPino(level: string | undefined, write: ((line: string) => void) | undefined): PinoLogger {
-  const { destination, levels, pino } = createRequire(import.meta.url)('pino') as typeof pinoLibrary;
+  const { destination, levels, pino } = loadLibrary('pino') as typeof pinoLibrary;
   const options = { level: levelOf(level, levels), redact: { paths: [...SECRET_PATHS], censor: REDACTED } };
   return pino(options, write === undefined ? destination({ dest: STDERR, sync: true }) : { write });
 }

@@ -1,0 +1,11 @@
+/** Loads libraries on first use, where `import` would make the caller wait. */
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+
+/** A bundle in CommonJS has no address. Its libraries are then looked for from the working directory. */
+const load = createRequire((import.meta.url as string | undefined) ?? join(process.cwd(), 'bundle.cjs'));
+
+/** The exports of a library, at once. Throws Node's error if the library is not installed. */
+export function loadLibrary(name: string): unknown {
+  return load(name);
+}
