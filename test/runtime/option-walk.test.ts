@@ -133,7 +133,7 @@ const settingRows: Readonly<Record<string, Row>> = {
   ),
   'llm.retry.attempts': shown(
     'runtime/models/governor.test.ts',
-    'F20: settings.llm.retry sets number and delay of the retries; only the first of them is logged, as a warning',
+    'F20: settings.llm.retry sets number and delay of the retries; the first of them is logged, as a warning, and the failed turn',
   ),
   'llm.retry.base': shown(
     'session/decide/retry-wait.test.ts',
