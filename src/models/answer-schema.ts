@@ -49,7 +49,7 @@ export function grammarSchema(schema: PlainSchema, label: string): PlainSchema {
 }
 
 function refused(label: string, what: string, remedy: string): ConfigError {
-  return new ConfigError(`option ${JSON.stringify(label)}: ${what}; ${remedy} (R57)`, {
+  return new ConfigError(`option ${JSON.stringify(label)}: ${what}; ${remedy}`, {
     data: { key: label, rule: 'R57', remedy },
   });
 }

@@ -103,10 +103,8 @@ function explainBlocked(error: ErrorShape): string {
     const code = error.data?.['errorCode'];
     return `${typeof code === 'string' ? `${code}: ` : ''}${error.message}; resume() continues`;
   }
-  const rule = error.data?.['rule'];
-  const which = typeof rule === 'string' ? ` by rule ${rule}` : '';
   const ways = 'an edit of the history, resume() or settings.recovery.rollbackFailed unblocks it';
-  return `its request was refused${which}: ${error.message}; ${ways}`;
+  return `its request was refused: ${error.message}; ${ways}`;
 }
 
 function explainAwaiting(state: SessionState, { now, governorWait }: Surroundings): Explanation {

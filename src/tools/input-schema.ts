@@ -72,7 +72,7 @@ export function objectSchemaOf(
 }
 
 function broken(label: string, rule: string, why: string): ConfigError {
-  return new ConfigError(`${label}: ${why} (${rule})`, { data: { rule } });
+  return new ConfigError(`${label}: ${why}`, { data: { rule } });
 }
 
 function plainSchema(raw: unknown, label: string, member: string): Readonly<Record<string, Json>> {

@@ -30,9 +30,12 @@ export function findTools(exports: ModuleExports, url: string): readonly FoundTo
     seen.add(value);
     const description = describeExport(value, exportName, url);
     if (found.some((other) => other.description.name === description.name)) {
-      throw new ConfigError(`tool module ${url} has two tools named ${JSON.stringify(description.name)} (R30)`, {
-        data: { url, exportName, rule: 'R30' },
-      });
+      throw new ConfigError(
+        `tool module ${url} has two tools named ${JSON.stringify(description.name)}; a model knows a tool by its name alone`,
+        {
+          data: { url, exportName, rule: 'R30' },
+        },
+      );
     }
     found.push({ exportName, description });
   }

@@ -96,7 +96,10 @@ export class ToolRegistry {
 }
 
 function twoTools(agent: string, name: string): ConfigError {
-  return new ConfigError(`agent ${JSON.stringify(agent)} has two tools named ${JSON.stringify(name)} (R30)`, {
-    data: { agent, tool: name, rule: 'R30' },
-  });
+  return new ConfigError(
+    `agent ${JSON.stringify(agent)} has two tools named ${JSON.stringify(name)}; a model knows a tool by its name alone`,
+    {
+      data: { agent, tool: name, rule: 'R30' },
+    },
+  );
 }

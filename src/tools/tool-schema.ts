@@ -86,7 +86,7 @@ function toolName(name: unknown): string {
   if (typeof name !== 'string') throw new ConfigError(`a tool's name must be a string, got ${describeValue(name)}`);
   if (!isToolName(name)) {
     throw new ConfigError(
-      `tool ${JSON.stringify(cutText(name, NAME_SHOWN))}: a name is 1 to 128 letters, digits, underscores and hyphens (R29)`,
+      `tool ${JSON.stringify(cutText(name, NAME_SHOWN))}: a name is 1 to 128 letters, digits, underscores and hyphens`,
       { data: { rule: 'R29', tool: cutText(name, NAME_SHOWN) } },
     );
   }

@@ -147,7 +147,7 @@ describe('a grant', () => {
       });
     expect(await failure(open({ type: 'web_search_20260318' }))).toMatchObject({
       message: expect.stringMatching(
-        /claude-haiku-4-5 refuses "web_search_20260318" \(R60\); give the tool allowed_callers: \['direct'\]/,
+        /claude-haiku-4-5 refuses "web_search_20260318"; give the tool allowed_callers: \['direct'\]/,
       ),
     });
     expect(await open({ type: 'web_search_20260318', allowed_callers: ['direct'] })).toBeDefined();

@@ -387,7 +387,7 @@ describe('agent() refuses what no model accepts', () => {
     [{ toolChoice: 'none', parallelToolCalls: false }, 'parallelToolCalls', "no meaning with toolChoice 'none'"],
     [{ request: { messages: [] } }, 'request.messages', 'the session writes the messages'],
     [{ request: { max_tokens: 1 } }, 'request.max_tokens', 'use option "maxTokens"'],
-    [{ request: { temperature: 1 } }, 'request.temperature', 'R49'],
+    [{ request: { temperature: 1 } }, 'request.temperature', 'the API refuses it for every model; use option "effort"'],
     [{ request: { cache_control: { type: 'ephemeral' } } }, 'request.cache_control', 'use option "cacheTtl"'],
     [{ request: { output_config: { effort: 'low' } } }, 'request.output_config.effort', 'use option "effort"'],
     [{ request: { output_config: 'low' } }, 'request.output_config', 'must be an object'],

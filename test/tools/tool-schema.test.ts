@@ -1,5 +1,5 @@
-// Goal: a tool that the Messages API would refuse is refused here, by its name and the rule. An accepted tool is passed
-// on unchanged.
+// Goal: a tool that the Messages API would refuse is refused here, by its name, the rule in words, and the rule's number as
+// data. An accepted tool is passed on unchanged.
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { ConfigError, type TroupeError } from '../../src/base/errors.ts';
@@ -20,7 +20,8 @@ function refusal(change: Readonly<Record<string, unknown>>): TroupeError {
 describe('refused tools', () => {
   test.each(['', 'has space', 'ümlaut', 'a'.repeat(129), 'dot.ted'])('R29: the name %j', (name) => {
     const error = refusal({ name });
-    expect(error.message).toContain('R29');
+    expect(error.data).toMatchObject({ rule: 'R29' });
+    expect(error.message).toContain('a name is 1 to 128 letters, digits, underscores and hyphens');
     expect(error.message).toContain(JSON.stringify(name));
   });
 

@@ -61,10 +61,9 @@ function checkAgentModel(
   const key = isSetting ? 'settings.llm.maxTokens' : `agent ${definition.name}.${refused.key}`;
   const isSubagentModel = isChild && settings.llm.subagentModel !== undefined;
   const role = isSubagentModel ? `${model} (settings.llm.subagentModel)` : model;
-  throw new ConfigError(
-    `option ${JSON.stringify(key)}: ${role} refuses ${JSON.stringify(value)} (${rule}); ${remedy}`,
-    { data: { key, agent: definition.name, value, model, rule, remedy } },
-  );
+  throw new ConfigError(`option ${JSON.stringify(key)}: ${role} refuses ${JSON.stringify(value)}; ${remedy}`, {
+    data: { key, agent: definition.name, value, model, rule, remedy },
+  });
 }
 
 /**

@@ -315,7 +315,7 @@ describe('describe', () => {
 
   test.each([
     ['no-tools', 'exports no tool'],
-    ['bad-tool', 'R29'],
+    ['bad-tool', 'a name is 1 to 128 letters'],
     ['exiting-module', 'exit code 7'],
     ['throwing-module', 'top level'],
     ['missing-module', 'missing-module'],
