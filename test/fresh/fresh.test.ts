@@ -6,31 +6,36 @@
 import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { differenceOf, FLAVOURS, runsOn, writeProgram } from './first-program.ts';
 import { succeed } from './processes.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const node = process.execPath;
 const STEP_MS = 60_000;
+let directory: string;
 
-test.each(FLAVOURS.filter((flavour) => ['js', 'import-tsx'].includes(flavour.name)))(
+beforeAll(async () => {
+  await mkdir(join(root, '.troupe'), { recursive: true });
+  directory = await mkdtemp(join(root, '.troupe', 'fresh-'));
+  const installed = join(directory, 'node_modules', 'troupe');
+  await mkdir(installed, { recursive: true });
+  const pack = ['npm', 'pack', '--ignore-scripts', '--pack-destination', directory];
+  await succeed(pack, { directory: root, node, deadlineMs: STEP_MS });
+  const tarball = (await readdir(directory)).find((name) => name.endsWith('.tgz')) ?? '';
+  const unpack = ['tar', '-xzf', join(directory, tarball), '--strip-components=1', '-C', installed];
+  await succeed(unpack, { directory, node, deadlineMs: STEP_MS });
+});
+afterAll(() => rm(directory, { recursive: true, force: true }));
+
+test.each(FLAVOURS.filter(({ name }) => ['js', 'import-tsx'].includes(name)))(
   'the first program runs from the tarball: $name',
   async (flavour) => {
-    expect(runsOn(flavour, process.versions.node)).toBe(true);
-    await mkdir(join(root, '.troupe'), { recursive: true });
-    const directory = await mkdtemp(join(root, '.troupe', 'fresh-'));
-    onTestFinished(() => rm(directory, { recursive: true, force: true }));
-    const installed = join(directory, 'node_modules', 'troupe');
-    await mkdir(installed, { recursive: true });
-    const pack = ['npm', 'pack', '--ignore-scripts', '--pack-destination', directory];
-    await succeed(pack, { directory: root, node, deadlineMs: STEP_MS });
-    const tarball = (await readdir(directory)).find((name) => name.endsWith('.tgz')) ?? '';
-    const unpack = ['tar', '-xzf', join(directory, tarball), '--strip-components=1', '-C', installed];
-    await succeed(unpack, { directory, node, deadlineMs: STEP_MS });
-    await writeFile(join(directory, 'package.json'), '{"name":"fresh","type":"module"}');
-    await writeProgram(directory, flavour);
-    expect(await differenceOf(directory, flavour, node)).toBeUndefined();
+    const project = join(directory, flavour.name);
+    await mkdir(project);
+    await writeFile(join(project, 'package.json'), '{"name":"fresh","type":"module"}');
+    await writeProgram(project, flavour);
+    expect(await differenceOf(project, flavour, node)).toBeUndefined();
   },
 );
 
