@@ -28,7 +28,7 @@ const unserved = new Set([
   ...['arm64', 'ia32', 'x64'].map((platform) => `node_modules/@oxc-parser/binding-win32-${platform}-msvc@0.156.0`),
 ]);
 /** Packages that may run a script at install. */
-const withInstallScript = new Set(['node_modules/lmdb', 'node_modules/msgpackr-extract']);
+const withInstallScript = new Set(['node_modules/esbuild', 'node_modules/lmdb', 'node_modules/msgpackr-extract']);
 
 const project = join(dirname(fileURLToPath(import.meta.url)), '..');
 const root = resolve(process.argv[2] ?? project);

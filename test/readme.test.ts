@@ -13,6 +13,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { ModelRequest } from '../src/models/provider.ts';
 import type { Reply } from '../src/models/script/script.ts';
 import { strictFake } from '../src/testing/index.ts';
+import { programNode } from './support/package-programs.ts';
 
 const run = promisify(execFile);
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -72,11 +73,11 @@ it('the hello program prints its log, runs its tool, and calls no model when it 
   const fake = await strictFake({ script: reply });
   try {
     const env = { ...process.env, ANTHROPIC_BASE_URL: fake.url, ANTHROPIC_API_KEY: 'test' };
-    const hello = await run(process.execPath, ['hello.js'], { cwd: directory, env });
+    const hello = await run(programNode, ['hello.js'], { cwd: directory, env });
     const requests = fake.requests.length;
-    const again = await run(process.execPath, ['hello.js'], { cwd: directory, env });
+    const again = await run(programNode, ['hello.js'], { cwd: directory, env });
     expect(fake.requests.length).toBe(requests);
-    const family = await run(process.execPath, ['family.js'], { cwd: directory, env });
+    const family = await run(programNode, ['family.js'], { cwd: directory, env });
     const lines = [
       'user_message Compare LMDB and SQLite for logs',
       'agent_message They differ.',
@@ -99,7 +100,7 @@ it('the typed answer is a value of its schema, and an answer that does not fit i
   const fake = await strictFake({ script: ['{"name":"Ulm","people":"many"}', '{"name":"Ulm","people":126000}'] });
   try {
     const env = { ...process.env, ANTHROPIC_BASE_URL: fake.url, ANTHROPIC_API_KEY: 'test' };
-    const typed = await run(process.execPath, ['typed.js'], { cwd: directory, env });
+    const typed = await run(programNode, ['typed.js'], { cwd: directory, env });
     expect(typed.stdout).toBe('Ulm 126\n');
     expect(fake.violations).toEqual([]);
   } finally {
@@ -108,7 +109,7 @@ it('the typed answer is a value of its schema, and an answer that does not fit i
 });
 
 it('the testing example prints the output in its comments', async () => {
-  const { stdout } = await run(process.execPath, ['testing.js'], { cwd: directory });
+  const { stdout } = await run(programNode, ['testing.js'], { cwd: directory });
   expect(stdout.trim().split('\n')).toEqual(['three', 'hello 0']);
 });
 

@@ -11,6 +11,9 @@ import { promisify } from 'node:util';
 const execute = promisify(execFile);
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
+/** The Node that runs the programs: `npm run fresh` names another than that of the tests. */
+export const programNode: string = process.env['TROUPE_PROGRAM_NODE'] ?? process.execPath;
+
 /** Compiled programs in a separate directory. */
 export interface Programs {
   readonly directory: string;
@@ -50,14 +53,14 @@ export async function compilePrograms(sources: Readonly<Record<string, string>>)
   return {
     directory,
     run: async (name, { args = [], environment = {} } = {}) => {
-      const { stdout } = await execute(process.execPath, [`${name}.js`, ...args], {
+      const { stdout } = await execute(programNode, [`${name}.js`, ...args], {
         cwd: directory,
         env: environmentOf(environment),
       });
       return stdout;
     },
     start: (name, environment = {}) =>
-      spawn(process.execPath, [`${name}.js`], {
+      spawn(programNode, [`${name}.js`], {
         cwd: directory,
         env: environmentOf(environment),
         stdio: ['ignore', 'pipe', 'inherit'],
