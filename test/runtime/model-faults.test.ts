@@ -551,7 +551,10 @@ describe('F31 to F35: unusual answers', () => {
       });
       expect(s.fake.requests.length).toBe(calls);
     }
-    expect(await s.session.explain()).toMatchObject({ reason: 'blocked', detail: expect.stringContaining('prompt is too long') });
+    expect(await s.session.explain()).toMatchObject({
+      reason: 'blocked',
+      detail: expect.stringContaining('prompt is too long'),
+    });
     expect((await log(s.session)).at(-1)).toMatch(/^system_message:.*prompt is too long/u);
   });
 
