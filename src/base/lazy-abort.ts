@@ -1,3 +1,4 @@
+/** Abort signals: controllers that are made on first use, and promises that a signal ends. */
 import { CancelledError } from './errors.ts';
 
 /**
