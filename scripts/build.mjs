@@ -23,7 +23,7 @@ const dist = join(project, 'dist');
 const BUNDLED = ['zod', 'comlink'];
 const LIBRARIES = 'libraries';
 /** Shared chunks: a later one may import an earlier one. */
-const SHARED = [LIBRARIES, 'start', 'base', 'common', 'host', 'session'];
+const SHARED = [LIBRARIES, 'start', 'base', 'threads', 'common', 'host', 'session'];
 /** The entry of a thread, or a module that threads import by its URL. */
 const WORKER_URL = /\bworkerUrl\(\s*'([^']+)',\s*import\.meta\.url\s*,?\s*\)/g;
 
@@ -82,9 +82,9 @@ async function buildTypes() {
 
 /**
  * Chunks by who loads them. `start`: the program before it knows its command, and the host; `base`: the host, the
- * session threads and the tool threads; `common`: the host and the session threads; `host` and `session`: one of the
- * two. A file's imports are loaded by at least the same, so these chunks import each other in one direction only. The
- * bundler's own chunks hold all other code.
+ * session threads, and the tool or model threads; `threads`: the same without the host; `common`: the host and the
+ * session threads; `host` and `session`: one of the two. A file's imports are loaded by at least the same, so these
+ * chunks import each other in one direction only. The bundler's own chunks hold all other code.
  */
 function sharedChunks() {
   const roots = {
@@ -92,6 +92,7 @@ function sharedChunks() {
     host: 'src/index.ts',
     session: 'src/runtime/door/shard.worker.ts',
     tools: 'src/tools/threads/tool-threads.worker.ts',
+    models: 'src/models/pools/model.worker.ts',
     store: 'src/journal/lmdb/journal.ts',
   };
   const reach = {};
@@ -103,7 +104,9 @@ function sharedChunks() {
     // A session thread imports the database on use, and must not load the host's code with it.
     const session = reach.session.has(id) || (host && reach.store.has(id));
     if (host && reach.program.has(id)) return 'start';
-    if (host && session) return reach.tools.has(id) ? 'base' : 'common';
+    const others = reach.tools.has(id) || reach.models.has(id);
+    if (host && session) return others ? 'base' : 'common';
+    if (session && others) return 'threads';
     if (host || session) return host ? 'host' : 'session';
     return undefined;
   };
