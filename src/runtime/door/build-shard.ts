@@ -109,15 +109,15 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
         cachedPromptTokens: ports.bounds?.cachedPromptTokens,
       }),
     ]);
-    // What was opened is known first, so that it is closed whatever failed.
+    // Noted before an error is thrown, so that each part is closed whatever failed.
     if (opened.status === 'fulfilled') journal = opened.value;
     if (started.status === 'fulfilled') models = started.value;
-    const definitions = valueOf(described);
+    const definitions = settledValue(described);
     const { settings, limits, enrichers } = plan;
     const { learned } = surroundings;
     const catalog = new AgentCatalog(definitions, settings, limits, enrichers, learned.models, providers, learned.mcp);
-    journal = valueOf(opened);
-    models = valueOf(started);
+    journal = settledValue(opened);
+    models = settledValue(started);
     const { makePool: makeModelPool } = models;
     shard = new Shard({
       journal,
@@ -152,7 +152,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
 }
 
 /** The value of a promise that has settled; throws its error. */
-function valueOf<T>(result: PromiseSettledResult<T>): T {
+function settledValue<T>(result: PromiseSettledResult<T>): T {
   if (result.status === 'rejected') throw result.reason;
   return result.value;
 }

@@ -349,10 +349,9 @@ export class ShardLink implements ShardCaller {
       if (incarnation.isServing) this.#died();
     });
     try {
-      const learned = this.#parts.learned();
-      const { sessions: gated } = this.listeners;
-      const start: ShardStart = { plan: this.#parts.plan, gated, isolated: this.#deaths.isolated, learned };
-      await endpoint.call('shard.start', start);
+      const { plan, learned } = this.#parts;
+      const known = { gated: this.listeners.sessions, isolated: this.#deaths.isolated, learned: learned() };
+      await endpoint.call('shard.start', { plan, ...known } satisfies ShardStart);
     } catch (error) {
       await thread.exit();
       throw error;
