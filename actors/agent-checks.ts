@@ -2,7 +2,7 @@
 import { ConfigError } from '../src/base/errors.ts';
 import type { ModelOptions } from '../src/models/model-options.ts';
 import { type McpGrantData, mayBeGranted } from '../src/tools/mcp/grants.ts';
-import { isToolSearch, type ServerToolEntry } from '../src/tools/server-tool.ts';
+import { isToolSearch, type ServerToolEntry } from '../src/tools/server-tool-entry.ts';
 import type { RegisteredTool, ToolRegistry } from '../src/tools/tool-registry.ts';
 
 /** The options of an agent that name tools, and its tools. */

@@ -4,7 +4,7 @@ import type { ModelOptions } from '../src/models/model-options.ts';
 import type { AnswerForm } from '../src/session/state/answer-form.ts';
 import type { AskPlan } from '../src/tools/built-in/ask-tools.ts';
 import type { McpGrantData } from '../src/tools/mcp/grants.ts';
-import type { ServerToolEntry } from '../src/tools/server-tool.ts';
+import type { ServerToolEntry } from '../src/tools/server-tool-entry.ts';
 import type { RegisteredTool } from '../src/tools/tool-registry.ts';
 import type { SpawnGrant } from './runtime-tools.ts';
 import type { SupervisorOptionsInput } from './supervision/child-spec.ts';

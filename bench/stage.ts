@@ -4,7 +4,6 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { workerUrl } from '../src/threads/worker-url.ts';
-import { NODE_FLAGS } from './machine.ts';
 
 /** A running stage. */
 export interface Stage {
@@ -17,11 +16,11 @@ export interface Stage {
 
 /**
  * Starts a module by its path from here (`./stages/reopen`, without extension) with these arguments. Its errors are
- * printed.
+ * printed. Node has its default flags: with others, it does not use its own compiled code, and starts slower.
  */
 export function startStage(stem: string, words: readonly string[]): Stage {
   const path = fileURLToPath(workerUrl(stem, import.meta.url));
-  const child = spawn(process.execPath, [...NODE_FLAGS, path, ...words], {
+  const child = spawn(process.execPath, [path, ...words], {
     stdio: ['pipe', 'pipe', 'inherit'],
   });
   const closed = once(child, 'close');

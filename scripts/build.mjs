@@ -3,11 +3,14 @@
  * page. Prints nothing on success; otherwise exits 1 with the bundler's message.
  *
  * - All code lies in one folder, so that a thread's entry is found beside whichever chunk starts the thread.
- * - Packages are not bundled: they are imported, so a user has one copy of each.
+ * - Packages are not bundled: they are imported, so a user has one copy of each. The exceptions are zod and comlink,
+ *   because each session thread loads them: the 95 files of zod take 40 ms, and the part in use, as one file, 6. Copies
+ *   of zod share their settings and the registry of descriptions, and none of our types is zod's or comlink's. Their
+ *   licenses are copied beside them.
  * - The code is not minified and has no source maps. Function names in a stack trace are those of the sources, and
  *   `//#region` comments name the files.
  */
-import { mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, relative, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { rolldown } from 'rolldown';
@@ -16,8 +19,11 @@ import { fileName, PROGRAM, SUBPATHS } from './package-entries.mjs';
 
 const project = join(dirname(fileURLToPath(import.meta.url)), '..');
 const dist = join(project, 'dist');
+/** The packages that are bundled, and the name of their chunk. */
+const BUNDLED = ['zod', 'comlink'];
+const LIBRARIES = 'libraries';
 /** Shared chunks: a later one may import an earlier one. */
-const SHARED = ['start', 'base', 'common', 'host', 'session'];
+const SHARED = [LIBRARIES, 'start', 'base', 'threads', 'common', 'host', 'session'];
 /** The entry of a thread, or a module that threads import by its URL. */
 const WORKER_URL = /\bworkerUrl\(\s*'([^']+)',\s*import\.meta\.url\s*,?\s*\)/g;
 
@@ -25,6 +31,7 @@ const WORKER_URL = /\bworkerUrl\(\s*'([^']+)',\s*import\.meta\.url\s*,?\s*\)/g;
 rmSync(dist, { recursive: true, force: true });
 mkdirSync(dist);
 await Promise.all([buildCode(), buildTypes()]);
+writeFileSync(join(dist, 'licenses.txt'), BUNDLED.map(licenseOf).join('\n'));
 await import('./build-observer.mjs');
 
 function entries() {
@@ -32,10 +39,18 @@ function entries() {
   return Object.fromEntries(named);
 }
 
+function licenseOf(name) {
+  const folder = join(project, 'node_modules', name);
+  return `${name}\n\n${readFileSync(join(folder, 'LICENSE'), 'utf8')}`;
+}
+
 async function buildCode() {
   const sharing = sharedChunks();
   const bundle = await rolldown({
     ...common(),
+    external: (id) => !BUNDLED.includes(id) && isPackage(id),
+    // comlink names its ES module in `module` alone.
+    resolve: { mainFields: ['module', 'main'] },
     input: { ...entries(), [PROGRAM.name]: join(project, PROGRAM.source) },
     plugins: [threadEntries(), version(), sharing.plugin],
     // The sources have no effects at import except in entries and a few registries, and package.json says so.
@@ -67,9 +82,9 @@ async function buildTypes() {
 
 /**
  * Chunks by who loads them. `start`: the program before it knows its command, and the host; `base`: the host, the
- * session threads and the tool threads; `common`: the host and the session threads; `host` and `session`: one of the
- * two. A file's imports are loaded by at least the same, so these chunks import each other in one direction only. The
- * bundler's own chunks hold all other code.
+ * session threads, and the tool or model threads; `threads`: the same without the host; `common`: the host and the
+ * session threads; `host` and `session`: one of the two. A file's imports are loaded by at least the same, so these
+ * chunks import each other in one direction only. The bundler's own chunks hold all other code.
  */
 function sharedChunks() {
   const roots = {
@@ -77,17 +92,21 @@ function sharedChunks() {
     host: 'src/index.ts',
     session: 'src/runtime/door/shard.worker.ts',
     tools: 'src/tools/threads/tool-threads.worker.ts',
+    models: 'src/models/pools/model.worker.ts',
     store: 'src/journal/lmdb/journal.ts',
   };
   const reach = {};
   const entryIds = new Set();
   const chunkOf = (id) => {
     if (entryIds.has(id)) return undefined;
+    if (isBundled(id)) return LIBRARIES;
     const host = reach.host.has(id);
     // A session thread imports the database on use, and must not load the host's code with it.
     const session = reach.session.has(id) || (host && reach.store.has(id));
     if (host && reach.program.has(id)) return 'start';
-    if (host && session) return reach.tools.has(id) ? 'base' : 'common';
+    const others = reach.tools.has(id) || reach.models.has(id);
+    if (host && session) return others ? 'base' : 'common';
+    if (session && others) return 'threads';
     if (host || session) return host ? 'host' : 'session';
     return undefined;
   };
@@ -107,6 +126,11 @@ function sharedChunks() {
   };
 }
 
+/** True for a file of a bundled package. */
+function isBundled(id) {
+  return BUNDLED.some((name) => id.split(sep).join('/').includes(`/node_modules/${name}/`));
+}
+
 /** The files that a file imports statically, with their imports. */
 function importsOf(context, root) {
   const found = new Set();
@@ -124,11 +148,15 @@ function sourceName({ name, moduleIds }) {
   return SHARED.includes(name) ? name : basename(moduleIds.at(-1) ?? name, '.ts');
 }
 
+function isPackage(id) {
+  return !id.startsWith('.') && !id.startsWith('/') && !id.startsWith('\0') && !/^[A-Za-z]:[\\/]/.test(id);
+}
+
 function common() {
   return {
     cwd: project,
     platform: 'node',
-    external: (id) => !id.startsWith('.') && !id.startsWith('/') && !id.startsWith('\0') && !/^[A-Za-z]:[\\/]/.test(id),
+    external: isPackage,
     logLevel: 'warn',
     checks: { bundlerTimings: false },
     onLog: (level, log, report) => {

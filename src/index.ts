@@ -168,13 +168,13 @@ export {
 } from './session/history/to-api.ts';
 export type { QueuedCall } from './session/rules/queued-calls.ts';
 export { INTERRUPT_NOTICE } from './session/rules/tool-texts.ts';
-export { type McpTools, type McpToolsOptions, mcpTools } from './tools/mcp/grants.ts';
+export type { McpToolsOptions } from './tools/mcp/grants.ts';
+export { type McpTools, mcpTools } from './tools/mcp/mcp-tools.ts';
 export type { McpAddress, McpEffect, McpProcess, McpServer, McpServerMap } from './tools/mcp/protocol.ts';
 export {
   type ResponseInclusion,
   type ServerTool,
   type ServerToolCaller,
-  type ServerToolEntry,
   type ServerToolOptions,
   type ServerToolSettings,
   type ServerToolTypes,
@@ -185,6 +185,7 @@ export {
   type WebSearchSettings,
   type WebToolSettings,
 } from './tools/server-tool.ts';
+export type { ServerToolEntry } from './tools/server-tool-entry.ts';
 export {
   type Effect,
   type JsonSchema,

@@ -1,16 +1,19 @@
 /**
- * `reopen <inline|isolated> <directory> <session>`: opens a store in this new process, reads the first message of a
- * session and makes its next turn. Prints the milliseconds of each, and the anonymous memory that the open took.
+ * `reopen <inline|isolated> <directory> <session>`: opens a store in this new process with the built package, reads the
+ * first message of a session and makes its next turn. Prints the milliseconds of each, and the anonymous memory that
+ * the open took.
  */
-import { open } from '../../src/index.ts';
 import { statusKib } from '../cost.ts';
 import { answerOf, textOf } from '../systems/system.ts';
 import { type Isolation, troupeOptions } from '../systems/troupe-system.ts';
+import { builtTools, importBuilt } from './built-package.ts';
 
 const QUESTION = { a: 3, b: 4 };
 
 const [isolation, directory = '', session = ''] = process.argv.slice(2);
-const options = troupeOptions({ isolation: isolation === 'isolated' ? 'isolated' : ('inline' satisfies Isolation) });
+const { agent, open } = await importBuilt();
+const kind: Isolation = isolation === 'isolated' ? 'isolated' : 'inline';
+const options = troupeOptions({ isolation: kind, tools: await builtTools() }, agent);
 const anonBefore = statusKib('RssAnon') ?? 0;
 const startedAt = performance.now();
 const runtime = await open(directory, options);

@@ -5,12 +5,9 @@
  */
 import { readdirSync } from 'node:fs';
 import { Session } from 'node:inspector/promises';
-import { fileURLToPath } from 'node:url';
-import type * as troupe from '../../src/index.ts';
 import { LIBRARIES } from '../names.ts';
+import { BUILT_FOLDER, builtFile, importBuilt } from './built-package.ts';
 
-// From `bench/dist/bench/stages`.
-const built = new URL('../../../../dist/', import.meta.url);
 const [variant, isolation] = process.argv.slice(2);
 
 const startedAt = performance.now();
@@ -19,7 +16,7 @@ if (variant === LIBRARIES) {
   await import('lmdb');
   print({ importMs: performance.now() - startedAt });
 } else {
-  const { open } = (await import(new URL('index.js', built).href)) as typeof troupe;
+  const { open } = await importBuilt();
   const importedAt = performance.now();
   if (variant === 'import') {
     print({ importMs: importedAt - startedAt, modules: await loadedModules() });
@@ -34,7 +31,7 @@ if (variant === LIBRARIES) {
 
 /** The scripts of the package that this process has parsed, as its debugger lists them. */
 async function loadedModules(): Promise<number> {
-  const files = new Set(readdirSync(fileURLToPath(built)).map((name) => new URL(name, built).href));
+  const files = new Set(readdirSync(BUILT_FOLDER).map((name) => builtFile(name).href));
   const session = new Session();
   session.connect();
   let count = 0;

@@ -75,15 +75,15 @@ export async function openTroupe(directory: string, options: TroupeOptions): Pro
   };
 }
 
-/** The options of `open`. */
-export function troupeOptions(options: TroupeOptions): OpenOptions {
+/** The options of `open`. `makeAgent`: `agent` of the package whose `open` takes them. */
+export function troupeOptions(options: TroupeOptions, makeAgent: typeof agent = agent): OpenOptions {
   const isInline = options.isolation === 'inline';
   const { provider: model = MODEL, tools = TOOLS, tokenBudget, sessionThreads } = options;
   return {
     durability: 'flush',
     provider: 'kind' in model ? model : isInline ? model.value : model.url,
     agents: [
-      agent({
+      makeAgent({
         name: 'adder',
         model: 'claude-opus-4-6',
         tools: isInline ? tools.value : [tools.url],

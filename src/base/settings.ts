@@ -4,9 +4,8 @@
  * bytes, tokens).
  */
 import { z } from 'zod';
-import { BODY_ISSUES_MAX, MODEL_ATTEMPTS_MAX, RETRY_AFTER_MS_MAX, SNAPSHOTS_KEPT_MAX } from './bounds.ts';
-import { ConfigError, describeValue } from './errors.ts';
-import { namesHint } from './near-names.ts';
+import { MODEL_ATTEMPTS_MAX, RETRY_AFTER_MS_MAX, SNAPSHOTS_KEPT_MAX } from './bounds.ts';
+import { parseOption } from './parse-option.ts';
 import { secretNamesSchema } from './secret-environment.ts';
 
 /** All settings, with every default filled in. */
@@ -233,59 +232,5 @@ type PartOf<Value> = Value extends object ? { readonly [Key in keyof Value]?: Va
  * All settings with defaults filled in. Throws `ConfigError` naming the key. Runs on the host thread, once at `open`.
  */
 export function parseSettings(input: unknown): Settings {
-  return parseOption(settingsSchema, 'settings', input ?? {});
-}
-
-/**
- * Validates `value` with `schema`. Throws `ConfigError` that names the key (`name.path`), the value's type and the
- * expected form. Every option passes through it.
- */
-export function parseOption<T>(schema: z.ZodType<T>, name: string, value: unknown): T {
-  const result = schema.safeParse(value, { error: unknownKeyHint });
-  if (result.success) return result.data;
-  const issue = deepestIssue(result.error.issues[0]);
-  const path = issue?.path ?? [];
-  if (issue?.code === 'unrecognized_keys') {
-    const unknown = issue.keys
-      .slice(0, BODY_ISSUES_MAX)
-      .map((key) => JSON.stringify(joinPath(name, [...path, key])))
-      .join(', ');
-    throw new ConfigError(`unknown option ${unknown}${issue.message}`, {
-      data: { key: joinPath(name, [...path, issue.keys[0] ?? '']) },
-    });
-  }
-  const key = joinPath(name, path);
-  let found: unknown = value;
-  for (const part of path)
-    found = found === null || found === undefined ? undefined : (found as Record<PropertyKey, unknown>)[part];
-  throw new ConfigError(`option ${JSON.stringify(key)}: ${issue?.message ?? 'invalid'}; got ${describeValue(found)}`, {
-    data: { key },
-    cause: result.error,
-  });
-}
-
-/** For keys that an object does not have: which were meant, and which there are. Other issues keep their own message. */
-function unknownKeyHint(issue: z.core.$ZodRawIssue): string | undefined {
-  if (issue.code !== 'unrecognized_keys') return undefined;
-  const { inst } = issue;
-  const known = inst instanceof z.ZodObject ? Object.keys(inst.shape) : [];
-  const [first = ''] = issue.keys;
-  return known.length === 0 ? '' : namesHint(first, known, 'options', String);
-}
-
-/** The issue of that form of a union which the value fits furthest: it names the member that is wrong. */
-function deepestIssue(issue: z.core.$ZodIssue | undefined): z.core.$ZodIssue | undefined {
-  if (issue?.code !== 'invalid_union') return issue;
-  let deepest: z.core.$ZodIssue = issue;
-  for (const [first] of issue.errors) {
-    const found = deepestIssue(first);
-    if (found === undefined) continue;
-    const path = [...issue.path, ...found.path];
-    if (path.length > deepest.path.length) deepest = { ...found, path };
-  }
-  return deepest;
-}
-
-function joinPath(name: string, path: readonly PropertyKey[]): string {
-  return [name, ...path.map(String)].filter((part) => part !== '').join('.');
+  return parseOption(settingsSchema, 'settings', input ?? {}, 'once');
 }

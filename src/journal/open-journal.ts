@@ -2,6 +2,11 @@
 import type { Journal, JournalOptions } from './journal.ts';
 import { openMemoryJournal } from './memory-journal.ts';
 
+/** Loads the code of the database on this thread: it takes as long as opening a store in memory. */
+export function loadDatabase(): Promise<typeof import('./lmdb/journal.ts')> {
+  return import('./lmdb/journal.ts');
+}
+
 /**
  * Opens a journal: in memory without a directory, otherwise on LMDB in that directory. Rejects like `openLmdbJournal`.
  * Call it on the thread that will own the journal.
@@ -9,7 +14,6 @@ import { openMemoryJournal } from './memory-journal.ts';
 export async function openJournal(options: JournalOptions): Promise<Journal> {
   const { directory, ...how } = options;
   if (directory === undefined) return openMemoryJournal();
-  // Imported only on use: loading the database takes as long as opening a store in memory.
-  const { openLmdbJournal } = await import('./lmdb/journal.ts');
+  const { openLmdbJournal } = await loadDatabase();
   return openLmdbJournal({ directory, ...how });
 }

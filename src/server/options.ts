@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { SERVER_CONNECTIONS_MAX, SERVER_CONNECTIONS_PER_ADDRESS_MAX } from '../base/bounds.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
 import { ConfigError } from '../base/errors.ts';
-import { parseOption } from '../base/settings.ts';
+import { parseOption } from '../base/parse-option.ts';
 import { isLoopback, isWildcard } from './hosts.ts';
 
 /** Options of `handler`. */

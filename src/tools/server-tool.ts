@@ -6,7 +6,8 @@ import { z } from 'zod';
 import { SERVER_TOOL_CHARACTERS_MAX } from '../base/bounds.ts';
 import { ConfigError, describeValue } from '../base/errors.ts';
 import { isRecord, type Json } from '../base/json.ts';
-import { parseOption } from '../base/settings.ts';
+import { parseOption } from '../base/parse-option.ts';
+import type { ServerToolEntry } from './server-tool-entry.ts';
 
 /** The callers that a tool may have: the model itself, or the model's code in a container. */
 export type ServerToolCaller =
@@ -98,13 +99,6 @@ export interface ServerToolTypes {
 export type ServerToolOptions = {
   readonly [Type in keyof ServerToolTypes]: { readonly type: Type } & ServerToolTypes[Type];
 }[keyof ServerToolTypes];
-
-/** A server tool as a request has it: its type, its name, its settings. */
-export interface ServerToolEntry {
-  readonly type: string;
-  readonly name: string;
-  readonly [field: string]: Json;
-}
 
 const SERVER_TOOL: unique symbol = Symbol('troupe.server-tool');
 
@@ -235,9 +229,4 @@ function refuse(label: string, field: string, remedy: string): never {
 /** True for a result of `serverTool`. */
 export function isServerTool(value: unknown): value is ServerTool {
   return typeof value === 'object' && value !== null && SERVER_TOOL in value;
-}
-
-/** True for a tool that finds tools which are loaded later. */
-export function isToolSearch({ type }: ServerToolEntry): boolean {
-  return type.startsWith('tool_search_tool_');
 }

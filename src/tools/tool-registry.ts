@@ -6,7 +6,7 @@
  */
 import { ConfigError } from '../base/errors.ts';
 import type { ToolPlace } from './pool.ts';
-import { isToolSearch, type ServerToolEntry } from './server-tool.ts';
+import { isToolSearch, type ServerToolEntry } from './server-tool-entry.ts';
 import type { ToolDescription } from './tool.ts';
 import { type AdvertisedTool, advertiseTool } from './tool-schema.ts';
 

@@ -135,7 +135,7 @@ describe('a session that is larger than its thread', () => {
     const place = { directory, resultStore: join(directory, 'results'), shards, release: () => lock.release() };
     const checked = checkOptions({ provider: echo, threads: { sessions: 1, models: 1, tools: 1 } });
     const runtime = await assembleRuntime(checked, place, {
-      startShard: (plan) => startWorker(plan, { heapMb, youngHeapMb: 8 }),
+      startShard: ({ index }) => startWorker({ index, usesStore: true, limits: { heapMb, youngHeapMb: 8 } }),
     });
     runtimes.push(runtime);
     return runtime;

@@ -24,7 +24,7 @@ import {
 import { type Clock, systemClock } from '../../base/clock.ts';
 import { ConfigError, describeValue, ModelError, ModelInvalidRequestError } from '../../base/errors.ts';
 import { isRecord, type Json, NotPlainError, toPlainJson } from '../../base/json.ts';
-import { parseOption } from '../../base/settings.ts';
+import { parseOption } from '../../base/parse-option.ts';
 import type { DeadlineLimits } from '../call-deadline.ts';
 import { withData } from '../model-error.ts';
 import type { GenerateContext, ModelProvider, ModelRequest, ModelResponse, RequestRefusal } from '../provider.ts';

@@ -25,7 +25,7 @@ import { MODEL_CALL_MS_MAX, MODEL_FIRST_BYTE_MS_MAX, MODEL_IDLE_MS_MAX, REQUEST_
 import { type Clock, systemClock } from '../../base/clock.ts';
 import { defined } from '../../base/defined.ts';
 import { ConfigError, describeValue, ModelError, ModelInvalidRequestError } from '../../base/errors.ts';
-import { parseOption } from '../../base/settings.ts';
+import { parseOption } from '../../base/parse-option.ts';
 import { checkRequestText, fatalOf, type Violation } from '../../context/legality/legality.ts';
 import type { DeadlineLimits } from '../call-deadline.ts';
 import { MessageThreads } from '../message-threads/message-threads.ts';

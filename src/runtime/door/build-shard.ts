@@ -21,7 +21,7 @@ import { IsolatedSessions } from '../shard/isolated-sessions.ts';
 import { SessionAtWork } from '../shard/session-at-work.ts';
 import { Shard } from '../shard/shard.ts';
 import type { ShardHost } from '../shard/shard-parts.ts';
-import { type ModelSurroundings, startModels } from './shard-models.ts';
+import { type ModelSurroundings, type StartedModels, startModels } from './shard-models.ts';
 
 /** The surroundings of a shard on its thread. */
 export interface ShardSurroundings {
@@ -68,6 +68,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
   const { soon = nextTick } = ports;
   const providers = plan.providers.map(({ key }) => key);
   let journal: Journal | undefined;
+  let models: StartedModels | undefined;
   let listener: ToolPoolListener | undefined;
   let shard: Shard | undefined;
   let lost: StoreLostError | undefined;
@@ -86,29 +87,38 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
       host.log({ level: 'warn', message: `late error of tool ${JSON.stringify(toolName)}: ${message}` }),
   });
   try {
-    const definitions = await describeAgents(plan.agents, toolPool, (line) => host.log(line));
+    // At the same time, since most of each is a wait for a disk, or for other threads to load their code.
+    const [described, opened, started] = await Promise.allSettled([
+      describeAgents(plan.agents, toolPool, (line) => host.log(line)),
+      (ports.openJournal ?? openJournal)({
+        durability: plan.durability,
+        onLost: (error) => {
+          lost = error;
+          shard?.life.storeLost(error);
+        },
+        ...defined({ gate: surroundings.gate, directory: plan.directory }),
+      }),
+      startModels(plan, {
+        clock,
+        random: surroundings.random,
+        soon,
+        counters,
+        log: (line) => host.log(line),
+        hostProvider: surroundings.hostProvider,
+        startModelThread: ports.startModelThread,
+        cachedPromptTokens: ports.bounds?.cachedPromptTokens,
+      }),
+    ]);
+    // Noted before an error is thrown, so that each part is closed whatever failed.
+    if (opened.status === 'fulfilled') journal = opened.value;
+    if (started.status === 'fulfilled') models = started.value;
+    const definitions = settledValue(described);
     const { settings, limits, enrichers } = plan;
-    const { models, mcp } = surroundings.learned;
-    const catalog = new AgentCatalog(definitions, settings, limits, enrichers, models, providers, mcp);
-    journal = await (ports.openJournal ?? openJournal)({
-      durability: plan.durability,
-      onLost: (error) => {
-        lost = error;
-        shard?.life.storeLost(error);
-      },
-      ...defined({ gate: surroundings.gate, directory: plan.directory }),
-    });
-    // The model threads are started last, because they are the only part that could not be closed again here.
-    const makeModelPool = await startModels(plan, {
-      clock,
-      random: surroundings.random,
-      soon,
-      counters,
-      log: (line) => host.log(line),
-      hostProvider: surroundings.hostProvider,
-      startModelThread: ports.startModelThread,
-      cachedPromptTokens: ports.bounds?.cachedPromptTokens,
-    });
+    const { learned } = surroundings;
+    const catalog = new AgentCatalog(definitions, settings, limits, enrichers, learned.models, providers, learned.mcp);
+    journal = settledValue(opened);
+    models = settledValue(started);
+    const { makePool: makeModelPool } = models;
     shard = new Shard({
       journal,
       catalog,
@@ -136,9 +146,15 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
     if (lost !== undefined) shard.life.storeLost(lost);
     return { shard, toolProgress: (id, data) => listener?.progress(id, data) };
   } catch (error) {
-    await Promise.allSettled([toolPool.close(), journal?.close()]);
+    await Promise.allSettled([toolPool.close(), journal?.close(), models?.close()]);
     throw error;
   }
+}
+
+/** The value of a promise that has settled; throws its error. */
+function settledValue<T>(result: PromiseSettledResult<T>): T {
+  if (result.status === 'rejected') throw result.reason;
+  return result.value;
 }
 
 /** The result store; beside a data directory its files must last as long as the log that names them. */
@@ -160,8 +176,8 @@ async function describeAgents(
     sources.flatMap(({ tools }) => tools.flatMap((tool) => (tool.kind === 'module' ? [tool.url] : []))),
   );
   const modules = new Map<string, readonly RegisteredTool[]>();
-  for (const url of urls) {
-    const found = await pool.describe(url);
+  const described = await Promise.all([...urls].map(async (url) => [url, await pool.describe(url)] as const));
+  for (const [url, found] of described) {
     modules.set(
       url,
       found.map(({ exportName, description }) => {

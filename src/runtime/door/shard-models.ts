@@ -34,6 +34,14 @@ export interface ModelSurroundings {
 
 type MakePool = (listener: ModelPoolListener) => ModelPool;
 
+/** The providers of a shard with their threads, before the shard listens to them. */
+export interface StartedModels {
+  /** Makes the pool of all calls; call it once. */
+  readonly makePool: MakePool;
+  /** Ends all threads, for a shard that cannot start. */
+  readonly close: () => Promise<void>;
+}
+
 /** A pool that was started before its listener is known. */
 interface StartedPool {
   readonly attach: MakePool;
@@ -45,12 +53,15 @@ interface StartedPool {
  * Starts the model threads and builds the providers. Rejects with the error of building a provider: `ConfigError` for
  * bad options or a module that cannot be loaded. In that case no thread is left running.
  */
-export async function startModels(plan: ShardPlan, surroundings: ModelSurroundings): Promise<MakePool> {
+export async function startModels(plan: ShardPlan, surroundings: ModelSurroundings): Promise<StartedModels> {
   const results = await Promise.allSettled(plan.providers.map((each) => startPool(each, plan, surroundings)));
   const failed = results.find((result) => result.status === 'rejected');
   const started = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
-  if (failed !== undefined) {
+  const close = async (): Promise<void> => {
     await Promise.allSettled(started.map((pool) => pool.close()));
+  };
+  if (failed !== undefined) {
+    await close();
     throw failed.reason;
   }
   const pools = started.map(({ attach }, index): PooledProvider => {
@@ -65,8 +76,11 @@ export async function startModels(plan: ShardPlan, surroundings: ModelSurroundin
   });
   const [first, ...others] = pools;
   if (first === undefined) throw new Error('a shard has at least one provider');
-  if (others.length === 0) return first.makePool;
-  return (listener) => createProviderPools({ providers: [first, ...others], listener, soon: surroundings.soon });
+  const makePool: MakePool =
+    others.length === 0
+      ? first.makePool
+      : (listener) => createProviderPools({ providers: [first, ...others], listener, soon: surroundings.soon });
+  return { makePool, close };
 }
 
 /** The pool of one provider behind its governor, and behind the pool that warms its cache. */

@@ -23,14 +23,15 @@ export interface ServiceSurroundings extends Omit<ShardSurroundings, 'host' | 'h
 }
 
 /**
- * Answers `shard.start` on `endpoint` by building the shard of `plan`, which then continues the interrupted sessions. Runs on the
- * shard's thread, which may be the host thread.
+ * Answers `shard.start` on `endpoint` by building the shard of the plan in it, which then continues the interrupted
+ * sessions. `surroundingsOf` is called with this plan. Runs on the shard's thread, which may be the host thread.
  */
-export function serveShardThread(endpoint: Endpoint, plan: ShardPlan, surroundings: ServiceSurroundings): void {
-  const { inPlace } = surroundings;
+export function serveShardThread(endpoint: Endpoint, surroundingsOf: (plan: ShardPlan) => ServiceSurroundings): void {
   const overEndpoint = hostProviders(endpoint);
   endpoint.handle('shard.start', async (start) => {
-    const { gated, isolated, learned } = start as ShardStart;
+    const { plan, gated, isolated, learned } = start as ShardStart;
+    const surroundings = surroundingsOf(plan);
+    const { inPlace } = surroundings;
     const built = await buildShard(plan, {
       ...surroundings,
       isolated,

@@ -29,7 +29,7 @@ import { createMessageMemory } from '../host/message-memory.ts';
 import { ProcessHold } from '../host/process-hold.ts';
 import { SessionLogs } from '../host/session-logs.ts';
 import { type LinkParts, ShardLink } from '../host/shard-link.ts';
-import { startWorker } from '../host/shard-threads.ts';
+import { type ShardWorker, startWorker } from '../host/shard-threads.ts';
 import type { SystemFunction } from '../protocol/agent.ts';
 import { agentSource, checkMcpServers, toolValues } from '../protocol/agent.ts';
 import { checkAgentModels, checkProviderOptions, listedInUse, ModelWarnings } from '../protocol/agent-models.ts';
@@ -53,6 +53,8 @@ export interface Place {
   /** The directory of shortened results (the result store). */
   readonly resultStore: string;
   readonly shards: number;
+  /** The thread of the first shard, which began while the directory was opened; the caller ends it after an error. */
+  readonly thread?: ShardWorker;
   /** Names a server in the lock of the directory; missing: the store is in memory. */
   readonly announce?: Announce;
   /** Releases the directory. For a store in memory it deletes the store's temporary files. */
@@ -183,13 +185,20 @@ export async function assembleRuntime(
   const degraded = new Map<number, TroupeError>();
   const counters: SharedArrayBuffer[] = [];
   const rates = checked.providers.map(() => createRateMemory());
+  let { thread } = place;
+  const takeThread = (): ShardWorker | undefined => {
+    const taken = thread;
+    thread = undefined;
+    return taken;
+  };
   const hold = new ProcessHold(counters, async () => runtime?.close());
   for (let index = 0; index < place.shards; index += 1) {
     const memory = createCounterMemory(checked.providers.length);
     counters.push(memory);
     links.push(
       new ShardLink({
-        startShard: (plan) => hold.watch(startWorker(plan)),
+        startShard: (plan) =>
+          hold.watch(takeThread() ?? startWorker({ index, usesStore: plan.directory !== undefined })),
         ...ports,
         plan: shardPlan(checked, place, {
           index,

@@ -4,7 +4,7 @@ import { EVENT_PLACES_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { ConfigError, LimitError } from '../../base/errors.ts';
 import { checkSessionId } from '../../base/ids.ts';
-import { parseOption } from '../../base/settings.ts';
+import { parseOption } from '../../base/parse-option.ts';
 import type { SessionEvent } from '../../events/event.ts';
 import type { ViewMode } from '../../events/rendered.ts';
 import { checkViewMode } from '../../events/view-modes.ts';

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { defined } from '../../base/defined.ts';
 import type { Goal, GoalChange } from '../../base/goals.ts';
 import { wellFormed } from '../../base/json.ts';
-import { parseOption } from '../../base/settings.ts';
+import { parseOption } from '../../base/parse-option.ts';
 import type { ShardCaller } from '../protocol/protocol.ts';
 
 const id = z.number().int().positive();

@@ -6,7 +6,7 @@ import { describeValue, InvalidArgumentError, LimitError } from '../../base/erro
 import { fingerprint } from '../../base/fingerprint.ts';
 import type { HistoryDraft } from '../../base/history-message.ts';
 import { type Json, NotPlainError, toPlainJson } from '../../base/json.ts';
-import { parseOption } from '../../base/settings.ts';
+import { parseOption } from '../../base/parse-option.ts';
 import { checkMessage, wrong } from '../../session/history/message-check.ts';
 import type { ToApiOptions } from '../../session/history/to-api.ts';
 import type { EditRequest } from '../../session/state/edit-request.ts';

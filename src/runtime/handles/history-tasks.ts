@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { TASK_HISTORY_MAX } from '../../base/bounds.ts';
 import { describeValue, InvalidArgumentError } from '../../base/errors.ts';
 import { wellFormed } from '../../base/json.ts';
-import { parseOption } from '../../base/settings.ts';
+import { parseOption } from '../../base/parse-option.ts';
 import type { RequestMessage } from '../../models/provider.ts';
 import type { TaskMove } from '../../session/decide/tasks.ts';
 import type { TaskSummary } from '../../session/history/task-view.ts';

@@ -19,7 +19,7 @@ import type {
   MessageHandle,
 } from '../../base/history-message.ts';
 import { wellFormed } from '../../base/json.ts';
-import { parseOption } from '../../base/settings.ts';
+import { parseOption } from '../../base/parse-option.ts';
 import type { RequestMessage } from '../../models/provider.ts';
 import type { TaskMove } from '../../session/decide/tasks.ts';
 import type { HistoryQuery, HistorySnapshot } from '../../session/history/history-query.ts';

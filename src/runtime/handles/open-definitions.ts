@@ -17,7 +17,7 @@ import {
   write_file,
 } from '../../tools/built-in/index.ts';
 import { isRuntimeTool } from '../../tools/built-in/runtime-tool-names.ts';
-import { isMcpTools, type McpTools, mcpTools } from '../../tools/mcp/grants.ts';
+import { isMcpTools, type McpTools, mcpTools } from '../../tools/mcp/mcp-tools.ts';
 import { MCP_NAME_SEPARATOR } from '../../tools/mcp/protocol.ts';
 import { namedTool } from '../../tools/named-tool.ts';
 import { isServerTool } from '../../tools/server-tool.ts';

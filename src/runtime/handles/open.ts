@@ -2,11 +2,13 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { defined } from '../../base/defined.ts';
 import { ConfigError, describeValue } from '../../base/errors.ts';
 import { openManifest } from '../../journal/store/birth.ts';
 import { acquireStoreLock } from '../../journal/store/lock.ts';
 import { findWideRights } from '../../journal/store/rights.ts';
 import { createLogger } from '../host/default-logger.ts';
+import { type ShardWorker, startWorker } from '../host/shard-threads.ts';
 import { type CheckedOptions, checkOptions, type OpenOptions } from '../protocol/options.ts';
 import { keepAnnounced } from './announced-servers.ts';
 import { assembleWithModels, MEMORY, type Place } from './assemble.ts';
@@ -23,7 +25,20 @@ export async function open(directory: string, options: OpenOptions = {}): Promis
     throw new ConfigError(`the data directory must be a path or ':memory:', got ${describeValue(directory)}`);
   }
   const checked = checkOptions(options, createLogger(process.env));
-  const place = await openPlace(directory, Math.max(1, checked.threads.sessions));
+  // Started first, since loading its code takes most of the time of `open`.
+  const thread = checked.threads.sessions > 0 ? startWorker({ index: 0, usesStore: directory !== MEMORY }) : undefined;
+  try {
+    return await openAt(directory, checked, thread);
+  } catch (error) {
+    await thread?.exit();
+    throw error;
+  }
+}
+
+/** `thread`: the thread of the first shard; the caller ends it after an error. */
+async function openAt(directory: string, checked: CheckedOptions, thread: ShardWorker | undefined): Promise<Runtime> {
+  const opened = await openPlace(directory, Math.max(1, checked.threads.sessions));
+  const place = { ...opened, ...defined({ thread }) };
   try {
     // Runs before the shards create any file, so that wider rights of an existing store are reported, whichever process
     // made the store.

@@ -14,7 +14,7 @@ import {
 } from '../../base/errors.ts';
 import { checkSessionId } from '../../base/ids.ts';
 import type { Json } from '../../base/json.ts';
-import { parseOption } from '../../base/settings.ts';
+import { parseOption } from '../../base/parse-option.ts';
 import type { ReceiptState } from '../../session/state/state.ts';
 import { type OutputSchema, typedAnswer } from '../protocol/output-option.ts';
 import type { ReceiptName, ShardCaller } from '../protocol/protocol.ts';

@@ -15,7 +15,7 @@ import { CancelledError, ConfigError, describeValue, type TroupeError } from '..
 import { checkSessionId, rootOf, shardOf } from '../../base/ids.ts';
 import { orAborted } from '../../base/lazy-abort.ts';
 import { namesHint } from '../../base/near-names.ts';
-import { parseOption } from '../../base/settings.ts';
+import { parseOption } from '../../base/parse-option.ts';
 import type { DefinitionSource } from '../../definitions/definition.ts';
 import type { SessionEvent } from '../../events/event.ts';
 import type { ViewMode } from '../../events/rendered.ts';

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { LIST_FAMILIES_DEFAULT, LIST_FAMILIES_MAX, SERVER_PAGE_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { ConfigError, describeValue } from '../../base/errors.ts';
-import { parseOption } from '../../base/settings.ts';
+import { parseOption } from '../../base/parse-option.ts';
 import {
   type LastOutcome,
   SESSION_STATES,

@@ -13,7 +13,7 @@ import { ConfigError, ContentError, describeValue, InvalidArgumentError } from '
 import { checkSessionId } from '../../base/ids.ts';
 import { type Json, NotPlainError, stableText, toPlainJson, wellFormed } from '../../base/json.ts';
 import type { Deliver } from '../../base/messages.ts';
-import { parseOption } from '../../base/settings.ts';
+import { parseOption } from '../../base/parse-option.ts';
 import { answerForm, type OutputSchema } from '../protocol/output-option.ts';
 import type { PageBounds, PageKind } from '../protocol/pages.ts';
 import type { ShardMethods, SpawnItem } from '../protocol/protocol.ts';

@@ -8,7 +8,7 @@ import { CancelledError, describeValue, errorFromShape, InvalidArgumentError, Tr
 import { checkSessionId } from '../../base/ids.ts';
 import { orAborted } from '../../base/lazy-abort.ts';
 import type { Message, Pending, UserContent } from '../../base/messages.ts';
-import { parseOption } from '../../base/settings.ts';
+import { parseOption } from '../../base/parse-option.ts';
 import { type Definition, type DefinitionSource, unknownDefinition } from '../../definitions/definition.ts';
 import type { SessionEvent } from '../../events/event.ts';
 import type { ViewedEvent } from '../../events/viewed-event.ts';

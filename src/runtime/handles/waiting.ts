@@ -4,7 +4,7 @@ import { PAGE_BYTES_MAX, SERVER_PAGE_DEFAULT, SERVER_PAGE_MAX } from '../../base
 import { defined } from '../../base/defined.ts';
 import { ConfigError, describeValue } from '../../base/errors.ts';
 import { checkSessionId } from '../../base/ids.ts';
-import { parseOption } from '../../base/settings.ts';
+import { parseOption } from '../../base/parse-option.ts';
 import { charactersOfContent } from '../../events/reading/event-buffer.ts';
 import type { NumberedWait, QueuedCall } from '../../session/rules/queued-calls.ts';
 import type { Page } from '../protocol/pages.ts';

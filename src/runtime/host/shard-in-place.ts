@@ -7,7 +7,6 @@ import { createLocalEndpoints } from '../../threads/batched-endpoint.ts';
 import { ExitLatch } from '../../threads/exit-latch.ts';
 import type { ShardPorts } from '../door/build-shard.ts';
 import { type ServiceSurroundings, serveShardThread } from '../door/shard-service.ts';
-import type { ShardPlan } from '../protocol/protocol.ts';
 import type { ShardThread } from './shard-threads.ts';
 
 /** The surroundings of a shard on the host thread. */
@@ -16,8 +15,8 @@ export interface InPlaceSurroundings extends Pick<ServiceSurroundings, 'clock' |
   readonly ports: ShardPorts | undefined;
 }
 
-/** Starts a shard on the host thread. It ends with the process; `exit` ends its endpoint. */
-export function startInPlace(plan: ShardPlan, surroundings: InPlaceSurroundings): ShardThread {
+/** A shard on the host thread, which waits for `shard.start`. It ends with the process; `exit` ends its endpoint. */
+export function startInPlace(surroundings: InPlaceSurroundings): ShardThread {
   const { clock, random, providers, ports } = surroundings;
   const [endpoint, far] = createLocalEndpoints(ports?.soon);
   return {
@@ -26,14 +25,14 @@ export function startInPlace(plan: ShardPlan, surroundings: InPlaceSurroundings)
     exit: async () => far.close(),
     serve({ runner, ask }) {
       const gate = new ExitLatch();
-      serveShardThread(far, plan, {
+      serveShardThread(far, () => ({
         runner,
         inPlace: { providers, host: { ask } },
         clock,
         random,
         gate,
         ...defined({ ports }),
-      });
+      }));
       return () => undefined;
     },
   };

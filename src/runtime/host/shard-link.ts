@@ -43,7 +43,7 @@ import { type HostValues, serveHost } from './host-services.ts';
 import { growingBytes, RequestLine } from './request-line.ts';
 import { ShardDeaths } from './shard-deaths.ts';
 import type { startInPlace } from './shard-in-place.ts';
-import { type ShardThread, startWorker } from './shard-threads.ts';
+import type { ShardThread } from './shard-threads.ts';
 
 /** Receives the notifications of a link. */
 export interface LinkListener {
@@ -78,8 +78,8 @@ export interface LinkParts {
   readonly clock: Clock;
   readonly random: Random;
   readonly listener: LinkListener;
-  /** Starts a shard on its own thread; default: a worker. A simulator returns one without a real thread. */
-  readonly startShard?: (plan: ShardPlan) => ShardThread;
+  /** Starts the shard's own thread. A simulator returns one without a real thread. */
+  readonly startShard: (plan: ShardPlan) => ShardThread;
   /** Starts the shard on this thread; undefined: the shard has its own thread. */
   readonly startInPlace: typeof startInPlace | undefined;
   /** The ports of a shard on this thread; default: those of the machine. */
@@ -349,9 +349,9 @@ export class ShardLink implements ShardCaller {
       if (incarnation.isServing) this.#died();
     });
     try {
-      const learned = this.#parts.learned();
-      const start: ShardStart = { gated: this.listeners.sessions, isolated: this.#deaths.isolated, learned };
-      await endpoint.call('shard.start', start);
+      const { plan, learned } = this.#parts;
+      const known = { gated: this.listeners.sessions, isolated: this.#deaths.isolated, learned: learned() };
+      await endpoint.call('shard.start', { plan, ...known } satisfies ShardStart);
     } catch (error) {
       await thread.exit();
       throw error;
@@ -360,9 +360,9 @@ export class ShardLink implements ShardCaller {
   }
 
   #startShard(): ShardThread {
-    const { plan, startInPlace, startShard = startWorker, values, clock, random, shardPorts } = this.#parts;
+    const { plan, startInPlace, startShard, values, clock, random, shardPorts } = this.#parts;
     if (startInPlace === undefined) return startShard(plan);
-    return startInPlace(plan, { providers: values.providers, clock, random, ports: shardPorts });
+    return startInPlace({ providers: values.providers, clock, random, ports: shardPorts });
   }
 
   #values(): HostValues {

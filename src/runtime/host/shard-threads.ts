@@ -1,6 +1,6 @@
 /**
  * The thread of a shard: a worker thread, or the host thread (`shard-in-place.ts`). Both answer on an endpoint, and
- * `shard.start` starts both.
+ * `shard.start` gives both the plan of their shard.
  */
 import { SESSION_THREAD_YOUNG_HEAP_MB } from '../../base/bounds.ts';
 import { systemCodeOf } from '../../base/errors.ts';
@@ -9,7 +9,6 @@ import { createBridgePorts, exposeObject } from '../../threads/comlink-bridge.ts
 import { ExitLatch } from '../../threads/exit-latch.ts';
 import { startThread, type Thread, type ThreadLimits } from '../../threads/thread.ts';
 import { checkEntry, workerUrl } from '../../threads/worker-url.ts';
-import type { ShardPlan } from '../protocol/protocol.ts';
 import { SessionAtWork } from '../shard/session-at-work.ts';
 import type { HostServer } from './host-services.ts';
 
@@ -27,16 +26,29 @@ export interface ShardThreadEnd {
   readonly outOfMemory?: SessionKey;
 }
 
-/** Starts a shard on a worker thread. `limits`: the limits of its memory. Throws `ConfigError` without its entry file. */
-export function startWorker(plan: ShardPlan, limits: ThreadLimits = {}): ShardThread & Pick<Thread, 'ref' | 'unref'> {
+/** The worker thread of a shard. */
+export interface ShardWorker extends ShardThread, Pick<Thread, 'ref' | 'unref'> {}
+
+/** The options of a shard's worker thread. */
+export interface ShardWorkerOptions {
+  /** The shard's index, for the name of the thread. */
+  readonly index: number;
+  /** True if the shard has a directory: the thread loads the database while it waits for its plan. */
+  readonly usesStore: boolean;
+  /** The limits of its memory. */
+  readonly limits?: ThreadLimits;
+}
+
+/** Starts the worker thread of a shard, which then waits for `shard.start`. Throws `ConfigError` without its entry file. */
+export function startWorker({ index, usesStore, limits }: ShardWorkerOptions): ShardWorker {
   const entry = workerUrl('../door/shard.worker', import.meta.url);
   checkEntry(entry);
   const ports = createBridgePorts();
   const gate = new ExitLatch();
   const sessionAtWork = new SessionAtWork();
   const { endpoint, onExit, exit, ref, unref } = startThread(entry, {
-    name: `troupe sessions ${plan.index}`,
-    workerData: { plan, port: ports.wrapped, gate: gate.memory, sessionAtWork: sessionAtWork.memory },
+    name: `troupe sessions ${index}`,
+    workerData: { port: ports.wrapped, gate: gate.memory, sessionAtWork: sessionAtWork.memory, usesStore },
     gate,
     transfer: [ports.wrapped],
     resourceLimits: { youngHeapMb: SESSION_THREAD_YOUNG_HEAP_MB, ...limits },

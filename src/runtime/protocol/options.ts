@@ -15,7 +15,8 @@ import { type Clock, type Random, randomNumber, systemClock } from '../../base/c
 import { defined } from '../../base/defined.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { isRecord } from '../../base/json.ts';
-import { parseOption, parseSettings, type Settings, type SettingsInput } from '../../base/settings.ts';
+import { parseOption } from '../../base/parse-option.ts';
+import { parseSettings, type Settings, type SettingsInput } from '../../base/settings.ts';
 import type { Durability } from '../../journal/journal.ts';
 import { anthropic } from '../../models/anthropic/anthropic.ts';
 import type { GovernorLimits } from '../../models/governor/limits.ts';
@@ -294,7 +295,7 @@ export const openSchema: z.ZodType<GivenOptions> = z.strictObject({
  * given.
  */
 export function checkOptions(options: unknown, defaultLogger?: Logger): CheckedOptions {
-  const given = parseOption(openSchema, '', options ?? {});
+  const given = parseOption(openSchema, '', options ?? {}, 'once');
   const isTest = given.clock !== undefined || given.random !== undefined;
   const threads = given.threads ?? {};
   const agents = checkAgents(given.agents ?? [agent({ name: 'default' })]);

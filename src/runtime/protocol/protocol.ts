@@ -38,7 +38,7 @@ import type { SessionRecord } from '../../session/state/records.ts';
 import type { ReceiptState } from '../../session/state/state.ts';
 import type { McpGrantData } from '../../tools/mcp/grants.ts';
 import type { McpToolList } from '../../tools/mcp/protocol.ts';
-import type { ServerToolEntry } from '../../tools/server-tool.ts';
+import type { ServerToolEntry } from '../../tools/server-tool-entry.ts';
 import type { ToolDescription } from '../../tools/tool.ts';
 import type { ToolOrigin } from '../../tools/tool-origin.ts';
 import type { HostVerdict } from './host-decisions.ts';
@@ -82,7 +82,7 @@ export interface ShardProvider {
   readonly rates: SharedArrayBuffer;
 }
 
-/** The data that a shard is started with. */
+/** The data of a shard, the same for each thread that runs it. */
 export interface ShardPlan {
   readonly index: number;
   readonly count: number;
@@ -105,8 +105,9 @@ export interface ShardPlan {
   readonly counters: SharedArrayBuffer;
 }
 
-/** The data that a shard thread receives at its start, beside its plan. */
+/** The request that starts a shard on its thread. The thread may have begun before there was a plan. */
 export interface ShardStart {
+  readonly plan: ShardPlan;
   /** Sessions that still have listeners to wait for. */
   readonly gated: readonly string[];
   /** Sessions on which an earlier thread ran out of memory; see `isolated-sessions.ts`. */

@@ -10,7 +10,7 @@ import { ConfigError, ContentError, describeValue, InvalidArgumentError } from '
 import { fingerprint } from '../../base/fingerprint.ts';
 import { NotPlainError, toPlainJson, wellFormed } from '../../base/json.ts';
 import { type ContentBlock, DELIVERIES, type Deliver, isBlank } from '../../base/messages.ts';
-import { parseOption } from '../../base/settings.ts';
+import { parseOption } from '../../base/parse-option.ts';
 import { answerForm } from './output-option.ts';
 import type { ShardMethods } from './protocol.ts';
 

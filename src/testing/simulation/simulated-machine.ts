@@ -197,12 +197,12 @@ export class SimulatedMachine {
     });
     const line = createSimulatedLine(world, host, thread);
     const bridge = createSimulatedLine(world, host, thread);
-    serveShardThread(line.far, plan, {
+    serveShardThread(line.far, () => ({
       runner: remoteRunner(bridge.far),
       clock: world.clockOf(thread),
       random: () => world.random.number(),
       ports: this.#portsOf(host, thread),
-    });
+    }));
     if (faults.strikes('thread.sessions', 0.3)) {
       world.schedule(host, world.random.between(0, 120_000), () => {
         if (!thread.isAlive || !faults.isOn) return;

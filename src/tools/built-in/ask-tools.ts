@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { ANSWER_SCHEMA_BYTES_MAX } from '../../base/bounds.ts';
-import { parseOption } from '../../base/settings.ts';
+import { parseOption } from '../../base/parse-option.ts';
 import type { AnswerForm } from '../../session/state/answer-form.ts';
 import type { Asked } from '../../session/state/boundary.ts';
 import { formOfSchema, objectSchemaOf } from '../input-schema.ts';

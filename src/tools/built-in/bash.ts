@@ -5,8 +5,8 @@
 import { z } from 'zod';
 import { SHELL_COMMANDS_MAX, SHELL_TIMEOUT_MS } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
+import { parseOption } from '../../base/parse-option.ts';
 import { secretNamesSchema } from '../../base/secret-environment.ts';
-import { parseOption } from '../../base/settings.ts';
 import { type Tool, tool } from '../tool.ts';
 import type { BashInput } from './shell-calls.ts';
 import { ShellsOfTool, shellThread } from './shell-thread.ts';

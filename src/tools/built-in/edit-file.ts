@@ -1,7 +1,7 @@
 /** `edit_file`: replaces one passage of a text file and answers with a diff (contract §11.2). */
 import { z } from 'zod';
 import { EDIT_ATTEMPTS_MAX, FILE_BYTES_MAX } from '../../base/bounds.ts';
-import { parseOption } from '../../base/settings.ts';
+import { parseOption } from '../../base/parse-option.ts';
 import { workerUrl } from '../../threads/worker-url.ts';
 import { type Tool, type ToolContext, tool } from '../tool.ts';
 import { withOrigin } from '../tool-origin.ts';

@@ -1,7 +1,7 @@
 /** `read_file`: reads a text file, or a window of its lines (contract §11.2). */
 import { z } from 'zod';
 import { FILE_BYTES_MAX, FILE_BYTES_SHOWN_MAX, FILE_LINES_SHOWN_MAX } from '../../base/bounds.ts';
-import { parseOption } from '../../base/settings.ts';
+import { parseOption } from '../../base/parse-option.ts';
 import { workerUrl } from '../../threads/worker-url.ts';
 import { type Tool, tool } from '../tool.ts';
 import { withOrigin } from '../tool-origin.ts';

@@ -1,7 +1,7 @@
 /** `think`: lets a model reason in the log, without an effect (contract §11.2). */
 import { z } from 'zod';
 import { THOUGHT_CHARACTERS_MAX } from '../../base/bounds.ts';
-import { parseOption } from '../../base/settings.ts';
+import { parseOption } from '../../base/parse-option.ts';
 import { workerUrl } from '../../threads/worker-url.ts';
 import { type Tool, tool } from '../tool.ts';
 import { withOrigin } from '../tool-origin.ts';

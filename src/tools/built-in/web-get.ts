@@ -12,7 +12,7 @@ import {
   WEB_TIMEOUT_MS,
 } from '../../base/bounds.ts';
 import { asError, ConfigError, systemCodeOf } from '../../base/errors.ts';
-import { parseOption } from '../../base/settings.ts';
+import { parseOption } from '../../base/parse-option.ts';
 import { workerUrl } from '../../threads/worker-url.ts';
 import { nameAndMessage } from '../result-text.ts';
 import { type Tool, tool } from '../tool.ts';

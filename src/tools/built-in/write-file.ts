@@ -5,7 +5,7 @@ import { sep } from 'node:path';
 import { z } from 'zod';
 import { FILE_BYTES_MAX } from '../../base/bounds.ts';
 import { systemCodeOf } from '../../base/errors.ts';
-import { parseOption } from '../../base/settings.ts';
+import { parseOption } from '../../base/parse-option.ts';
 import { workerUrl } from '../../threads/worker-url.ts';
 import { type Tool, type ToolContext, tool } from '../tool.ts';
 import { withOrigin } from '../tool-origin.ts';

@@ -4,7 +4,7 @@ import { MCP_SERVER_NAME_CHARACTERS_MAX, MCP_SERVERS_MAX } from '../../base/boun
 import { defined } from '../../base/defined.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { isRecord } from '../../base/json.ts';
-import { parseOption } from '../../base/settings.ts';
+import { parseOption } from '../../base/parse-option.ts';
 import { isReservedToolName } from '../tool-registry.ts';
 import type { McpServer, McpServerMap } from './protocol.ts';
 

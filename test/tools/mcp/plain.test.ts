@@ -7,8 +7,9 @@ import {
   MCP_TOOLS_MAX,
 } from '../../../src/base/bounds.ts';
 import { ConnectionLostError, repeatLost } from '../../../src/tools/mcp/call-repeats.ts';
-import { grantedTools, mcpTools } from '../../../src/tools/mcp/grants.ts';
+import { grantedTools } from '../../../src/tools/mcp/grants.ts';
 import { McpListVersions } from '../../../src/tools/mcp/list-versions.ts';
+import { mcpTools } from '../../../src/tools/mcp/mcp-tools.ts';
 import type { McpEffect } from '../../../src/tools/mcp/protocol.ts';
 import { resultOf } from '../../../src/tools/mcp/results.ts';
 import { parseServerFile, parseServers } from '../../../src/tools/mcp/server-options.ts';
