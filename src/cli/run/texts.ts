@@ -57,5 +57,6 @@ export function runAgain(given: Arguments, data: string, surroundings: Surroundi
     dataArgument(data, surroundings),
     limit === undefined ? '' : ` --limit ${limit}`,
     given.flag('scripted') ? ' --scripted' : '',
+    given.flag('stage') ? ' --stage' : '',
   ].join('');
 }

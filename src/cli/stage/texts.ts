@@ -1,0 +1,44 @@
+/** The lines that a staged review writes while it runs. Pure. */
+import { STAGE_KILL_FILES_MIN } from '../../base/bounds.ts';
+import type { ReviewNews } from '../run/news.ts';
+import { counted, number, oneLine } from '../text-layout.ts';
+import { killAt } from './moments.ts';
+import type { StageKill } from './report.ts';
+
+/** The warning while no process works. */
+export const STANDSTILL = 'No process is at work. This is the last picture; the log is on disk.';
+
+/** The first process has its plan. */
+export function beganText({ plan, standing, before }: Extract<ReviewNews, { type: 'planned' }>, pid: number): string {
+  const files = counted(plan.files.length, 'source file');
+  if (standing !== 'new') {
+    return `Process ${pid} continues an interrupted review: ${number(before)} of ${files} were read before.`;
+  }
+  const rest = plan.leftOut === 0 ? '' : ` (${number(plan.leftOut)} more are left out)`;
+  return `Process ${pid} reads ${files}${rest}, one sub-agent each; this process only draws.`;
+}
+
+/** A reader was steered. */
+export function steeredText({ path, text }: Extract<ReviewNews, { type: 'steered' }>): string {
+  return `steer    ${oneLine(path)}, in its turn: "${text}"`;
+}
+
+/** A process killed itself. */
+export function killedText({ pid, working }: Pick<StageKill, 'pid' | 'working'>): string {
+  return `kill -9  process ${pid} is gone, with ${counted(working, 'reader')} in the middle of a turn.`;
+}
+
+/** The next process has read the log. */
+export function continuedText({ next, ended, recoverySeconds }: StageKill): string {
+  const done = `${counted(ended, 'reader')} had ended`;
+  return `log      process ${next} read it in ${number(recoverySeconds, 1)} s and continues: ${done}.`;
+}
+
+/** Why the process of a review of so many files was not killed. `before`: readers that had ended before this command. */
+export function notKilledText(files: number, before: number): string {
+  const at = killAt(files);
+  if (at === undefined)
+    return `not in this run: with fewer than ${STAGE_KILL_FILES_MIN} files none might be in its turn`;
+  if (before >= at) return `not in this run: ${number(before)} of ${counted(files, 'reader')} had ended before it`;
+  return 'not in this run: the last reader had ended when it was time';
+}
