@@ -179,7 +179,7 @@ export const STAGE_PAGE_LINES = 50;
 /** Bytes of a usual page of that many lines, by which a file's pages are estimated before it is read. */
 export const STAGE_PAGE_BYTES = 2_000;
 /** Milliseconds that the readers of a staged review take together: long enough to watch, short enough to wait for. */
-export const STAGE_READING_MS = 10_500;
+export const STAGE_READING_MS = 9_000;
 /** Milliseconds of the shortest and the longest mean delay of a staged answer. */
 export const STAGE_DELAY_MS_MIN = 20;
 export const STAGE_DELAY_MS_MAX = 600;
@@ -190,8 +190,6 @@ export const STAGE_KILL_SHARE = 0.6;
 export const STAGE_KILL_FILES_MIN = 4;
 /** Milliseconds for which a killed review stands still, so that a person sees it before the next process starts. */
 export const STAGE_PAUSE_MS = 1_500;
-/** Milliseconds between two reports of a working process on its figures. */
-export const STAGE_FIGURES_INTERVAL_MS = 250;
 /** Milliseconds without any report after which a process of a review counts as hung, and is ended. */
 export const STAGE_SILENCE_MS = 60_000;
 /** Milliseconds that the process of a review has to close its store when it is asked to stop; then it is killed. */
@@ -202,8 +200,7 @@ export const STAGE_STDERR_CHARACTERS_MAX = 8_192;
 export const STAGE_TEXT_CHARACTERS_MAX = 8_192;
 /** UTF-16 units of a review index: 2,000 files in lines of 80 columns, and the findings. */
 export const STAGE_INDEX_CHARACTERS_MAX = 2_000_000;
-/** Lines and columns of the last screen of a staged review. */
-export const STAGE_SCREEN_LINES_MAX = 15;
+/** Columns of the lines that a staged review writes. */
 export const STAGE_SCREEN_COLUMNS = 80;
 
 // ---- streams of turns ---------------------------------------------------------------------------------------------

@@ -160,4 +160,4 @@ export const INDEX_REQUEST =
   'Every sub-agent has ended; the report of each is in this conversation as from_<name>. Write the review index now.';
 
 /** The request to a reader that is steered while it reads. */
-export const STEER_REQUEST = 'Also name the longest line of the file.';
+export const STEER_REQUEST = 'Also name the longest line.';

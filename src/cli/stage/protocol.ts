@@ -1,6 +1,11 @@
 /** The messages between the command that shows a staged review and the process that works on it. */
 import { z } from 'zod';
-import { REVIEW_FILES_MAX, STAGE_INDEX_CHARACTERS_MAX, STAGE_TEXT_CHARACTERS_MAX } from '../../base/bounds.ts';
+import {
+  ERROR_TEXT_CHARACTERS_MAX,
+  REVIEW_FILES_MAX,
+  STAGE_INDEX_CHARACTERS_MAX,
+  STAGE_TEXT_CHARACTERS_MAX,
+} from '../../base/bounds.ts';
 import type { EncodedError } from '../../threads/error-codec.ts';
 import { paceSchema, type ReviewPace } from '../review/pace.ts';
 import { type WorkFigures, workFiguresSchema } from '../run/figures.ts';
@@ -74,7 +79,12 @@ export const messageSchema: z.ZodType<StageMessage> = z.discriminatedUnion('type
   z.object({ type: z.literal('stopped') }),
   z.object({
     type: z.literal('failed'),
-    error: z.object({ name: text, message: text, code: text.optional(), house: z.boolean() }),
+    error: z.object({
+      name: text,
+      message: z.string().max(ERROR_TEXT_CHARACTERS_MAX),
+      code: text.optional(),
+      house: z.boolean(),
+    }),
     isUsage: z.boolean(),
   }),
 ]);

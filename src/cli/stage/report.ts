@@ -44,11 +44,9 @@ export interface StageReport {
 
 const LABEL_COLUMNS = 11;
 const TEXT_COLUMNS: number = STAGE_SCREEN_COLUMNS - LABEL_COLUMNS;
-/** Columns of the sentence about the steer without the file. */
-const STEERED_COLUMNS = 54;
 const COMMAND_COLUMNS = 42;
 
-/** The screen for people: at most `STAGE_SCREEN_LINES_MAX` lines. */
+/** The screen for people: at most 15 lines, so that it stands on the smallest terminal with the lines before it. */
 export function stageText(report: StageReport, surroundings: Surroundings, paint: Paint): string {
   const { plan, seconds, facts, failed, index, indexFile } = report;
   const { log, halfSteps, faults } = facts;
@@ -65,6 +63,7 @@ export function stageText(report: StageReport, surroundings: Surroundings, paint
   const place = shownPath(indexFile, surroundings);
   const lines = ` (${counted(index.split('\n').length, 'line')})`;
   return [
+    '',
     paint.bold(`${files} read by a sub-agent each, in ${number(seconds, 1)} s${failures}`),
     ...row('kill -9', ...killTexts(report)),
     ...row('steered', ...steerTexts(facts.steered)),
@@ -86,8 +85,8 @@ function killTexts({ kill, notKilled, facts }: StageReport): readonly string[] {
   if (kill === undefined) return [notKilled];
   const { pid, next, working, ended, recoverySeconds } = kill;
   return [
-    `process ${pid}, with ${counted(working, 'reader')} in the middle of a turn and ${number(ended)} done`,
-    `process ${next} read the log in ${number(recoverySeconds, 1)} s and continued; ${counted(facts.begunAgain, 'call')} began again`,
+    `process ${pid}, with ${counted(working, 'reader')} in a turn and ${number(ended)} done;`,
+    `process ${next} read the log in ${number(recoverySeconds, 1)} s, and ${counted(facts.begunAgain, 'call')} began again`,
   ];
 }
 
@@ -95,16 +94,16 @@ function steerTexts(steered: SteeredReader | undefined): readonly string[] {
   if (steered === undefined) return ['no reader: none was in its turn when it was time'];
   const { path, isWithinTurn, line } = steered;
   const when = isWithinTurn ? 'within its running turn' : 'after its turn';
-  const file = clipEnd(path, TEXT_COLUMNS - STEERED_COLUMNS);
   return [
-    `the reader of ${file} took a message ${when}`,
-    line === undefined ? 'and its report does not answer it' : `and its report has one more line: ${line}`,
+    `${clipEnd(path, TEXT_COLUMNS - when.length - 3)}, ${when};`,
+    line === undefined ? 'its report does not answer' : `its report says more: ${line}`,
   ];
 }
 
 function soundTexts({ plan, facts }: StageReport): readonly string[] {
+  const reports = `${number(facts.reports)} of ${counted(plan.files.length, 'report')}`;
   return [
-    `nothing: ${counted(facts.reports, 'report')} of ${counted(plan.files.length, 'reader')}, and ${number(facts.results)} results of ${counted(facts.calls, 'call')};`,
+    `nothing: ${reports}, and ${counted(facts.results, 'result')} of ${counted(facts.calls, 'call')};`,
     'no reader, message or request is in the log twice',
   ];
 }

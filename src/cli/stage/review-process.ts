@@ -97,7 +97,11 @@ export class ReviewProcess {
   /** Starts the time again after which a silent process counts as hung (P2). */
   #listen(): void {
     clearTimeout(this.#silence);
-    this.#silence = setTimeout(() => this.#kill(`it said nothing for ${STAGE_SILENCE_MS} ms`), STAGE_SILENCE_MS);
+    this.#silence = setTimeout(() => {
+      // If this process was suspended (Ctrl-Z), messages are waiting to be read: they come before the second timer.
+      const kill = (): void => this.#kill(`it said nothing for ${STAGE_SILENCE_MS} ms`);
+      this.#silence = setTimeout(kill, STAGE_STOP_MS);
+    }, STAGE_SILENCE_MS);
   }
 
   #kill(fault: string): void {

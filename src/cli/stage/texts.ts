@@ -1,26 +1,27 @@
 /** The lines that a staged review writes while it runs. Pure. */
-import { STAGE_KILL_FILES_MIN } from '../../base/bounds.ts';
+import { STAGE_KILL_FILES_MIN, STAGE_SCREEN_COLUMNS } from '../../base/bounds.ts';
 import type { ReviewNews } from '../run/news.ts';
-import { counted, number, oneLine } from '../text-layout.ts';
+import { clipEnd, counted, number, oneLine } from '../text-layout.ts';
 import { killAt } from './moments.ts';
 import type { StageKill } from './report.ts';
+
+const LABEL_COLUMNS = 9;
 
 /** The warning while no process works. */
 export const STANDSTILL = 'No process is at work. This is the last picture; the log is on disk.';
 
 /** The first process has its plan. */
 export function beganText({ plan, standing, before }: Extract<ReviewNews, { type: 'planned' }>, pid: number): string {
-  const files = counted(plan.files.length, 'source file');
-  if (standing !== 'new') {
-    return `Process ${pid} continues an interrupted review: ${number(before)} of ${files} were read before.`;
-  }
-  const rest = plan.leftOut === 0 ? '' : ` (${number(plan.leftOut)} more are left out)`;
-  return `Process ${pid} reads ${files}${rest}, one sub-agent each; this process only draws.`;
+  const files = counted(plan.files.length, 'file');
+  if (standing !== 'new') return `begin    process ${pid} continues: ${number(before)} of ${files} were read before.`;
+  const rest = plan.leftOut === 0 ? '' : ` (${number(plan.leftOut)} are left out)`;
+  return `begin    process ${pid} reads ${files}${rest}, with a sub-agent for each.`;
 }
 
 /** A reader was steered. */
 export function steeredText({ path, text }: Extract<ReviewNews, { type: 'steered' }>): string {
-  return `steer    ${oneLine(path)}, in its turn: "${text}"`;
+  const said = ` is sent "${text}"`;
+  return `steer    ${clipEnd(oneLine(path), STAGE_SCREEN_COLUMNS - LABEL_COLUMNS - said.length)}${said}`;
 }
 
 /** A process killed itself. */
