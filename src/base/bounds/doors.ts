@@ -179,7 +179,7 @@ export const STAGE_PAGE_LINES = 50;
 /** Bytes of a usual page of that many lines, by which a file's pages are estimated before it is read. */
 export const STAGE_PAGE_BYTES = 2_000;
 /** Milliseconds that the readers of a staged review take together: long enough to watch, short enough to wait for. */
-export const STAGE_READING_MS = 9_000;
+export const STAGE_READING_MS = 8_500;
 /** Milliseconds of the shortest and the longest mean delay of a staged answer. */
 export const STAGE_DELAY_MS_MIN = 20;
 export const STAGE_DELAY_MS_MAX = 600;

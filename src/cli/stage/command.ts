@@ -22,7 +22,7 @@ import { factsOf } from './facts.ts';
 import type { Begin } from './protocol.ts';
 import { type StageKill, type StageReport, stageJson, stageText } from './report.ts';
 import { type ProcessEnd, ReviewProcess } from './review-process.ts';
-import { beganText, continuedText, killedText, notKilledText, STANDSTILL, steeredText } from './texts.ts';
+import { beganText, COUNTING, continuedText, killedText, notKilledText, STANDSTILL, steeredText } from './texts.ts';
 
 const MS_PER_SECOND = 1_000;
 
@@ -46,9 +46,8 @@ export async function runStage(job: Job): Promise<number> {
   const stop = stopSignal(surroundings);
   try {
     const performed = await new Stage(job, pace, screen, stop).perform();
-    const { seconds } = screen;
+    if (typeof performed !== 'string') return await conclude(job, screen, performed);
     screen.stop();
-    if (typeof performed !== 'string') return await conclude(job, screen, performed, seconds);
     messages.write(stoppedText(performed, job.again));
     return EXIT[performed];
   } finally {
@@ -139,12 +138,12 @@ class Stage {
 }
 
 /** Counts the log, writes the index and the last screen. */
-async function conclude(job: Job, screen: ReviewScreen, performed: Performed, seconds: number): Promise<number> {
+async function conclude(job: Job, screen: ReviewScreen, performed: Performed): Promise<number> {
   const { id, data, surroundings, result, isJson } = job;
   const { done, kill, before, stderr } = performed;
-  const { planned, sends } = screen;
+  const { planned, sends, seconds } = screen;
   if (planned === undefined) throw new TroupeError('internal', 'a staged review ended without a plan');
-  if (stderr !== '') surroundings.stderr.write(stderr);
+  screen.board.warning = COUNTING;
   const report: StageReport = {
     id,
     data,
@@ -158,6 +157,8 @@ async function conclude(job: Job, screen: ReviewScreen, performed: Performed, se
     notKilled: notKilledText(planned.plan.files.length, before),
     facts: await readStore(data, (sessions) => factsOf(sessions, id, planned.plan)),
   };
+  screen.stop();
+  if (stderr !== '') surroundings.stderr.write(stderr);
   result.write(
     isJson
       ? `${printableJson(stageJson(report, surroundings))}\n`

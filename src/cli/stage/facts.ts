@@ -9,7 +9,7 @@ import type { SessionEvent } from '../../index.ts';
 import type { StoredSessions } from '../places/stored-sessions.ts';
 import { INDEX_REQUEST, pathOfTask, planOf, type ReviewPlan, STEER_REQUEST } from '../review/plan.ts';
 import { LONGEST_LINE } from '../review/source-report.ts';
-import { logOf, type ReviewLog, sessionsOf } from '../run/review-log.ts';
+import { type ReviewLog, sessionsOf } from '../run/review-log.ts';
 import { counted, number } from '../text-layout.ts';
 
 /** The reader that was steered. */
@@ -60,7 +60,9 @@ export function factsOf(sessions: StoredSessions, id: string, plan: ReviewPlan):
   const received = reportsIn(reviewer);
   const readers = new Map<string, number>();
   const given = new Map<string, number>();
-  let [calls, results, halfSteps, begunAgain] = [0, 0, halfStepsIn(reviewer), begunAgainIn(reviewer)];
+  let [calls, results, begunAgain] = [0, 0, begunAgainIn(reviewer)];
+  const answers = messagesOf(reviewer).filter(isAnswer);
+  let messagesInAll = messagesOf(reviewer).length;
   let steered: SteeredReader | undefined;
   for (const { id: session, name = '' } of sessionsOf(sessions, id)) {
     if (session === id) continue;
@@ -74,7 +76,8 @@ export function factsOf(sessions: StoredSessions, id: string, plan: ReviewPlan):
       calls += 1;
       if (once(asked, `the call ${call}`) && once(answered, `the result of call ${call}`)) results += 1;
     }
-    halfSteps += halfStepsIn(events);
+    answers.push(...messages.filter(isAnswer));
+    messagesInAll += messages.length;
     begunAgain += begunAgainIn(events);
     const steers = texts.filter((text) => text === STEER_REQUEST).length;
     if (steers > 0 && once(steers, `the message that steers ${session}`)) {
@@ -87,11 +90,15 @@ export function factsOf(sessions: StoredSessions, id: string, plan: ReviewPlan):
     if (once(given.get(path) ?? 0, `the report on ${path}`)) reports += 1;
   }
   return {
-    log: logOf(sessions, id),
+    log: {
+      messages: messagesInAll,
+      inputTokens: answers.reduce((sum, { usage }) => sum + (usage?.input_tokens ?? 0), 0),
+      outputTokens: answers.reduce((sum, { usage }) => sum + (usage?.output_tokens ?? 0), 0),
+    },
     reports,
     calls,
     results,
-    halfSteps,
+    halfSteps: answers.length,
     begunAgain,
     faults,
     ...defined({ steered }),
@@ -134,9 +141,9 @@ function callsIn(messages: readonly Message[]): ReadonlyMap<string, { asked: num
   return calls;
 }
 
-/** Answers of the model: the first message of each has its usage. */
-function halfStepsIn(events: readonly SessionEvent[]): number {
-  return messagesOf(events).filter(({ usage }) => usage !== undefined).length;
+/** True for the first message of an answer of the model, which has its usage. */
+function isAnswer({ usage }: Message): boolean {
+  return usage !== undefined;
 }
 
 function begunAgainIn(events: readonly SessionEvent[]): number {

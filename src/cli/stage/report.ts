@@ -96,14 +96,14 @@ function steerTexts(steered: SteeredReader | undefined): readonly string[] {
   const when = isWithinTurn ? 'within its running turn' : 'after its turn';
   return [
     `${clipEnd(path, TEXT_COLUMNS - when.length - 3)}, ${when};`,
-    line === undefined ? 'its report does not answer' : `its report says more: ${line}`,
+    line === undefined ? 'its report does not answer' : `its report answers: ${line}`,
   ];
 }
 
 function soundTexts({ plan, facts }: StageReport): readonly string[] {
   const reports = `${number(facts.reports)} of ${counted(plan.files.length, 'report')}`;
   return [
-    `nothing: ${reports}, and ${counted(facts.results, 'result')} of ${counted(facts.calls, 'call')};`,
+    `nothing: ${reports}, results for ${number(facts.results)} of ${counted(facts.calls, 'call')};`,
     'no reader, message or request is in the log twice',
   ];
 }

@@ -10,12 +10,15 @@ const LABEL_COLUMNS = 9;
 /** The warning while no process works. */
 export const STANDSTILL = 'No process is at work. This is the last picture; the log is on disk.';
 
+/** The warning while the log is counted. */
+export const COUNTING = 'The review has its index. Its log is counted.';
+
 /** The first process has its plan. */
 export function beganText({ plan, standing, before }: Extract<ReviewNews, { type: 'planned' }>, pid: number): string {
   const files = counted(plan.files.length, 'file');
   if (standing !== 'new') return `begin    process ${pid} continues: ${number(before)} of ${files} were read before.`;
   const rest = plan.leftOut === 0 ? '' : ` (${number(plan.leftOut)} are left out)`;
-  return `begin    process ${pid} reads ${files}${rest}, with a sub-agent for each.`;
+  return `begin    process ${pid} reads ${files}${rest}, one sub-agent each.`;
 }
 
 /** A reader was steered. */

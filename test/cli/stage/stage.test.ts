@@ -60,7 +60,7 @@ describe('a staged review', () => {
       expect(Math.max(...lines.map((each) => each.length))).toBeLessThanOrEqual(80);
       expect(screen).toContain(`kill -9    process ${killed}, with `);
       expect(screen).toContain('part-1/largest.ts, within its running turn;');
-      expect(screen).toContain('its report says more: longest line: 103 characters, line 301');
+      expect(screen).toContain('its report answers: longest line: 103 characters, line 301');
       expect(screen).toContain(`lost       nothing: ${COUNT} of ${COUNT} reports`);
       expect(screen).toMatch(/^figures +\d+ half-steps, \d+ messages; send to receipt p99 \d+\.\d ms$/m);
       expect(screen.match(/^ {2}npx troupe \w+/gm)?.length).toBe(3);
