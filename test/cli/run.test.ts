@@ -12,7 +12,7 @@ import { strictFake } from '../../src/testing/strict-fake.ts';
 import { deferred } from '../support/runtime-kit.ts';
 import { directoryWith, emptyDirectory, modules, runProgram, startProgram } from './support/program.ts';
 import { countOf, readLogs, type SessionLog } from './support/store-log.ts';
-import { command } from './support/surroundings.ts';
+import { command, keptOutput } from './support/surroundings.ts';
 
 /** A run starts threads and a store. Several runs in one test take long on a busy machine. */
 const LONG_MS = 180_000;
@@ -104,6 +104,20 @@ describe('a run without a key', () => {
           'mark_goal_completed',
         ]);
       }
+    },
+    LONG_MS,
+  );
+
+  test(
+    '--plain on a terminal: lines, without colours and without moving the cursor',
+    async () => {
+      const sources = await directoryWith(modules(6));
+      const line = ['run', '--dir', sources, '--data', await emptyDirectory()];
+      const drawn = await command(line, sources, { stdout: keptOutput(true) });
+      expect([drawn.code, drawn.stdout.includes('\u001b[?25l')]).toEqual([0, true]);
+      const plain = await command([...line, '--fresh', '--plain'], sources, { stdout: keptOutput(true) });
+      expect([plain.code, plain.stdout.includes('\u001b')]).toEqual([0, false]);
+      expect(plain.stdout).toMatch(/^100 % {2}6 of 6 files read/m);
     },
     LONG_MS,
   );

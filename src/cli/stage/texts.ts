@@ -17,8 +17,8 @@ export const COUNTING = 'The review has its index. Its log is counted.';
 export function beganText({ plan, standing, before }: Extract<ReviewNews, { type: 'planned' }>, pid: number): string {
   const files = counted(plan.files.length, 'file');
   if (standing !== 'new') return `begin    process ${pid} continues: ${number(before)} of ${files} were read before.`;
-  const rest = plan.leftOut === 0 ? '' : ` (${number(plan.leftOut)} are left out)`;
-  return `begin    process ${pid} reads ${files}${rest}, one sub-agent each.`;
+  const rest = plan.leftOut === 0 ? '' : ` (${number(plan.leftOut)} left out)`;
+  return `begin    process ${pid} reads ${files}${rest}, a sub-agent each.`;
 }
 
 /** A reader was steered. */
