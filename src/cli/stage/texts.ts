@@ -34,8 +34,8 @@ export function killedText({ pid, working }: Pick<StageKill, 'pid' | 'working'>)
 
 /** The next process has read the log. */
 export function continuedText({ next, ended, recoverySeconds }: StageKill): string {
-  const done = `${counted(ended, 'reader')} had ended`;
-  return `log      process ${next} read it in ${number(recoverySeconds, 1)} s and continues: ${done}.`;
+  const seconds = number(recoverySeconds, 1);
+  return `log      process ${next} read it in ${seconds} s and continues after ${counted(ended, 'reader')}.`;
 }
 
 /** Why the process of a review of so many files was not killed. `before`: readers that had ended before this command. */

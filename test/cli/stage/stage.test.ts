@@ -33,7 +33,7 @@ function pidIn(text: string, pattern: RegExp): number {
 
 const BEGIN = /^begin +process (\d+) /m;
 const KILL = /^kill -9 +process (\d+) is gone, with ([1-9]\d*) readers? in the middle of a turn\.$/m;
-const CONTINUE = /^log +process (\d+) read it in \d+\.\d s and continues: (\d+) readers had ended\.$/m;
+const CONTINUE = /^log +process (\d+) read it in \d+\.\d s and continues after (\d+) readers\.$/m;
 
 describe('a staged review', () => {
   test(
