@@ -37,7 +37,7 @@ const CONTINUE = /^log +process (\d+) read it in \d+\.\d s and continues after (
 
 describe('a staged review', () => {
   test(
-    'is killed and continues, steers a reader in its turn, and loses nothing; its key is not used',
+    'E1: is killed and continues, steers a reader in its turn, and loses nothing; its key is not used',
     async () => {
       const directory = await sources();
       const data = await emptyDirectory();
@@ -143,7 +143,7 @@ describe('a signal', () => {
     ['while a process works', 'SIGINT', 130, 'steer '],
     ['between the two processes', 'SIGTERM', 143, 'kill -9'],
   ] as const)(
-    '%s ends the command and its process, and the printed command continues',
+    'W3: %s, ends the command and its process, and the printed command continues',
     async (_when, signal, code, text) => {
       const directory = await sources();
       const data = await emptyDirectory();
@@ -168,7 +168,7 @@ describe('a signal', () => {
 
 describe('a failure', () => {
   test(
-    'a process that is killed from outside is reported with its signal, and no other is started',
+    'P1, W2: a process that is killed from outside is reported with its signal, and no other is started',
     async () => {
       const directory = await sources();
       const program = stage(directory, await emptyDirectory());
@@ -184,7 +184,7 @@ describe('a failure', () => {
   );
 
   test(
-    'a killed command leaves no process behind',
+    'W1: a killed command leaves no process behind',
     async () => {
       const directory = await sources();
       const program = stage(directory, await emptyDirectory());
@@ -193,6 +193,23 @@ describe('a failure', () => {
       program.process.kill('SIGKILL');
       await program.ended;
       await expect.poll(() => isAlive(pid)).toBe(false);
+    },
+    LONG_MS,
+  );
+
+  test(
+    'P3: a process that does not stop when it is asked to is killed',
+    async () => {
+      const directory = await sources();
+      const program = stage(directory, await emptyDirectory());
+      await program.wrote('steer ');
+      const pid = pidIn(program.stdout(), BEGIN);
+      process.kill(pid, 'SIGSTOP');
+      program.process.kill('SIGINT');
+      const { code, stdout } = await program.ended;
+      expect(code).toBe(130);
+      expect(stdout).toContain('this command continues');
+      expect(isAlive(pid)).toBe(false);
     },
     LONG_MS,
   );
