@@ -92,6 +92,11 @@ function outputOf(stream: NodeJS.WriteStream): Output {
   };
 }
 
+/** The stream as if it were no terminal: without colours, and without a cursor to move. */
+export function plainOutput(output: Output): Output {
+  return { ...output, isTerminal: false, columns: output.columns, rows: output.rows };
+}
+
 /** Coloured text for a terminal, unless the user disabled colours (NO_COLOR). */
 export interface Paint {
   bold(text: string): string;

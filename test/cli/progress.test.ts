@@ -1,7 +1,7 @@
 /** Goal: the live tree stays within its terminal and restores it. Without a terminal only plain lines are printed. */
 import { describe, expect, test } from 'vitest';
-import { ReviewBoard } from '../../src/cli/review/board.ts';
 import type { PlannedFile } from '../../src/cli/review/plan.ts';
+import { ReviewBoard } from '../../src/cli/run/board.ts';
 import { percentile } from '../../src/cli/run/figures.ts';
 import { type ProgressSource, showProgress, treeLines } from '../../src/cli/run/progress.ts';
 import { clip, clipEnd, displayWidth, left, printable, right, wrap } from '../../src/cli/text-layout.ts';
@@ -17,45 +17,61 @@ function boardOf(count: number): { readonly board: ReviewBoard; readonly files: 
     bytes: 1,
   }));
   const board = new ReviewBoard();
-  board.planned({ directory: '/d', model: 'scripted', files, leftOut: 0 });
-  files.forEach((file, index) => {
-    board.spawned(file, `s:${index}`);
+  const plan = { directory: '/d', model: 'scripted', files, leftOut: 0 } as const;
+  board.take({ type: 'planned', plan, standing: 'new', before: 0 });
+  files.forEach(({ path }, index) => {
+    board.take({ type: 'spawned', path, session: `s:${index}` });
   });
+  board.take({ type: 'rate', halfStepsPerSecond: 1_234 });
   return { board, files };
 }
 
 function sourceOf(board: ReviewBoard): ProgressSource {
-  return { board, id: 'review-1', rate: () => 1_234, seconds: () => 2.5 };
+  return { board, id: 'review-1', seconds: () => 2.5 };
 }
 
 describe('the board', () => {
   test('follows the states that its reviewer receives, until a reader has ended', () => {
-    const { board, files } = boardOf(3);
-    const told = { session: 's', at: 1 };
-    board.event({ ...told, type: 'child.state', child: 's:1', state: 'awaiting' });
-    board.event({ ...told, type: 'child.state', child: 's:2', state: 'executing' });
-    board.event({ ...told, type: 'child.state', child: 'unknown', state: 'executing' });
-    expect(board.rows(9).map(({ state }) => state)).toEqual(['thinks', 'reads']);
-    const content = `file: ${files[1]?.path}\nsummary: x\nlines: 12 (1 blank, 2 comment)\nexports: 1 (a)\nimports: 0\nlongest function: none\nmarks: none`;
-    board.event({
-      ...told,
-      type: 'pending.created',
-      pending: {
-        id: 1,
-        type: 'subagent',
-        kind: 'active',
-        content,
-        at: 1,
-        source: { type: 'subagent', name: 'file-1' },
-      },
-    });
-    if (files[1] !== undefined) board.ended(files[1], 'completed');
-    board.event({ ...told, type: 'child.state', child: 's:1', state: 'awaiting' });
+    const { board } = boardOf(3);
+    const path = (index: number): string => `a/rather/long/path/to/some/file-number-${index}.ts`;
+    board.take({ type: 'state', session: 's:1', state: 'awaiting' });
+    board.take({ type: 'state', session: 's:2', state: 'executing' });
+    board.take({ type: 'state', session: 'unknown', state: 'executing' });
+    expect(board.rows(9).map(({ state, calls }) => [state, calls])).toEqual([
+      ['thinks', 0],
+      ['reads', 1],
+    ]);
+    expect(board.working).toBe(2);
+    board.take({ type: 'reported', path: path(1), note: '12 lines, 1 name' });
+    board.take({ type: 'ended', path: path(1), reason: 'completed' });
+    board.take({ type: 'state', session: 's:1', state: 'awaiting' });
     expect(board.rows(9).map(({ state, note }) => [state, note])).toEqual([
       ['reads', ''],
       ['done', '12 lines, 1 name'],
     ]);
-    expect([board.over, board.total]).toEqual([1, 3]);
+    expect([board.over, board.total, board.working]).toEqual([1, 3, 1]);
+  });
+
+  test('continues with the reports of a second process: no reader ends twice, and the picture stays', () => {
+    const { board } = boardOf(4);
+    const path = (index: number): string => `a/rather/long/path/to/some/file-number-${index}.ts`;
+    board.take({ type: 'ended', path: path(0), reason: 'completed' });
+    board.take({ type: 'state', session: 's:1', state: 'awaiting' });
+    const files = [0, 1, 2, 3].map((index) => ({ path: path(index), reader: `file-${index}`, bytes: 1 }));
+    const plan = { directory: '/d', model: 'scripted', files, leftOut: 0 } as const;
+    board.take({ type: 'planned', plan, standing: 'continued', before: 1 });
+    board.take({ type: 'ended', path: path(0), reason: 'completed' });
+    expect([board.over, board.total, board.working]).toEqual([1, 4, 1]);
+  });
+
+  test('shows the steered reader first', () => {
+    const { board } = boardOf(9);
+    for (let index = 0; index < 9; index += 1) board.take({ type: 'state', session: `s:${index}`, state: 'awaiting' });
+    const steered = 'a/rather/long/path/to/some/file-number-7.ts';
+    board.take({ type: 'steered', path: steered, session: 's:7', text: 'More' });
+    expect(board.rows(3).map(({ file }) => file.path.slice(-4, -3))).toEqual(['7', '0', '1']);
+    const lines = treeLines(sourceOf(board), { columns: 80, rows: 20 });
+    expect(lines[1]?.text).toMatch(/file-number-7\.ts +thinks +steered$/);
   });
 });
 
@@ -67,7 +83,7 @@ describe('the live tree', () => {
     [1, 1],
   ])('T2: at %i columns and %i rows no line is wider, and there are no more rows', (columns, rows) => {
     const { board, files } = boardOf(30);
-    for (const file of files.slice(0, 9)) board.ended(file, 'completed');
+    for (const file of files.slice(0, 9)) board.take({ type: 'ended', path: file.path, reason: 'completed' });
     board.warning = 'a warning that is longer than the narrowest terminal';
     const lines = treeLines(sourceOf(board), { columns, rows });
     expect(lines.length).toBeLessThanOrEqual(rows);
@@ -103,6 +119,20 @@ describe('the live tree', () => {
     progress.stop();
   });
 
+  test('T3: a note is written above the tree, which is then drawn again', () => {
+    const stdout = keptOutput(true);
+    const progress = showProgress(stdout, sourceOf(boardOf(5).board), testSurroundings('/', { stdout }));
+    const before = stdout.text().length;
+    progress.note('a note');
+    const written = stdout.text().slice(before);
+    const lines = treeLines(sourceOf(boardOf(5).board), { columns: 79, rows: 23 }).length;
+    expect(written.startsWith(`\u001b[${lines}A\r\u001b[Ja note\n`)).toBe(true);
+    expect(written.split('reviewer  review-1').length).toBe(2);
+    progress.stop();
+    progress.note('late');
+    expect(stdout.text()).not.toContain('late');
+  });
+
   test('NO_COLOR: no colours, but the tree is drawn', () => {
     const drawn = (environment: Readonly<Record<string, string>>): string => {
       const stdout = keptOutput(true);
@@ -122,10 +152,10 @@ test('without a terminal there is one plain line for each tenth, and no control 
   const stdout = keptOutput(false);
   const progress = showProgress(stdout, sourceOf(board), testSurroundings('/', { stdout }));
   for (const file of files) {
-    board.ended(file, 'completed');
+    board.take({ type: 'ended', path: file.path, reason: 'completed' });
     progress.changed();
   }
-  board.isAsking = true;
+  board.take({ type: 'asking' });
   progress.changed();
   progress.changed();
   progress.stop();

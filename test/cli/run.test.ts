@@ -2,7 +2,7 @@
  * Goal: `troupe run`, as a user runs it, with its threads, over real files and a real store. After a
  * kill in the middle it continues, repeats no finished work, and ends with the index of an undisturbed run.
  */
-import { rm, writeFile } from 'node:fs/promises';
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { answer } from '../../src/cli/review/model.ts';
@@ -12,7 +12,7 @@ import { strictFake } from '../../src/testing/strict-fake.ts';
 import { deferred } from '../support/runtime-kit.ts';
 import { directoryWith, emptyDirectory, modules, runProgram, startProgram } from './support/program.ts';
 import { countOf, readLogs, type SessionLog } from './support/store-log.ts';
-import { command } from './support/surroundings.ts';
+import { command, keptOutput } from './support/surroundings.ts';
 
 /** A run starts threads and a store. Several runs in one test take long on a busy machine. */
 const LONG_MS = 180_000;
@@ -22,6 +22,7 @@ interface Result {
   readonly session: string;
   readonly standing: string;
   readonly index: string;
+  readonly indexFile: string;
   readonly files: number;
   readonly failed: number;
   readonly model: string;
@@ -69,11 +70,15 @@ describe('a run without a key', () => {
       const { code, stdout, stderr } = await runProgram(['run', '--dir', sources, '--data', data], sources);
       expect([code, stderr]).toEqual([0, '']);
       expect(stdout).toContain('scripted: rules over tool results');
-      expect(stdout).toContain('Written by a scripted model');
+      const indexFile = /^index +(\S+) \(\d+ lines\)$/m.exec(stdout)?.[1] ?? '';
+      const index = await readFile(indexFile, 'utf8');
+      expect(index).toContain('Written by a scripted model');
+      expect(stdout).not.toContain('Written by a scripted model');
+      expect((await readdir(data)).filter((name) => name.includes('.part'))).toEqual([]);
       for (const [path, text] of Object.entries(modules(12))) {
         const [, name = ''] = path.split('/');
         const lines = text.split('\n').length - 1;
-        expect(stdout).toMatch(new RegExp(`^ {2}${name.replace('.', '\\.')} +${lines} {2}Module number \\d+\\.$`, 'm'));
+        expect(index).toMatch(new RegExp(`^ {2}${name.replace('.', '\\.')} +${lines} {2}Module number \\d+\\.$`, 'm'));
       }
       expect(stdout).toMatch(/^100 % {2}12 of 12 files read/m);
       for (const row of [
@@ -104,15 +109,32 @@ describe('a run without a key', () => {
   );
 
   test(
+    '--plain on a terminal: lines, without colours and without moving the cursor',
+    async () => {
+      const sources = await directoryWith(modules(6));
+      const line = ['run', '--dir', sources, '--data', await emptyDirectory()];
+      const drawn = await command(line, sources, { stdout: keptOutput(true) });
+      expect([drawn.code, drawn.stdout.includes('\u001b[?25l')]).toEqual([0, true]);
+      const plain = await command([...line, '--fresh', '--plain'], sources, { stdout: keptOutput(true) });
+      expect([plain.code, plain.stdout.includes('\u001b')]).toEqual([0, false]);
+      expect(plain.stdout).toMatch(/^100 % {2}6 of 6 files read/m);
+    },
+    LONG_MS,
+  );
+
+  test(
     'a finished review shows its stored index, repeats no call, and says so; --fresh starts a new review',
     async () => {
       const sources = await directoryWith(modules(6));
       const data = await emptyDirectory();
       const first = await runToEnd(sources, data);
       expect([first.standing, first.figures.halfSteps, first.figures.sends]).toEqual(['new', 13, 8]);
+      expect(await readFile(first.indexFile, 'utf8')).toBe(`${first.index}\n`);
+      await rm(first.indexFile);
       const before = await readLogs(data);
       const again = await runToEnd(sources, data);
       expect(again).toMatchObject({ standing: 'finished', index: first.index, figures: { halfSteps: 0, sends: 0 } });
+      expect(await readFile(again.indexFile, 'utf8')).toBe(`${first.index}\n`);
       expect(countOf(await readLogs(data), 'responded')).toEqual(countOf(before, 'responded'));
       const { stdout } = await command(['run', '--dir', sources, '--data', data], sources);
       expect(stdout).toContain('was finished before');

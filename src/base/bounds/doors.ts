@@ -172,6 +172,37 @@ export const REVIEW_ATTEMPTS_MAX = 5;
 /** Names kept of each list in the report of a reader. */
 export const REPORT_NAMES_MAX = 40;
 
+// ---- commands: the stage ------------------------------------------------------------------------------------------
+
+/** Lines that a scripted reader of a staged review asks for at a time: most files then have several pages to watch. */
+export const STAGE_PAGE_LINES = 50;
+/** Bytes of a usual page of that many lines, by which a file's pages are estimated before it is read. */
+export const STAGE_PAGE_BYTES = 2_000;
+/** Milliseconds that the readers of a staged review take together: long enough to watch, short enough to wait for. */
+export const STAGE_READING_MS = 8_500;
+/** Milliseconds of the shortest and the longest mean delay of a staged answer. */
+export const STAGE_DELAY_MS_MIN = 20;
+export const STAGE_DELAY_MS_MAX = 600;
+/** The share of the files whose readers have ended when a reader is steered, and when the process kills itself. */
+export const STAGE_STEER_SHARE = 0.35;
+export const STAGE_KILL_SHARE = 0.6;
+/** Files of the smallest review whose process kills itself: with fewer, no reader might be left in its turn. */
+export const STAGE_KILL_FILES_MIN = 4;
+/** Milliseconds for which a killed review stands still, so that a person sees it before the next process starts. */
+export const STAGE_PAUSE_MS = 1_500;
+/** Milliseconds without any report after which a process of a review counts as hung, and is ended. */
+export const STAGE_SILENCE_MS = 60_000;
+/** Milliseconds that the process of a review has to close its store when it is asked to stop; then it is killed. */
+export const STAGE_STOP_MS = 5_000;
+/** UTF-16 units kept of the last output on stderr of a process of a review. */
+export const STAGE_STDERR_CHARACTERS_MAX = 8_192;
+/** UTF-16 units of one text in a report of a process: ids, paths, notes. */
+export const STAGE_TEXT_CHARACTERS_MAX = 8_192;
+/** UTF-16 units of a review index: 2,000 files in lines of 80 columns, and the findings. */
+export const STAGE_INDEX_CHARACTERS_MAX = 2_000_000;
+/** Columns of the lines that a staged review writes. */
+export const STAGE_SCREEN_COLUMNS = 80;
+
 // ---- streams of turns ---------------------------------------------------------------------------------------------
 
 /** Bytes of one recorded turn of a chat window: a long answer with the results of its tools. */

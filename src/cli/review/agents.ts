@@ -2,6 +2,7 @@
 import { REVIEW_READERS_PAID, REVIEW_READERS_SCRIPTED } from '../../base/bounds.ts';
 import { type Agent, agent, anthropic, type OpenOptions } from '../../index.ts';
 import { workerUrl } from '../../threads/worker-url.ts';
+import { type ReviewPace, withPace } from './pace.ts';
 import { type ReviewModel, reviewAgents } from './plan.ts';
 
 /** The model of the readers: small and cheap, since there are many. */
@@ -44,18 +45,19 @@ export function hasCredentials(environment: Readonly<Record<string, string | und
   return ['ANTHROPIC_API_KEY', 'ANTHROPIC_AUTH_TOKEN'].some((name) => (environment[name] ?? '').trim() !== '');
 }
 
-/** Options of `open` for the sessions of the review `id` of a directory (absolute). */
-export function reviewOptions(id: string, directory: string, model: ReviewModel): OpenOptions {
+/** Options of `open` for the sessions of the review `id` of a directory (absolute). `pace`: of a scripted model. */
+export function reviewOptions(id: string, directory: string, model: ReviewModel, pace?: ReviewPace): OpenOptions {
   return {
     agents: agentsOf(id, directory, model),
-    provider: model === 'claude' ? anthropic() : scriptedReview(),
+    provider: model === 'claude' ? anthropic() : scriptedReview(pace),
   };
 }
 
-function scriptedReview(): NonNullable<OpenOptions['provider']> {
+function scriptedReview(pace: ReviewPace | undefined): NonNullable<OpenOptions['provider']> {
+  const module = workerUrl('./model', import.meta.url);
   return {
     kind: 'scripted',
-    script: { module: workerUrl('./model', import.meta.url).href, export: 'answer' },
+    script: { module: (pace === undefined ? module : withPace(module, pace)).href, export: 'answer' },
   };
 }
 

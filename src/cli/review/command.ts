@@ -79,6 +79,11 @@ export async function runReview(
   return { index, plan, standing, failed };
 }
 
+/** True for a review whose index is in the log. */
+export function isFinishedReview(runtime: Runtime, id: string): Promise<boolean> {
+  return isAnswered(runtime.session(id, reviewAgents(id).reviewer));
+}
+
 /** The plan, from the reviewer's first message or its mailbox. */
 async function findPlan(reviewer: Session): Promise<ReviewPlan | undefined> {
   for (const { content } of [...(await reviewer.messages({ limit: 1 })), ...(await reviewer.pending())]) {

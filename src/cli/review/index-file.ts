@@ -5,7 +5,7 @@
 import { basename, dirname, extname, join, normalize } from 'node:path/posix';
 import { clip, counted, left, number, oneLine, right, wrap } from '../text-layout.ts';
 import type { PlannedFile, ReviewPlan } from './plan.ts';
-import type { FailedReport, SourceReport } from './source-report.ts';
+import { type FailedReport, LONGEST_LINE, lineText, type SourceReport } from './source-report.ts';
 
 const COLUMNS = 79;
 const NAME_COLUMNS = 26;
@@ -109,6 +109,7 @@ function findings(plan: ReviewPlan, read: readonly SourceReport[], unread: reado
     ...packages(read),
     ...undocumented(read),
     ...notes(read),
+    ...askedFor(read),
   ];
   return lines.length === 0 ? ['Findings: nothing that these rules look for.'] : ['Findings', ...lines];
 }
@@ -166,6 +167,13 @@ function undocumented(read: readonly SourceReport[]): readonly string[] {
 function notes(read: readonly SourceReport[]): readonly string[] {
   const noted = read.flatMap(({ path, note }) => (note === undefined ? [] : [`${path}: ${note}`]));
   return list('Read in part', noted, noted.length);
+}
+
+function askedFor(read: readonly SourceReport[]): readonly string[] {
+  const asked = read.flatMap(({ path, longestLine }) =>
+    longestLine === undefined ? [] : [`${path}: ${LONGEST_LINE}: ${lineText(longestLine)}`],
+  );
+  return list('Asked for while the file was read', asked);
 }
 
 /** A heading with its first entries; empty without entries. `total`: shown if it exceeds the number of entries. */

@@ -1,16 +1,18 @@
 /**
  * The scripted model of a review, for users without a key. It runs in the model threads like any model, sees only its
  * request, and answers by rules. A reader requests its file with `read_file`, page by page, and reports what the rules
- * find in the results. The reviewer writes an index of the reports delivered to it. Deterministic, without I/O.
+ * find in the results, and what a later message of its user asks for. The reviewer writes an index of the reports
+ * delivered to it. The URL that imports this module may carry a pace (`pace.ts`). Deterministic, without I/O.
  */
 import { REVIEW_PAGES_MAX } from '../../base/bounds.ts';
 import type { ContentBlock } from '../../base/messages.ts';
 import { textOf } from '../../base/messages.ts';
 import type { ModelRequest } from '../../models/provider.ts';
-import type { Reply } from '../../models/script/script.ts';
+import type { Reply, ReplyContext } from '../../models/script/script.ts';
 import { composeIndex } from './index-file.ts';
+import { delayOf, paceIn, type ReviewPace } from './pace.ts';
 import { pathOfTask, planOf } from './plan.ts';
-import { analyseSource } from './source-analysis.ts';
+import { analyseSource, longestLineOf } from './source-analysis.ts';
 import { type FailedReport, formatReport, parseReport, reportOf, type SourceReport } from './source-report.ts';
 
 const READ_FILE = 'read_file';
@@ -20,6 +22,9 @@ const DELIVERY = /^from_/;
 const MORE = /\n\n\[Showing lines \d+-\d+ of (\d+)\. Use offset=(\d+) to continue\.\]$/;
 /** The answer of a tool without output: an empty file. */
 const NO_OUTPUT = '(no output)';
+const ASKS_LONGEST_LINE = /\blongest line\b/i;
+/** The pace in the URL by which this module was imported. */
+const pace = paceIn(import.meta.url);
 
 /** A call in a request, with its result. */
 interface AnsweredCall {
@@ -29,27 +34,54 @@ interface AnsweredCall {
 }
 
 /** The script: a reader when its first message is a task, the reviewer when it is a plan. */
-export function answer(request: ModelRequest): Reply {
+export function answer(request: ModelRequest, { session }: Pick<ReplyContext, 'session'> = { session: '' }): Reply {
+  const reply = replyTo(request, pace);
+  if (pace === undefined) return reply;
+  const delayMs = delayOf(pace, session, request.messages.length);
+  return typeof reply === 'string' ? { text: reply, delayMs } : { ...reply, delayMs };
+}
+
+/** The reply without its delay. With a pace, a reader asks for pages of that many lines. */
+function replyTo(request: ModelRequest, withPages?: ReviewPace): Reply {
   const calls = answeredCalls(request);
-  for (const { role, content } of request.messages) {
+  for (const [index, { role, content }] of request.messages.entries()) {
     if (role !== 'user') continue;
     const plan = planOf(content);
     if (plan !== undefined) return composeIndex(plan, reportsOf(calls));
     const path = pathOfTask(textOf(content));
-    if (path !== undefined) return read(path, calls);
+    if (path === undefined) continue;
+    const later = request.messages.slice(index + 1);
+    return read({ path, asksLongestLine: later.some(asksLongestLine) }, calls, withPages);
   }
   return 'I am a scripted model for `troupe run` and see neither a plan nor a file to read here.';
 }
 
-function read(path: string, calls: readonly AnsweredCall[]): Reply {
+/** A reader's task, with what its user asked for since. */
+interface Task {
+  readonly path: string;
+  readonly asksLongestLine: boolean;
+}
+
+/** True for a message of the user that asks for the longest line. Results of tools are not read for requests. */
+function asksLongestLine({ role, content }: ModelRequest['messages'][number]): boolean {
+  return role === 'user' && ASKS_LONGEST_LINE.test(textOf(content));
+}
+
+function read(task: Task, calls: readonly AnsweredCall[], withPages: ReviewPace | undefined): Reply {
+  const { path } = task;
   const pages = calls.filter((call) => call.name === READ_FILE);
   const last = pages.at(-1);
-  if (last === undefined) return { toolUse: { name: READ_FILE, input: { path } } };
+  const first = withPages === undefined ? {} : { limit: withPages.pageLines };
+  if (last === undefined) return { toolUse: { name: READ_FILE, input: { path, ...first } } };
   const more = last.isError ? null : MORE.exec(last.text);
   if (more !== null && pages.length < REVIEW_PAGES_MAX) {
-    return { toolUse: { name: READ_FILE, input: { path, offset: Number(more[2]) } } };
+    const offset = Number(more[2]);
+    // Longer pages for a longer file: the pages that are left must reach its end.
+    const share = Math.ceil((Number(more[1]) - offset + 1) / (REVIEW_PAGES_MAX - pages.length));
+    const next = withPages === undefined ? {} : { limit: Math.max(withPages.pageLines, share) };
+    return { toolUse: { name: READ_FILE, input: { path, offset, ...next } } };
   }
-  const report = formatReport(reportOn(path, pages, more));
+  const report = formatReport(reportOn(task, pages, more));
   if (calls.some((call) => call.name === MARK_GOAL)) {
     return `I am a scripted model; this is all I can say of the file:\n\n${report}`;
   }
@@ -61,7 +93,7 @@ function read(path: string, calls: readonly AnsweredCall[]): Reply {
  * it.
  */
 function reportOn(
-  path: string,
+  { path, asksLongestLine: isAsked }: Task,
   pages: readonly AnsweredCall[],
   more: RegExpExecArray | null,
 ): SourceReport | FailedReport {
@@ -69,9 +101,12 @@ function reportOn(
   const texts = pages.filter((page) => !page.isError).map((page) => page.text.replace(MORE, ''));
   if (failed !== undefined && texts.length === 0) return { path, error: errorText(failed.text) };
   const text = texts.join('\n');
-  const facts = analyseSource(path, text === NO_OUTPUT ? '' : text);
-  if (failed !== undefined) return reportOf(path, facts, errorText(failed.text));
-  return reportOf(path, facts, more === null ? undefined : `${facts.lines} of ${more[1]} lines read`);
+  const whole = text === NO_OUTPUT ? '' : text;
+  const facts = analyseSource(path, whole);
+  const longestLine = isAsked ? longestLineOf(whole) : undefined;
+  if (failed !== undefined) return reportOf(path, facts, errorText(failed.text), longestLine);
+  const note = more === null ? undefined : `${facts.lines} of ${more[1]} lines read`;
+  return reportOf(path, facts, note, longestLine);
 }
 
 /** The error in the text of a failed call, which is JSON with a member `error`. */

@@ -20,6 +20,8 @@ export interface ReviewOrder {
   readonly model: ReviewModel;
   /** Maximum number of files. */
   readonly limit: number;
+  /** True for a review that a person watches (`troupe run --stage`): it is another review than the plain one. */
+  readonly isStaged?: boolean;
 }
 
 /** A file of a plan. `reader`: the nickname of the sub-agent that reads it. */
@@ -51,9 +53,9 @@ const schema = z.object({
 });
 
 /** The reviewer's session id. */
-export function reviewId(order: ReviewOrder): string {
+export function reviewId({ directory, model, limit, isStaged }: ReviewOrder): string {
   const digest = createHash('sha256')
-    .update(JSON.stringify([order.directory, order.model, order.limit]))
+    .update(JSON.stringify([directory, model, limit, ...(isStaged === true ? ['stage'] : [])]))
     .digest('hex');
   return `review-${digest.slice(0, 8)}`;
 }
@@ -156,3 +158,6 @@ export function pathOfTask(task: string): string | undefined {
 /** The request to the reviewer once every reader has ended. */
 export const INDEX_REQUEST =
   'Every sub-agent has ended; the report of each is in this conversation as from_<name>. Write the review index now.';
+
+/** The request to a reader that is steered while it reads. */
+export const STEER_REQUEST = 'Also name the longest line.';

@@ -12,6 +12,12 @@ export interface FunctionSpan {
   readonly at: number;
 }
 
+/** The longest line of a text. `at`: its number, from 1. */
+export interface LongestLine {
+  readonly characters: number;
+  readonly at: number;
+}
+
 /** The facts that the rules found in a text. */
 export interface SourceFacts {
   /** First sentence of the comment at the start of the file; '' when there is none. */
@@ -116,6 +122,17 @@ export function analyseSource(path: string, text: string): SourceFacts {
     ...defined({ longest }),
     marks: marksOf(lines),
   };
+}
+
+/** The longest line of a text, the first of several; undefined for a text without lines. */
+export function longestLineOf(text: string): LongestLine | undefined {
+  let longest: LongestLine | undefined;
+  for (const [index, line] of linesOf(text).entries()) {
+    if (longest === undefined || line.length > longest.characters) {
+      longest = { characters: line.length, at: index + 1 };
+    }
+  }
+  return longest;
 }
 
 function languageOf(path: string): Language {

@@ -4,7 +4,7 @@
  */
 import { REPORT_NAMES_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
-import type { FunctionSpan, SourceFacts } from './source-analysis.ts';
+import type { FunctionSpan, LongestLine, SourceFacts } from './source-analysis.ts';
 
 /** Names of one kind: their number, and the first of them. */
 export interface NameList {
@@ -23,6 +23,8 @@ export interface SourceReport {
   readonly imports: NameList;
   readonly longest?: FunctionSpan;
   readonly marks: readonly string[];
+  /** Present if the reader was asked for it while it read. */
+  readonly longestLine?: LongestLine;
   /** The reason why the figures do not cover the whole file. */
   readonly note?: string;
 }
@@ -33,11 +35,13 @@ export interface FailedReport {
   readonly error: string;
 }
 
+/** The name of the line that a report has only if its reader was asked for it. */
+export const LONGEST_LINE = 'longest line';
 const NONE = 'none';
 const NO_SUMMARY = '(the file opens without a comment)';
 
-/** The report with the facts that the rules found. */
-export function reportOf(path: string, facts: SourceFacts, note?: string): SourceReport {
+/** The report with the facts that the rules found, and with what else the reader was asked for. */
+export function reportOf(path: string, facts: SourceFacts, note?: string, longestLine?: LongestLine): SourceReport {
   const { exports, imports, marks, ...rest } = facts;
   return {
     path,
@@ -45,7 +49,7 @@ export function reportOf(path: string, facts: SourceFacts, note?: string): Sourc
     exports: nameList(exports),
     imports: nameList(imports),
     marks: marks.slice(0, REPORT_NAMES_MAX),
-    ...defined({ note }),
+    ...defined({ longestLine, note }),
   };
 }
 
@@ -61,6 +65,7 @@ export function formatReport(report: SourceReport | FailedReport): string {
     `imports: ${listText(report.imports)}`,
     `longest function: ${longest === undefined ? NONE : `${longest.name}, ${longest.lines} lines from line ${longest.at}`}`,
     `marks: ${report.marks.length === 0 ? NONE : report.marks.join(', ')}`,
+    ...(report.longestLine === undefined ? [] : [`${LONGEST_LINE}: ${lineText(report.longestLine)}`]),
     ...(report.note === undefined ? [] : [`note: ${oneLine(report.note)}`]),
   ].join('\n');
 }
@@ -80,6 +85,7 @@ export function parseReport(text: string): SourceReport | FailedReport | undefin
   if (counts === null) return undefined;
   const summary = values.get('summary') ?? '';
   const longest = parseSpan(values.get('longest function') ?? '');
+  const longestLine = parseLine(values.get(LONGEST_LINE) ?? '');
   const note = values.get('note');
   const marks = values.get('marks') ?? NONE;
   return {
@@ -92,8 +98,13 @@ export function parseReport(text: string): SourceReport | FailedReport | undefin
     imports: parseList(values.get('imports') ?? ''),
     ...defined({ longest }),
     marks: marks === NONE ? [] : marks.split(', '),
-    ...defined({ note }),
+    ...defined({ longestLine, note }),
   };
+}
+
+/** The longest line in words, as reports and the index say it. */
+export function lineText({ characters, at }: LongestLine): string {
+  return `${characters} characters, line ${at}`;
 }
 
 function nameList(names: readonly string[]): NameList {
@@ -113,6 +124,11 @@ function parseSpan(text: string): FunctionSpan | undefined {
   const match = /^(.+), (\d+) lines from line (\d+)$/.exec(text);
   if (match?.[1] === undefined) return undefined;
   return { name: match[1], lines: Number(match[2]), at: Number(match[3]) };
+}
+
+function parseLine(text: string): LongestLine | undefined {
+  const match = /^(\d+) characters, line (\d+)$/.exec(text);
+  return match === null ? undefined : { characters: Number(match[1]), at: Number(match[2]) };
 }
 
 function oneLine(text: string): string {

@@ -1,21 +1,38 @@
 /** Measurements of a run: times of sends, delay of the host's event loop, half-steps per second. */
 import { type IntervalHistogram, monitorEventLoopDelay } from 'node:perf_hooks';
+import { z } from 'zod';
 import type { Runtime } from '../../index.ts';
 
-/** The figures of a run. Times in milliseconds unless the name says otherwise. */
-export interface RunFigures {
-  readonly sessions: number;
+/** The figures of the process that has the runtime. */
+export interface WorkFigures {
   /** Half-steps made by this process. */
   readonly halfSteps: number;
   readonly halfStepsPerSecond: number;
+  /** Seconds spent opening the store and starting its threads. */
+  readonly openSeconds: number;
+  readonly hostLoopDelayP99Ms: number;
+}
+
+/** The form of these figures, for doors. */
+export const workFiguresSchema: z.ZodType<WorkFigures> = z.object({
+  halfSteps: z.number().int().min(0),
+  halfStepsPerSecond: z.number().min(0),
+  openSeconds: z.number().min(0),
+  hostLoopDelayP99Ms: z.number().min(0),
+});
+
+/** The figures of a run. Times in milliseconds unless the name says otherwise. */
+export interface RunFigures extends WorkFigures, SendFigures {
+  readonly sessions: number;
   /** Seconds from before the store was opened until the answer. */
   readonly seconds: number;
-  /** The part of `seconds` spent opening the store and starting its threads. */
-  readonly openSeconds: number;
+}
+
+/** The figures of the messages and spawns that were accepted. */
+export interface SendFigures {
   readonly sends: number;
   /** Milliseconds from a send to its receipt; missing when nothing was sent. */
   readonly sendToReceiptMs?: { readonly p50: number; readonly p99: number };
-  readonly hostLoopDelayP99Ms: number;
 }
 
 /** Sampling period of the event loop in milliseconds. The histogram counts it as delay, so it is subtracted. */
@@ -28,7 +45,6 @@ const RATE_WINDOW_MS = 1_000;
 export class RunMeter {
   readonly #begun: number = performance.now();
   readonly #loop: IntervalHistogram = monitorEventLoopDelay({ resolution: LOOP_RESOLUTION_MS });
-  readonly #sends: number[] = [];
   #opened: number | undefined;
   #samples: { readonly at: number; readonly halfSteps: number }[] = [];
 
@@ -41,15 +57,6 @@ export class RunMeter {
     this.#opened = performance.now();
   }
 
-  accepted(ms: number): void {
-    this.#sends.push(ms);
-  }
-
-  /** Seconds since the start. */
-  get seconds(): number {
-    return (performance.now() - this.#begun) / 1_000;
-  }
-
   /** Half-steps per second, over the last `RATE_WINDOW_MS`. */
   rate(halfSteps: number): number {
     const at = performance.now();
@@ -59,20 +66,15 @@ export class RunMeter {
     return (1_000 * (halfSteps - first.halfSteps)) / (at - first.at);
   }
 
-  figures(runtime: Runtime, sessions: number): RunFigures {
+  figures(runtime: Runtime): WorkFigures {
     const now = performance.now();
     const opened = this.#opened ?? now;
     const { halfSteps } = runtime.metrics();
-    const sorted = this.#sends.toSorted((a, b) => a - b);
     const loopMs = this.#loop.count === 0 ? 0 : this.#loop.percentile(99) / NANOSECONDS_PER_MS - LOOP_RESOLUTION_MS;
     return {
-      sessions,
       halfSteps,
       halfStepsPerSecond: now === opened ? 0 : (1_000 * halfSteps) / (now - opened),
-      seconds: (now - this.#begun) / 1_000,
       openSeconds: (opened - this.#begun) / 1_000,
-      sends: sorted.length,
-      ...(sorted.length === 0 ? {} : { sendToReceiptMs: { p50: percentile(sorted, 50), p99: percentile(sorted, 99) } }),
       hostLoopDelayP99Ms: Math.max(0, loopMs),
     };
   }
@@ -80,6 +82,13 @@ export class RunMeter {
   stop(): void {
     this.#loop.disable();
   }
+}
+
+/** The figures of sends that were accepted after these milliseconds. */
+export function sendFigures(ms: readonly number[]): SendFigures {
+  const sorted = ms.toSorted((a, b) => a - b);
+  if (sorted.length === 0) return { sends: 0 };
+  return { sends: sorted.length, sendToReceiptMs: { p50: percentile(sorted, 50), p99: percentile(sorted, 99) } };
 }
 
 /**

@@ -1,15 +1,13 @@
 /** The progress display of a review: a live tree on a terminal, plain lines elsewhere, or nothing. */
 import { REDRAW_INTERVAL_MS, TREE_LINES_MAX } from '../../base/bounds.ts';
-import type { ReaderRow, ReviewBoard } from '../review/board.ts';
 import { type Output, type Paint, paintFor, type Surroundings } from '../surroundings.ts';
 import { clip, clipEnd, counted, displayWidth, left, number } from '../text-layout.ts';
+import type { ReaderRow, ReviewBoard } from './board.ts';
 
 /** The data shown besides the board. */
 export interface ProgressSource {
   readonly board: ReviewBoard;
   readonly id: string;
-  /** Half-steps per second at present. */
-  rate(): number;
   /** Seconds since the start. */
   seconds(): number;
 }
@@ -18,6 +16,8 @@ export interface ProgressSource {
 export interface Progress {
   /** Reports a change. */
   changed(): void;
+  /** Writes a line that stays. */
+  note(text: string): void;
   /** Restores the terminal. Later calls do nothing. */
   stop(): void;
 }
@@ -33,11 +33,11 @@ const STATE_COLUMNS = 26;
 const SIGN_AT = 2;
 /** Plain progress prints a line each time another tenth is done. */
 const TENTHS = 10;
-const NOTHING: Progress = { changed: () => undefined, stop: () => undefined };
+/** Signs of pages in a reader's line at most. */
+const PAGE_SIGNS = 12;
 
-/** The progress for a stream; `undefined`: none. */
-export function showProgress(output: Output | undefined, source: ProgressSource, surroundings: Surroundings): Progress {
-  if (output === undefined) return NOTHING;
+/** The progress for a stream: plain lines if it is no terminal, or a terminal that cannot move its cursor. */
+export function showProgress(output: Output, source: ProgressSource, surroundings: Surroundings): Progress {
   if (!output.isTerminal || surroundings.environment['TERM'] === 'dumb') return plainLines(output, source);
   return new LiveTree(output, source, surroundings);
 }
@@ -58,21 +58,23 @@ function plainLines(output: Output, source: ProgressSource): Progress {
         output.write('       the reviewer writes the index\n');
       }
     },
+    note: (text) => output.write(`${text}\n`),
     stop: () => undefined,
   };
 }
 
-function progressLine({ board, rate, seconds }: ProgressSource): string {
+function progressLine({ board, seconds }: ProgressSource): string {
   const share = String(Math.floor((100 * board.over) / board.total)).padStart(3);
   const read = `${number(board.over)} of ${counted(board.total, 'file')} read`;
-  return `${share} %  ${read}  ${number(rate())} half-steps/s  ${number(seconds(), 1)} s`;
+  return `${share} %  ${read}  ${number(board.rate)} half-steps/s  ${number(seconds(), 1)} s`;
 }
 
 /**
  * A bounded number of lines that are redrawn in place. Owns the cursor while it exists.
  *  T1 the cursor is shown again however the process ends, except by a kill;
  *  T2 no line is wider than the terminal, and there are never more lines than the terminal has rows, so that a
- *     frame can be drawn over the previous one.
+ *     frame can be drawn over the previous one;
+ *  T3 a note is written above the frame, and stays.
  */
 class LiveTree implements Progress {
   readonly #output: Output;
@@ -96,6 +98,12 @@ class LiveTree implements Progress {
 
   /** Does nothing: the tree is redrawn at intervals, since there may be thousands of changes per second. */
   changed(): void {}
+
+  note(text: string): void {
+    if (this.#isOver) return;
+    this.#output.write(`${this.#erase()}${text}\n`);
+    this.#draw();
+  }
 
   stop(): void {
     if (this.#isOver) return;
@@ -130,7 +138,7 @@ export interface TreeLine {
 
 /** The present tree, fitted to a terminal. Pure. */
 export function treeLines(
-  { board, id, rate, seconds }: ProgressSource,
+  { board, id, seconds }: ProgressSource,
   size: { readonly columns: number; readonly rows: number },
 ): readonly TreeLine[] {
   const lines: TreeLine[] = [];
@@ -147,17 +155,19 @@ export function treeLines(
   const full = Math.round(BAR_COLUMNS * share);
   const bar = '█'.repeat(full) + '░'.repeat(BAR_COLUMNS - full);
   lines.push({
-    text: `${bar}  ${String(Math.floor(100 * share)).padStart(3)} %  ${number(rate())} half-steps/s  ${number(seconds(), 1)} s`,
+    text: `${bar}  ${String(Math.floor(100 * share)).padStart(3)} %  ${number(board.rate)} half-steps/s  ${number(seconds(), 1)} s`,
     tone: 'plain',
   });
   if (board.warning !== undefined) lines.push({ text: board.warning, tone: 'warning' });
   return lines.slice(0, Math.max(1, size.rows)).map((line) => ({ ...line, text: clip(line.text, size.columns) }));
 }
 
-function readerText({ file, state, note }: ReaderRow, columns: number): string {
+function readerText({ file, state, note, calls, isSteered }: ReaderRow, columns: number): string {
+  const isOver = state === 'done' || state === 'failed';
+  const doing = `${left(state, 6)} ${'▪'.repeat(Math.min(calls, PAGE_SIGNS))}${isSteered ? ' steered' : ''}`;
   const sign = state === 'done' ? '✓' : state === 'failed' ? '✗' : '●';
   const path = Math.max(10, columns - STATE_COLUMNS - 6);
-  return `├ ${sign} ${left(clipEnd(file.path, path), path)}  ${note === '' ? state : note}`;
+  return `├ ${sign} ${left(clipEnd(file.path, path), path)}  ${!isOver ? doing.trimEnd() : note === '' ? state : note}`;
 }
 
 function toneOf({ state }: ReaderRow): TreeLine['tone'] {

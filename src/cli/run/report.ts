@@ -1,11 +1,12 @@
-/** The end of the output of `troupe run`: the index, a table of figures, and suggested commands. Pure. */
+/** The end of the output of `troupe run`: a table of figures, the index's file, and suggested commands. Pure. */
 
 import { dataArgument, shownPath } from '../places/data-directory.ts';
-import type { ReviewResult } from '../review/command.ts';
-import type { ReviewOrder } from '../review/plan.ts';
+import type { ReviewStanding } from '../review/command.ts';
+import type { ReviewOrder, ReviewPlan } from '../review/plan.ts';
 import type { Paint, Surroundings } from '../surroundings.ts';
-import { counted, left, number, printable } from '../text-layout.ts';
+import { counted, left, number, oneLine } from '../text-layout.ts';
 import type { RunFigures } from './figures.ts';
+import type { ReviewLog } from './review-log.ts';
 
 /** A run that succeeded. */
 export interface RunReport {
@@ -14,16 +15,15 @@ export interface RunReport {
   readonly order: ReviewOrder;
   /** Data directory, absolute. */
   readonly data: string;
-  readonly result: ReviewResult;
+  readonly plan: ReviewPlan;
+  readonly standing: ReviewStanding;
+  readonly index: string;
+  /** The file that holds the index, absolute. */
+  readonly indexFile: string;
+  /** Readers that did not complete their task. */
+  readonly failed: number;
   readonly figures: RunFigures;
   readonly log: ReviewLog;
-}
-
-/** The log of a whole review, including the parts that other processes wrote. */
-export interface ReviewLog {
-  readonly messages: number;
-  readonly inputTokens: number;
-  readonly outputTokens: number;
 }
 
 const LABEL_COLUMNS = 18;
@@ -40,14 +40,14 @@ export function reportText(report: RunReport, surroundings: Surroundings, paint:
     return `  ${isLong ? `${command}\n      ` : left(command, COMMAND_COLUMNS)}${paint.dim(why)}`;
   });
   const rule = paint.dim('─'.repeat(RULE_COLUMNS));
-  return [printable(report.result.index), '', rule, ...rows, '', 'Try next', ...next, ''].join('\n');
+  return [rule, ...rows, '', 'Try next', ...next, ''].join('\n');
 }
 
 function figureRows(
-  { result, figures, data, id, log }: RunReport,
+  { plan, standing, failed, index, indexFile, figures, data, id, log }: RunReport,
   surroundings: Surroundings,
 ): readonly (readonly [string, string])[] {
-  const here = result.standing === 'new' ? '' : ' in this run';
+  const here = standing === 'new' ? '' : ' in this run';
   const { sendToReceiptMs, halfSteps } = figures;
   const readers = figures.sessions - 1;
   const sends =
@@ -55,13 +55,10 @@ function figureRows(
       ? 'nothing was sent'
       : `p50 ${number(sendToReceiptMs.p50, 1)} ms, p99 ${number(sendToReceiptMs.p99, 1)} ms (${counted(figures.sends, 'send')}, each durable)`;
   return [
-    [
-      'sessions',
-      `${number(figures.sessions)} (reviewer ${id}, ${counted(readers, 'reader')}${failures(result.failed)})`,
-    ],
+    ['sessions', `${number(figures.sessions)} (reviewer ${id}, ${counted(readers, 'reader')}${failures(failed)})`],
     [
       'messages',
-      `${number(log.messages)} in the log, ${number(log.inputTokens)} tokens in, ${number(log.outputTokens)} out${estimated(result)}`,
+      `${number(log.messages)} in the log, ${number(log.inputTokens)} tokens in, ${number(log.outputTokens)} out${estimated(plan)}`,
     ],
     [
       'half-steps',
@@ -76,12 +73,13 @@ function figureRows(
       `${number(figures.seconds, 1)} s, of which ${number(figures.openSeconds, 1)} s to open the store and start threads`,
     ],
     ['data', shownPath(data, surroundings)],
+    ['index', `${oneLine(shownPath(indexFile, surroundings))} (${counted(index.split('\n').length, 'line')})`],
   ];
 }
 
 /** A scripted model estimates its usage. */
-function estimated({ plan }: ReviewResult): string {
-  return plan.model === 'scripted' ? ' (estimates)' : '';
+function estimated({ model }: ReviewPlan): string {
+  return model === 'scripted' ? ' (estimates)' : '';
 }
 
 function failures(count: number): string {
@@ -103,15 +101,16 @@ function nextCommands(
 
 /** The report for programs. */
 export function reportJson(report: RunReport, surroundings: Surroundings): unknown {
-  const { id, order, data, result, figures, log } = report;
+  const { id, order, data, plan, standing, failed, index, indexFile, figures, log } = report;
   return {
     session: id,
     directory: order.directory,
     model: order.model,
-    standing: result.standing,
-    files: result.plan.files.length,
-    failed: result.failed,
-    index: result.index,
+    standing,
+    files: plan.files.length,
+    failed,
+    index,
+    indexFile,
     figures,
     log,
     data,

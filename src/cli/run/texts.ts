@@ -28,7 +28,7 @@ export function runHeader(order: ReviewOrder, data: string, surroundings: Surrou
 /** How far the review had come when this run started. */
 export function standingText(plan: ReviewPlan, standing: ReviewStanding, before: number): string {
   if (standing === 'finished') {
-    return 'This review was finished before. What follows is in the log: no call was made.\nUse --fresh to start over.\n\n';
+    return 'This review was finished before. Its index is from the log: no call was made.\nUse --fresh to start over.\n\n';
   }
   const files = counted(plan.files.length, 'source file');
   const rest = plan.leftOut === 0 ? '' : ` (${number(plan.leftOut)} more are left out)`;
@@ -57,5 +57,6 @@ export function runAgain(given: Arguments, data: string, surroundings: Surroundi
     dataArgument(data, surroundings),
     limit === undefined ? '' : ` --limit ${limit}`,
     given.flag('scripted') ? ' --scripted' : '',
+    given.flag('stage') ? ' --stage' : '',
   ].join('');
 }

@@ -2,7 +2,8 @@
 import { describe, expect, test } from 'vitest';
 import type { ContentBlock } from '../../../src/base/messages.ts';
 import { answer } from '../../../src/cli/review/model.ts';
-import { planMessage, type ReviewPlan, taskOf } from '../../../src/cli/review/plan.ts';
+import { withPace } from '../../../src/cli/review/pace.ts';
+import { planMessage, type ReviewPlan, STEER_REQUEST, taskOf } from '../../../src/cli/review/plan.ts';
 import { analyseSource } from '../../../src/cli/review/source-analysis.ts';
 import { formatReport, reportOf } from '../../../src/cli/review/source-report.ts';
 import type { ModelRequest, RequestMessage } from '../../../src/models/provider.ts';
@@ -53,6 +54,37 @@ describe('a reader', () => {
     );
     expect(report).toContain('lines: 3 (0 blank, 1 comment)');
     expect(answer(request(messages))).toEqual({ toolUse: { name: 'mark_goal_completed', input: { result: report } } });
+  });
+
+  test('a later message of the user asks for the longest line: the report has one more line, else it has not', () => {
+    const read = called('1', 'read_file', 'a();\nlonger();\n// longest line? no');
+    const reported = (messages: readonly RequestMessage[]): string => JSON.stringify(answer(request(messages)));
+    const steer: RequestMessage = { role: 'user', content: STEER_REQUEST };
+    expect(reported([task, ...read])).not.toContain('longest line:');
+    expect(reported([task, ...read, steer])).toContain('longest line: 19 characters, line 3');
+    // The request may stand in one message with the result of a tool.
+    const [call, result] = read;
+    const joined = [...((result?.content ?? []) as readonly ContentBlock[]), { type: 'text', text: STEER_REQUEST }];
+    const together = [task, call, { role: 'user', content: joined as readonly ContentBlock[] }] as RequestMessage[];
+    expect(reported(together)).toContain('longest line: 19 characters, line 3');
+  });
+
+  test('with a pace in its URL it takes its time, and asks for pages that reach the end of the file', async () => {
+    const url = withPace(new URL('../../../src/cli/review/model.ts', import.meta.url), { delayMs: 40, pageLines: 50 });
+    const paced = (await import(url.href)) as { readonly answer: typeof answer };
+    const first = paced.answer(request([task]), { session: 's' });
+    expect(first).toMatchObject({ toolUse: { input: { path: 'src/a.ts', limit: 50 } } });
+    const delays = Array.from({ length: 50 }, (_, index) => {
+      const reply = paced.answer(request([task]), { session: `s:${index}` });
+      return (reply as { readonly delayMs: number }).delayMs;
+    });
+    expect(Math.min(...delays)).toBeGreaterThanOrEqual(20);
+    expect(Math.max(...delays)).toBeLessThanOrEqual(60);
+    expect(new Set(delays).size).toBeGreaterThan(10);
+    // A file of 6,050 lines: 12 pages are left for 6,000 lines.
+    const page = 'x\n\n[Showing lines 1-50 of 6050. Use offset=51 to continue.]';
+    const next = paced.answer(request([task, ...called('1', 'read_file', page)]), { session: 's' });
+    expect(next).toMatchObject({ toolUse: { input: { path: 'src/a.ts', offset: 51, limit: 500 } } });
   });
 
   test('stops asking at the bound on pages, and names the part it did not read', () => {

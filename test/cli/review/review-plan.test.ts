@@ -110,6 +110,8 @@ describe('the plan', () => {
     expect(pathOfTask(taskOf({ path: 'a b.ts', reader: 'a-b', bytes: 1 }))).toBe('a b.ts');
     expect(pathOfTask('Something else')).toBeUndefined();
     expect(reviewId(order)).toBe(reviewId({ ...order }));
+    expect(reviewId({ ...order, isStaged: false })).toBe(reviewId(order));
+    expect(reviewId({ ...order, isStaged: true })).not.toBe(reviewId(order));
     expect(
       new Set(
         [order, { ...order, limit: 1 }, { ...order, model: 'claude' as const }, { ...order, directory: '/e' }].map(

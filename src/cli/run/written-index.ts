@@ -1,0 +1,15 @@
+/** The file that holds the index of a review, in the data directory. */
+import { randomUUID } from 'node:crypto';
+import { join } from 'node:path';
+import { putFile } from '../../journal/store/durable-file.ts';
+import { printable } from '../text-layout.ts';
+
+/**
+ * Writes the index of the review `id`, whole or not at all; an earlier one is replaced. Resolves to the path of the
+ * file, absolute like `data`.
+ */
+export async function writeIndex(data: string, id: string, index: string): Promise<string> {
+  const path = join(data, `${id}.txt`);
+  await putFile(path, `${printable(index).trimEnd()}\n`, `.${randomUUID().slice(0, 8)}.part`);
+  return path;
+}

@@ -1,0 +1,84 @@
+/**
+ * The process that works on a staged review: it has the runtime, and reports to the command that started it over the
+ * channel of its parent. It kills itself in the middle if it is asked to. See `review-process.ts`.
+ *  W1 it ends when the channel closes, so it never outlives its command;
+ *  W2 `killing` has left the process before it kills itself, so the command knows a planned kill from any other;
+ *  W3 its store is closed before its last message.
+ */
+import { STAGE_STOP_MS, STOP_DEADLINE_MS } from '../../base/bounds.ts';
+import { open } from '../../index.ts';
+import { encodeError } from '../../threads/error-codec.ts';
+import { UsageError } from '../command.ts';
+import { commandLogger } from '../command-logger.ts';
+import { reviewOptions } from '../review/agents.ts';
+import { RunMeter } from '../run/figures.ts';
+import type { ReviewNews } from '../run/news.ts';
+import { work } from '../run/work.ts';
+import { processSurroundings } from '../surroundings.ts';
+import { Director } from './director.ts';
+import { type Begin, orderSchema, type StageMessage } from './protocol.ts';
+
+/** Sends a message; resolves when it has left the process, or the channel is closed. */
+function send(message: StageMessage): Promise<void> {
+  return new Promise((resolve) => {
+    if (process.send === undefined || !process.connected) resolve();
+    else process.send(message, undefined, undefined, () => resolve());
+  });
+}
+
+function kill(): void {
+  void send({ type: 'killing' }).then(() => process.kill(process.pid, 'SIGKILL'));
+}
+
+async function review(begin: Begin, stopped: Promise<'stopped'>): Promise<StageMessage> {
+  const { directory, limit, id, data, startsOver, pace, kills } = begin;
+  const order = { directory, model: 'scripted', limit, isStaged: true } as const;
+  const meter = new RunMeter();
+  const logger = commandLogger(processSurroundings());
+  const runtime = await open(data, { ...reviewOptions(id, directory, 'scripted', pace), logger });
+  meter.opened();
+  const publish = (news: ReviewNews): void => void send({ type: 'news', news });
+  let refuse: (error: unknown) => void = () => undefined;
+  const refused = new Promise<never>((_, reject) => {
+    refuse = reject;
+  });
+  const director = new Director({ runtime, id, publish, kill: kills ? kill : undefined, onFailure: refuse });
+  try {
+    const working = work({ order, id, startsOver }, runtime, meter, (news) => {
+      publish(news);
+      director.take(news);
+    });
+    const done = await Promise.race([stopped, working, refused]);
+    return done === 'stopped' ? { type: 'stopped' } : { type: 'done', ...done };
+  } finally {
+    meter.stop();
+    await runtime.close({ deadlineMs: STOP_DEADLINE_MS });
+  }
+}
+
+async function run(begin: Begin): Promise<void> {
+  let last: StageMessage;
+  try {
+    last = await review(begin, stopped);
+  } catch (error) {
+    last = { type: 'failed', error: encodeError(error), isUsage: error instanceof UsageError };
+  }
+  await send(last);
+  if (process.connected) process.disconnect();
+}
+
+let stop = (): void => undefined;
+const stopped = new Promise<'stopped'>((resolve) => {
+  stop = () => resolve('stopped');
+});
+// A terminal sends it to this process and to the command, which then orders this process to stop.
+process.on('SIGINT', () => undefined);
+process.once('disconnect', () => {
+  stop();
+  setTimeout(() => process.exit(1), STAGE_STOP_MS).unref();
+});
+process.on('message', (value: unknown) => {
+  const order = orderSchema.parse(value);
+  if (order.type === 'stop') stop();
+  else void run(order);
+});
