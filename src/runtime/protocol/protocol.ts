@@ -256,6 +256,9 @@ export interface ShardMethods {
     answer: ShardMethods['session.send']['answer'];
   };
   'session.state': { request: OfSession; answer: SessionSnapshot };
+  /** The tokens of the session; with `tree` also those of every session below it. */
+  'session.usage': { request: OfSession & { readonly tree: boolean }; answer: Usage };
+  'session.budget': { request: OfSession & { readonly tokens?: number }; answer: undefined };
   'session.explain': { request: OfSession; answer: Explanation };
   'session.messages': {
     request: OfSession & { readonly after?: number; readonly limit?: number };

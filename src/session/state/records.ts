@@ -180,6 +180,10 @@ export type SessionRecord =
   | { readonly type: 'childStarted'; readonly child: string }
   /** A child, or a session below it, used tokens of a budget. */
   | { readonly type: 'budgetUsed'; readonly tokens: number }
+  /** The session has this budget from here on; `tokens` missing: none, and the use is still counted. */
+  | { readonly type: 'budgetSet'; readonly tokens?: number }
+  /** The use of this session counts for the session above it from here on, with all tokens that it used before. */
+  | { readonly type: 'budgetShared' }
   | {
       readonly type: 'childExited';
       readonly child: string;

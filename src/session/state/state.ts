@@ -40,7 +40,7 @@ export type ReceiptState =
   | { readonly status: 'promoted'; readonly turn: number; readonly messageSeq?: number }
   | { readonly status: 'answered'; readonly turn: number; readonly text: string; readonly output?: Json }
   | { readonly status: 'failed'; readonly turn: number; readonly error: ErrorShape }
-  | { readonly status: 'cancelled'; readonly turn: number }
+  | { readonly status: 'cancelled'; readonly turn: number; readonly reason?: string }
   /** The run stopped at a boundary and can be continued. `text`: text of its last answer. */
   | {
       readonly status: 'suspended';
@@ -223,6 +223,7 @@ export interface SessionState {
   paused: boolean;
   blocked: ErrorShape | undefined;
   interruptRequested: boolean;
+  interruptReason: string | undefined;
   /** A message boundary at which the session waits; only while `executing`. */
   held: Held | undefined;
   /** The run stopped at a boundary; only while idle. */
@@ -374,6 +375,7 @@ export function emptyState(id: string): SessionState {
     paused: false,
     blocked: undefined,
     interruptRequested: false,
+    interruptReason: undefined,
     held: undefined,
     suspended: undefined,
     approvals: undefined,
