@@ -226,6 +226,8 @@ export type ProviderData =
       readonly script: unknown;
       /** False: requests are not checked against the rules of the Messages API. */
       readonly strict?: boolean;
+      /** Milliseconds between the words of an answer. */
+      readonly pieceMs?: number;
     }
   | {
       readonly kind: 'module';

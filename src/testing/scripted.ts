@@ -37,6 +37,6 @@ export function scripted(script: Script, options: ScriptedOptions = {}): Provide
   return {
     kind: 'scripted',
     script: checked,
-    ...defined({ strict: options.strict }),
+    ...defined({ strict: options.strict, pieceMs: options.pieceMs }),
   };
 }
