@@ -78,7 +78,7 @@ export interface ShardProvider {
   readonly plan: ProviderPlan;
   /** This shard's share of the limits of the provider's key. */
   readonly governor?: GovernorLimits;
-  /** The rates that the provider reports, shared by all shards; see `rate-table.ts`. */
+  /** The rates that the provider reports, shared by all shards. */
   readonly rates: SharedArrayBuffer;
 }
 
@@ -101,7 +101,7 @@ export interface ShardPlan {
   readonly threads: { readonly models: number; readonly tools: number };
   /** True if the host follows the notices of the sessions. */
   readonly publishesNotices?: boolean;
-  /** Counters shared with the host; see `metrics.ts`. */
+  /** Counters shared with the host. */
   readonly counters: SharedArrayBuffer;
 }
 

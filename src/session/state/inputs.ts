@@ -117,7 +117,7 @@ export interface CompressionFacts extends Omit<CompressionSettings, 'enabled'> {
   readonly isAutomatic: boolean;
   /**
    * True if the model refuses thoughts after a change of the history before them, so that a round with thoughts must
-   * stay where it is (R20, R21).
+   * stay where it is.
    */
   readonly bindsThinking: boolean;
 }
@@ -441,7 +441,7 @@ export type Question =
       readonly answer: AnsweredInput;
     };
 
-/** The verdict on a question, with the members of the question that identify it (A5). */
+/** The verdict on a question, with the members of the question that identify it. */
 export type Judged =
   | {
       readonly on: 'boundary';
