@@ -20,7 +20,7 @@ import type { Entry, SessionRecord, TransitionRecords } from '../../session/stat
 import { emptyState, type ReceiptState, type SessionState } from '../../session/state/state.ts';
 import { contentBytes, formBytes } from '../../session/state/tokens.ts';
 import { claimFaults, waitsForProvider } from './claim-order.ts';
-import { type BudgetFault, BudgetTrail } from './families/budgets.ts';
+import { type BudgetFault, BudgetTrail } from './families/budget-trail.ts';
 import { type LineFault, SpawnLine } from './families/spawn-line.ts';
 import { digestOf, historyTexts, isAnnounced, requestDigest } from './ledger.ts';
 import type { ModelRendering } from './models/agent-models.ts';

@@ -6,7 +6,6 @@
  */
 import { tokensOf } from '../../../base/messages.ts';
 import type { Runtime } from '../../../runtime/handles/runtime.ts';
-import type { SessionRecord } from '../../../session/state/records.ts';
 import type { SessionState } from '../../../session/state/state.ts';
 import { Attempts } from '../attempts.ts';
 import type { Ledger } from '../ledger.ts';
@@ -92,30 +91,6 @@ export class BudgetChanges {
       if (process.isAlive) trace(`the budget of ${session} is ${tokens}`);
     });
   }
-}
-
-/** A budget that was exceeded by a call that began after it was used up. */
-export interface BudgetFault {
-  readonly kind: 'failed';
-  readonly what: string;
-}
-
-/** The calls of one session beside its budget, as its log says. */
-export class BudgetTrail {
-  /** The half-step that was claimed although the budget was used up. */
-  #beyond: number | undefined;
-
-  /** Takes a record, and the state before it. */
-  before(state: SessionState, record: SessionRecord): BudgetFault | undefined {
-    if (record.type === 'claimed') this.#beyond = isUsedUp(state) ? record.halfStep : undefined;
-    if (record.type !== 'responded' || record.halfStep !== this.#beyond) return undefined;
-    const what = `half-step ${record.halfStep} of ${state.id} began after its budget was used up (I29)`;
-    return { kind: 'failed', what };
-  }
-}
-
-function isUsedUp({ usage, budget }: SessionState): boolean {
-  return budget?.tokens !== undefined && tokensOf(usage) + budget.below >= budget.tokens;
 }
 
 /** Each budget has counted what every session below it used, once. */
