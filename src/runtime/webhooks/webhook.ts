@@ -47,7 +47,7 @@ interface Followed {
   readonly shard: number;
   /** Everything up to here is in the queue, or delivered. Undefined: a new webhook, which begins at the start of the shard. */
   position: number | undefined;
-  /** Where the log ended when the shard opened it that was read last; undefined before the first reading. */
+  /** The end of the log when its shard began, as the last reading found it; undefined before the first reading. */
   opened: number | undefined;
   /** True if the log must be read from the position. */
   isBehind: boolean;
