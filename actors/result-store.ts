@@ -60,7 +60,7 @@ export class ResultStore {
   }
 
   /**
-   * `text` shortened to its bounds. Returns at once if nothing is cut, else when the whole text is durable (R1),
+   * `text` shortened to its bounds. Returns at once if nothing is cut, else when the whole text is durable,
    * without blocking this thread. Never throws or rejects: if the disk refuses, the short form says that the rest is
    * lost, and the session continues.
    */

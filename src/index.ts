@@ -120,6 +120,7 @@ export type {
   SpawnOptions,
   StructuredSendOptions,
   StructuredSpawnOptions,
+  UsageOptions,
 } from './runtime/handles/session-options.ts';
 export type { WaitingOptions } from './runtime/handles/waiting.ts';
 export {

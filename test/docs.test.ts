@@ -1,16 +1,20 @@
 /**
  * Goal: the code on the pages of `docs/` works as shown. Method: the TypeScript blocks of a page are one program,
- * compiled against the built package and run. Its output is the content of the page's text blocks, in order. Links lead
- * to existing files, and every error code is explained.
+ * compiled against the built package and run. Its output is the content of the page's text blocks, in order. The lines of
+ * a console block that begin with `$` are typed into a shell, in a directory with the page's JavaScript blocks as files;
+ * the lines below them are their output. Links lead to existing files, and every error code is explained.
  */
+import { execFile } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { writeFile } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ERROR_CODES } from './support/error-codes.ts';
 import { compilePrograms, type Programs } from './support/package-programs.ts';
 
+const execute = promisify(execFile);
 const root = fileURLToPath(new URL('..', import.meta.url));
 const docs = join(root, 'docs');
 const pages = readdirSync(docs).filter((name) => name.endsWith('.md'));
@@ -53,6 +57,33 @@ describe('a page shows the output of its program', () => {
   });
 });
 
+describe('a page shows the output of its command lines', () => {
+  const typed = [...texts].filter(([, text]) => blocks(text, 'console').length > 0).map(([page]) => page);
+  it.each(typed)('%s', async (page) => {
+    const text = texts.get(page) ?? '';
+    const directory = join(compiled.directory, page.replace('.md', '-files'));
+    const programs = join(directory, 'bin');
+    await mkdir(programs, { recursive: true });
+    // Here `npx troupe` is the program that was built, as it is the installed one for a user.
+    const npx = `#!/bin/sh\nshift\nexec "${process.execPath}" "${join(root, 'dist', 'cli.js')}" "$@"\n`;
+    await writeFile(join(programs, 'npx'), npx, { mode: 0o755 });
+    for (const file of blocks(text, 'js')) {
+      const name = /^\/\/ (\S+\.js)\n/.exec(file)?.[1];
+      if (name === undefined) throw new Error(`a JavaScript block of ${page} does not begin with the name of its file`);
+      await writeFile(join(directory, name), file);
+    }
+    const env = { ...process.env, PATH: `${programs}:${dirname(process.execPath)}:${process.env['PATH']}` };
+    for (const block of blocks(text, 'console')) {
+      for (const [, line = '', shown = ''] of block.matchAll(/^\$ (.*)\n((?:(?!\$ ).*\n)*)/gm)) {
+        const { stdout } = await execute('sh', ['-c', line], { cwd: directory, env });
+        // The age of a call depends on the machine.
+        expect(stdout.replaceAll(/^\d+s +/gm, 'now  '), line).toBe(shown);
+      }
+    }
+  });
+  it('there is such a page', () => expect(typed).toContain('approvals.md'));
+});
+
 it('get-started is plain JavaScript: it runs unchanged, without a compiler', async () => {
   const text = texts.get('get-started.md') ?? '';
   await writeFile(join(compiled.directory, 'plain.js'), programs.get('get-started') ?? '');
@@ -63,7 +94,7 @@ it('every program on a page runs', () => {
   for (const [page, text] of texts) {
     const languages = [...text.matchAll(/^```(\w+)$/gm)].map((match) => match[1]);
     expect(
-      languages.filter((language) => language !== 'ts' && language !== 'text'),
+      languages.filter((language) => !['ts', 'js', 'text', 'console'].includes(language ?? '')),
       page,
     ).toEqual([]);
   }

@@ -5,11 +5,12 @@
  */
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { z } from 'zod';
 import type { ModelRequest } from '../src/models/provider.ts';
 import type { Reply } from '../src/models/script/script.ts';
 import { strictFake } from '../src/testing/index.ts';
@@ -18,6 +19,8 @@ import { programNode } from './support/package-programs.ts';
 const run = promisify(execFile);
 const root = fileURLToPath(new URL('..', import.meta.url));
 let directory: string;
+/** The error of a program that ended with another exit code than 0. */
+const failure = z.object({ code: z.number(), stdout: z.string() });
 
 /** The README's programs, by the names they have in the text: its TypeScript blocks in order. */
 const names = ['hello', 'typed', 'tools', 'family', 'testing'] as const;
@@ -68,6 +71,22 @@ function reply({ messages }: ModelRequest): Reply {
   if (last.includes('Only consider Node')) return { toolUse: { name: 'add', input: { a: 1, b: 2 } } };
   return last.includes('tool_result') ? 'On Node, both work.' : 'They differ.';
 }
+
+it('the hello program fails with exit code 1 if there is no key', async () => {
+  const { ANTHROPIC_API_KEY: _key, ANTHROPIC_AUTH_TOKEN: _token, ...env } = process.env;
+  const keyless = await mkdtemp(join(root, '.troupe', 'keyless-'));
+  try {
+    for (const name of ['hello.js', 'tools.js']) await copyFile(join(directory, name), join(keyless, name));
+    const failed = await run(programNode, ['hello.js'], { cwd: keyless, env }).then(
+      () => ({ code: 0, stdout: '' }),
+      (error: unknown) => failure.parse(error),
+    );
+    expect(failed.code).toBe(1);
+    expect(failed.stdout).toContain('Authentication failed: no credentials');
+  } finally {
+    await rm(keyless, { recursive: true, force: true });
+  }
+});
 
 it('the hello program prints its log, runs its tool, and calls no model when it runs again; children answer', async () => {
   const fake = await strictFake({ script: reply });

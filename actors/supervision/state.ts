@@ -77,7 +77,7 @@ export interface SupervisorState {
   readonly deferred: readonly SupervisorInput[];
   readonly nextRun: number;
   readonly nextOrder: number;
-  /** Number of answers for a run that had already ended; such answers are dropped (A5). */
+  /** Number of answers for a run that had already ended; such answers are dropped. */
   readonly stale: number;
 }
 

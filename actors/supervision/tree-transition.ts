@@ -77,7 +77,8 @@ export function runTreeTransition(
       touched.push(current);
     }
     const { state } = current;
-    const used = state.budget === undefined ? 0 : usedOf(state);
+    // A session that joins a budget in this step reports all that it has used.
+    const used = state.budget?.isShared === true ? usedOf(state) : 0;
     const isFamily = state.children.size > 0;
     const wasAtRest = isFamily && isAtRest(state);
     const outcome = runTurn(state, input, access.environment(current), access.observer(current));

@@ -153,7 +153,7 @@ export class MailboxFullError extends TroupeError {
   }
 }
 
-/** A bound of `base/bounds.ts` or of `limits` was reached; `data.limit` names it. */
+/** A bound was reached: one of `limits`, of a budget, or of the library; `data.limit` names it. */
 export class LimitError extends TroupeError {
   constructor(message: string, details: ErrorDetails = {}) {
     super('limit', message, details);
@@ -245,7 +245,7 @@ export type ModelErrorCode = Extract<ErrorCode, `model_${string}`>;
 
 /**
  * A model call failed. `data.status` is the HTTP status where there was one, `retryAfterMs` the wait that the server
- * asked for. `retryable` is true for network faults, 429 and 5xx (contract of the half-step, transient errors).
+ * asked for. `retryable` is true for network faults, 429 and 5xx.
  */
 export class ModelError extends TroupeError {
   readonly status: number | undefined;

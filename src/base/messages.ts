@@ -17,7 +17,7 @@ export interface CacheControl {
 /**
  * The model that wrote a block, where it is a model of another vendor (`troupe/ai-model`). The log keeps it; the Messages
  * API knows no such member. A thought and `metadata` are sent to this model of this provider only, and every provider
- * leaves them out for any other (`src/base/block-origin.ts`).
+ * leaves them out for any other.
  */
 export interface BlockOrigin {
   readonly provider: string;
@@ -27,7 +27,7 @@ export interface BlockOrigin {
   /** The provider's metadata of the block, verbatim: the ids of its items, signatures, encrypted reasoning. */
   readonly metadata?: Readonly<Record<string, Json>>;
 }
-/** Text of either role. Never empty or blank in a request (R08, R09). */
+/** Text of either role. Never empty or blank in a request. */
 export interface TextBlock {
   readonly type: 'text';
   readonly text: string;
@@ -74,7 +74,7 @@ export interface SearchResultBlock {
 }
 /** A block that the result of a call may have. */
 export type ResultBlock = TextBlock | ImageBlock | DocumentBlock | SearchResultBlock;
-/** The answer to a call, in the user message right after it (R01 to R04). */
+/** The answer to a call, in the user message right after it. */
 export interface ToolResultBlock {
   readonly type: 'tool_result';
   readonly tool_use_id: string;
@@ -83,7 +83,7 @@ export interface ToolResultBlock {
   readonly cache_control?: CacheControl;
 }
 /**
- * Reasoning, signed by the model; replayed byte for byte (R20, R21). A thought with an `origin` has an empty signature:
+ * Reasoning, signed by the model; replayed byte for byte. A thought with an `origin` has an empty signature:
  * its proof, if it has one, is in `origin.metadata`.
  */
 export interface ThinkingBlock {
@@ -287,7 +287,7 @@ export interface Message {
   readonly blocks?: readonly ContentBlock[];
 }
 
-/** The seven kinds of mailbox entries (contract §3.1). */
+/** The seven kinds of mailbox entries. */
 export const PENDING_TYPES = [
   'user_message',
   'tool_response',

@@ -27,9 +27,26 @@ export function parseOption<T>(schema: z.ZodType<T>, name: string, value: unknow
   let found: unknown = value;
   for (const part of path)
     found = found === null || found === undefined ? undefined : (found as Record<PropertyKey, unknown>)[part];
-  throw new ConfigError(`option ${JSON.stringify(key)}: ${issue?.message ?? 'invalid'}; got ${describeValue(found)}`, {
+  const subject = key === '' ? 'the options' : `option ${JSON.stringify(key)}`;
+  throw new ConfigError(`${subject}: ${expectationOf(issue)}; got ${describeValue(found)}`, {
     data: { key },
     cause: result.error,
+  });
+}
+
+/** The expected form, in one wording for all kinds of issues. The value is described once, by the caller. */
+function expectationOf(issue: z.core.$ZodIssue | undefined): string {
+  if (issue === undefined) return 'invalid';
+  const forms = issue.code === 'invalid_union' ? formsOf(issue) : [];
+  if (forms.length > 0) return `expected ${[...new Set(forms)].join(' or ')}`;
+  return issue.message.replace(/^Invalid (?:input|option): /, '').replace(/, received \S+$/, '');
+}
+
+/** The types of value that the forms of a union take. */
+function formsOf({ errors }: z.core.$ZodIssueInvalidUnion): readonly string[] {
+  return errors.flatMap(([first]) => {
+    if (first?.code === 'invalid_union') return formsOf(first);
+    return first?.code === 'invalid_type' && first.path.length === 0 ? [first.expected] : [];
   });
 }
 

@@ -88,7 +88,7 @@ function readPositionals(command: Command, given: readonly string[]): ReadonlyMa
   for (const [index, spec] of command.positionals.entries()) {
     const value = spec.rest === true ? given.slice(index).join(' ') : given[index];
     if (value !== undefined && value.trim() !== '') named.set(spec.name, value);
-    else if (spec.required) throw new UsageError(`the argument <${spec.name}> is missing: ${spec.help}`);
+    else if (spec.required) throw new UsageError(`<${spec.name}> is missing (${spec.help})`);
   }
   const takesRest = command.positionals.at(-1)?.rest === true;
   const extra = takesRest ? undefined : given[command.positionals.length];

@@ -5,7 +5,7 @@ import { VERSION } from '../runtime/protocol/version.ts';
 import { readArguments } from './arguments.ts';
 import { type CommandEntry, EXIT, NotFoundError, ServerError, UsageError } from './command.ts';
 import { COMMANDS } from './commands.ts';
-import { commandHelp, programHelp } from './help.ts';
+import { commandHelp, programHelp, usageLine } from './help.ts';
 import { paintFor, type Surroundings } from './surroundings.ts';
 import { printable, printableJson } from './text-layout.ts';
 
@@ -15,6 +15,7 @@ const CAUSES_MAX = 3;
 /** Runs one command line. Resolves to its exit code (`EXIT`), after failures were printed to stderr. Never rejects. */
 export async function runCommandLine(line: readonly string[], surroundings: Surroundings): Promise<number> {
   const [name, ...rest] = line;
+  let usage = '';
   try {
     if (name === undefined || name === '--help' || name === '-h' || name === 'help') {
       surroundings.stdout.write(programHelp(COMMANDS, VERSION));
@@ -26,12 +27,13 @@ export async function runCommandLine(line: readonly string[], surroundings: Surr
     }
     const entry = entryNamed(name);
     const command = await entry.load();
+    usage = usageLine(entry.name, command);
     const given = readArguments(command, rest);
     if (given !== 'help') return await command.run(given, surroundings);
     surroundings.stdout.write(commandHelp(entry, command));
     return EXIT.ok;
   } catch (error) {
-    return report(error, line, surroundings);
+    return report(error, line, usage, surroundings);
   }
 }
 
@@ -43,14 +45,19 @@ function entryNamed(name: string): CommandEntry {
   throw new UsageError(`unknown command ${JSON.stringify(name)}${namesHint(name, known, 'commands', String)}`);
 }
 
-/** Reports a failure: for people on stderr, and with `--json` also as JSON on stdout. */
-function report(error: unknown, line: readonly string[], { stdout, stderr, environment }: Surroundings): number {
+/** Reports a failure: for people on stderr, and with `--json` also as JSON on stdout. `usage`: that of the command. */
+function report(
+  error: unknown,
+  line: readonly string[],
+  usage: string,
+  { stdout, stderr, environment }: Surroundings,
+): number {
   const isUsage = error instanceof UsageError;
   const message = printable(error instanceof Error ? error.message : String(error));
   const known = COMMANDS.some((each) => each.name === line[0]) ? ` ${line[0]}` : '';
   const paint = paintFor(stderr, environment);
   stderr.write(`${paint.red(`troupe${known}:`)} ${message}\n${causes(error)}`);
-  if (isUsage) stderr.write(`See troupe${known} --help.\n`);
+  if (isUsage) stderr.write(`${usage === '' ? '' : `${usage}\n`}See troupe${known} --help.\n`);
   if (line.includes('--json')) {
     stdout.write(`${printableJson({ error: { code: codeOf(error), message } })}\n`);
   }

@@ -23,14 +23,18 @@ export function programHelp(commands: readonly CommandEntry[], version: string):
   ].join('\n');
 }
 
-/** Help of one command. */
-export function commandHelp({ name: called, summary }: CommandEntry, command: Command): string {
-  const words = command.positionals.map(({ name, required, rest }) => {
+/** How a command is called, in one line. */
+export function usageLine(called: string, { positionals }: Command): string {
+  const words = positionals.map(({ name, required, rest }) => {
     const word = `${name}${rest === true ? '...' : ''}`;
     return required ? `<${word}>` : `[${word}]`;
   });
-  const lines = [`troupe ${called}: ${summary}`, ''];
-  lines.push(`Usage: ${['troupe', called, ...words, '[options]'].join(' ')}`, '');
+  return `Usage: ${['troupe', called, ...words, '[options]'].join(' ')}`;
+}
+
+/** Help of one command. */
+export function commandHelp({ name: called, summary }: CommandEntry, command: Command): string {
+  const lines = [`troupe ${called}: ${summary}`, '', usageLine(called, command), ''];
   if (command.positionals.length > 0) {
     lines.push('Arguments:', ...table(command.positionals.map(({ name, help }) => [name, help])), '');
   }

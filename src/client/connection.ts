@@ -37,7 +37,7 @@ export class Connection {
     this.#options = options;
   }
 
-  /** Reads something (N1). Rejects with `ClientError`, or the reason of the signal. */
+  /** Reads something. Rejects with `ClientError`, or the reason of the signal. */
   async get<T>(path: string, query: Query = {}, { signal }: RequestOptions = {}): Promise<T> {
     const waits = new Waits(signal);
     for (;;) {
@@ -60,7 +60,7 @@ export class Connection {
     await this.#json('DELETE', path, undefined, signal);
   }
 
-  /** The data of the events of a stream, as JSON values (N2). `after`: the number of the last event already read. */
+  /** The data of the events of a stream, as JSON values. `after`: the number of the last event already read. */
   async *events<T>(path: string, query: Query, after: number | undefined, signal?: AbortSignal): AsyncGenerator<T> {
     let lastId = after;
     const waits = new Waits(signal);

@@ -17,6 +17,8 @@ import type {
   SessionInfo,
   SessionSummary,
   ShortViewMode,
+  Usage,
+  UsageOptions,
   UserContent,
   ViewedEvent,
 } from './types.ts';
@@ -201,6 +203,17 @@ export class RemoteSession<Answer = string> {
   ): Promise<unknown> {
     return (await this.#connection.post<{ readonly outcome: unknown }>(this.#path('/history'), operation, options))
       .outcome;
+  }
+
+  /** The tokens that the session has used; with `tree` also those of all its descendants. */
+  async usage({ tree, ...options }: UsageOptions & RequestOptions = {}): Promise<Usage> {
+    const query = tree === undefined ? {} : { tree: String(tree) };
+    return (await this.#connection.get<{ usage: Usage }>(this.#path('/usage'), query, options)).usage;
+  }
+
+  /** Sets the tokens that the session and all its descendants may use in total; `null`: no limit. */
+  async setBudget(tokens: number | null, options: RequestOptions = {}): Promise<void> {
+    await this.#connection.post(this.#path('/budget'), { tokens }, options);
   }
 
   /** Cancels the model call, the running tools and the working children; true if the session was running. */

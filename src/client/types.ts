@@ -1,7 +1,7 @@
 /** The shapes that the server answers with, as the runtime declares them. */
 
 export type { Goal } from '../base/goals.ts';
-export type { Deliver, Message, Pending, UserContent } from '../base/messages.ts';
+export type { Deliver, Message, Pending, Usage, UserContent } from '../base/messages.ts';
 export type { SessionEvent } from '../events/event.ts';
 export type { ShortViewMode, ViewedEvent } from '../events/viewed-event.ts';
 export type {
@@ -17,4 +17,5 @@ export type {
   ReceiptStatus,
   SessionInfo,
   SessionSummary,
+  UsageOptions,
 } from '../index.ts';

@@ -23,23 +23,23 @@ import { beginsWithThought, isSendable, type RenderedMessage, RequestDraft } fro
 
 /** How an epoch is rendered. */
 export interface RenderOptions {
-  /** True if a UTC time line precedes user text (§6.6). */
+  /** True if a UTC time line precedes user text. */
   readonly timestamps: boolean;
   /**
    * Deliveries are sent as user text and not as phantom pairs. Under manual thinking an assistant turn with a call must
-   * start with thinking (R22), and calls in a history need tools (R41).
+   * start with thinking, and calls in a history need tools.
    */
   readonly deliveriesAsText: boolean;
-  /** True if the request has no tools. Then calls of an imported history are sent as text too (R41). */
+  /** True if the request has no tools. Then calls of an imported history are sent as text too. */
   readonly callsAsText?: boolean;
   /**
-   * True if an answer with a call, and the turn it belongs to, must begin with thinking (R22). If one of them begins
+   * True if an answer with a call, and the turn it belongs to, must begin with thinking. If one of them begins
    * otherwise, the answer is sent as text.
    */
   readonly callsNeedThought?: boolean;
-  /** True if the model refuses thoughts whose preceding messages have changed (R21). */
+  /** True if the model refuses thoughts whose preceding messages have changed. */
   readonly bindsThinking?: boolean;
-  /** True if the request asks for a structured answer: then no source may ask for citations (R58). */
+  /** True if the request asks for a structured answer: then no source may ask for citations. */
   readonly dropsCitations?: boolean;
 }
 

@@ -167,7 +167,8 @@ export type EventBody =
       readonly code?: string;
       readonly bytes?: number;
     }
-  | { readonly type: 'interrupt.acknowledged' }
+  /** `reason`: what `interrupt` was given. */
+  | { readonly type: 'interrupt.acknowledged'; readonly reason?: string }
   | { readonly type: 'child.spawned'; readonly child: string; readonly name?: string }
   | { readonly type: 'child.state'; readonly child: string; readonly name?: string; readonly state: string }
   | { readonly type: 'child.exited'; readonly child: string; readonly name?: string; readonly reason: string }

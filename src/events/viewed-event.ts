@@ -124,7 +124,7 @@ const EVENT_MEMBERS: { readonly [Type in Kind]: Members<BodyOf<Type>> } = {
   'llm.retry': { attempt: 'carried', waitMs: 'carried', status: 'carried', repaired: 'carried' },
   'model.changed': { model: 'carried', reason: 'carried' },
   'llm.thread': { turn: 'carried', thread: 'carried', code: 'carried', bytes: 'carried' },
-  'interrupt.acknowledged': {},
+  'interrupt.acknowledged': { reason: 'carried' },
   'child.spawned': { child: 'carried', name: 'carried' },
   'child.state': { child: 'carried', name: 'carried', state: 'carried' },
   'child.exited': { child: 'carried', name: 'carried', reason: 'carried' },

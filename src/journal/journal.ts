@@ -63,7 +63,7 @@ export interface Journal {
   /**
    * Resolves when every transition appended before this call is durable: after fsync in `flush` and `strict`, after the
    * write in `os`. Calls share flushes (group commit, no timer). Rejects with `StoreFullError` when the device refuses.
-   * The transitions of that flush and of all later ones are then not in the log (J3), and every further `flushed()`
+   * The transitions of that flush and of all later ones are then not in the log, and every further `flushed()`
    * rejects until `recover()`.
    */
   flushed(): Promise<void>;

@@ -83,7 +83,7 @@ export interface RequestTransport {
 }
 
 /**
- * The body of a model call, without cache marks and `stream`, and its `transport`. Byte-stable within an epoch (A8). An
+ * The body of a model call, without cache marks and `stream`, and its `transport`. Byte-stable within an epoch. An
  * agent's option `request` may add further fields of the body.
  */
 export interface ModelRequest {
@@ -201,9 +201,12 @@ export interface GenerateContext {
 }
 
 /**
- * A model. `generate` rejects with `ModelError`, whose `retryable` decides whether the half-step waits and tries again.
- * Any other error counts as not retryable. It must not retry: the runtime's retries run on the runtime's clock and are
- * shown to the user. Called on a model thread, or on the host thread for a provider given by value.
+ * A model. `generate` takes a request in the shape of the Messages API and resolves to an answer in that shape. It rejects
+ * with `ModelError`, whose `retryable` decides whether the half-step waits and tries again; with
+ * `ModelAuthenticationError`, after which every session of the provider waits for `resume()`; with
+ * `ModelInvalidRequestError` if the same request would fail again. Any other error counts as not retryable. It must not
+ * retry: the runtime's retries run on the runtime's clock and are shown to the user. Called on a model thread, or on the
+ * host thread for a provider given by value.
  */
 export interface ModelProvider {
   readonly name: string;
@@ -217,15 +220,17 @@ export interface ModelProvider {
   readonly models?: ModelList;
 }
 
-/** A provider as plain data: it crosses to a model thread and is built there by `src/models/resolve.ts`. */
+/** A provider as plain data: it crosses to a model thread and is built there. `scripted` and `anthropic` make one. */
 export type ProviderData =
   | { readonly kind: 'anthropic'; readonly options: AnthropicData }
   | {
       readonly kind: 'scripted';
-      /** A `PlainScript` of `src/models/script/script.ts`; checked when the provider is built. */
+      /** A script without functions; checked when the provider is built. */
       readonly script: unknown;
       /** False: requests are not checked against the rules of the Messages API. */
       readonly strict?: boolean;
+      /** Milliseconds between the words of an answer. */
+      readonly pieceMs?: number;
     }
   | {
       readonly kind: 'module';

@@ -27,7 +27,7 @@ async function build(data: Exclude<ProviderData, { readonly kind: 'module' }>): 
     const { createScriptedProvider } = await import('./script/provider.ts');
     const named = checkScript(data.script);
     const script = 'module' in named ? await importScript(String(named.module), named.export ?? 'default') : named;
-    return createScriptedProvider(script, defined({ strict: data.strict }));
+    return createScriptedProvider(script, defined({ strict: data.strict, pieceMs: data.pieceMs }));
   }
   throw new ConfigError(`provider: unknown kind ${describeValue((data as { kind?: unknown }).kind)}`);
 }

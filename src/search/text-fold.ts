@@ -165,6 +165,8 @@ function foldRecord(fold: TextFold, record: SessionRecord, at: number, found: Se
     case 'forkMade':
     case 'compactionFailed':
     case 'budgetUsed':
+    case 'budgetSet':
+    case 'budgetShared':
     case 'childNamed':
     case 'preparing':
     case 'recalling':

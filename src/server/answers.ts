@@ -41,7 +41,16 @@ export const session: z.ZodType = z.looseObject({
   seq: z.number().describe('Number of the newest event'),
   children: z.array(z.looseObject({ id: z.string(), name: z.string(), exited: z.string().optional() })),
   usage,
+  budget: z
+    .strictObject({ tokens: z.number(), used: z.number() })
+    .optional()
+    .describe('Tokens that it and its descendants may use in total, and have used'),
 });
+
+/** The tokens that a session has used. */
+export const sessionUsage: z.ZodType = z.strictObject({ usage });
+/** The budget of a session; null if it has none. */
+export const budget: z.ZodType = z.strictObject({ tokens: z.number().nullable() });
 
 /** A page of sessions; `next` is the `after` of the following page. */
 export const sessionList: z.ZodType = z.strictObject({ sessions: z.array(summary), next: z.string().optional() });

@@ -196,6 +196,35 @@ const spawn = route({
   },
 });
 
+const usage = route({
+  method: 'GET',
+  path: '/sessions/:id/usage',
+  summary: 'The tokens that the session has used; with tree=true also those of its descendants',
+  query: z.strictObject({ tree: z.enum(['true', 'false']).optional(), token }),
+  answers: [{ status: 200, description: 'The tokens', schema: answers.sessionUsage }, UNKNOWN],
+  async handle({ part, query, server: { runtime } }) {
+    const session = runtime.session(await known(runtime, part('id')));
+    return json({ usage: await session.usage({ tree: query.tree === 'true' }) });
+  },
+});
+
+const budget = route({
+  method: 'POST',
+  path: '/sessions/:id/budget',
+  summary: 'Set the tokens that the session and its descendants may use in total; null: no limit',
+  query: noQuery,
+  body: z.strictObject({ tokens: z.number().int().min(1).max(BUDGET_TOKENS_MAX).nullable() }),
+  answers: [
+    { status: 200, description: 'The budget is on disk', schema: answers.budget },
+    UNKNOWN,
+    problemAnswer(422, 'A first budget of a session above too many others'),
+  ],
+  async handle({ part, body, server: { runtime } }) {
+    await runtime.session(await known(runtime, part('id'))).setBudget(body.tokens);
+    return json({ tokens: body.tokens });
+  },
+});
+
 const approve = route({
   method: 'POST',
   path: '/sessions/:id/approve',
@@ -308,6 +337,8 @@ export const sessionRoutes: readonly Route[] = [
   pause,
   resume,
   spawn,
+  usage,
+  budget,
   approve,
   answer,
   explain,

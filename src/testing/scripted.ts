@@ -13,7 +13,7 @@ export type {
 } from '../models/script/script.ts';
 
 /**
- * A model that answers from a script (the language is in `src/models/script/script.ts`). Each session plays the script
+ * A model that answers from a script: a list of replies, a function of the request, rules, or a module with one of these. Each session plays the script
  * from its start. It refuses requests that the Messages API would refuse, unless `strict` is false.
  *
  * A script that is plain data, or names a module, gives provider data and runs in the model threads. A script with
@@ -37,6 +37,6 @@ export function scripted(script: Script, options: ScriptedOptions = {}): Provide
   return {
     kind: 'scripted',
     script: checked,
-    ...defined({ strict: options.strict }),
+    ...defined({ strict: options.strict, pieceMs: options.pieceMs }),
   };
 }

@@ -77,7 +77,7 @@ export interface ToolPool {
   holds(id: number): boolean;
   /**
    * The tools that a module exports, loaded on a tool thread. Rejects with `ConfigError` that names the module and the
-   * export when it cannot be loaded, exports no tool, or one has a bad name or schema (rules R29 to R33).
+   * export when it cannot be loaded, exports no tool, or one has a bad name or schema.
    */
   describe(url: string): Promise<readonly FoundTool[]>;
   /** Aborts running calls and ends the threads. */

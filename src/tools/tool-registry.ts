@@ -32,7 +32,7 @@ export class ToolRegistry {
   /** The tools that the provider runs. */
   readonly server: readonly ServerToolEntry[];
 
-  /** `agent` names the owner in errors. Throws `ConfigError` for a duplicate and for a reserved name (G1). */
+  /** `agent` names the owner in errors. Throws `ConfigError` for a duplicate and for a reserved name. */
   constructor(agent: string, tools: readonly RegisteredTool[], server: readonly ServerToolEntry[] = []) {
     this.server = server;
     const byName = new Map<string, RegisteredTool>();
@@ -72,7 +72,7 @@ export class ToolRegistry {
 
   /**
    * The registry of a session with `grants`. For `null` it has all tools; otherwise `think` first if present, then the
-   * granted tools in the given order. Grants that this registry does not have are ignored (G2).
+   * granted tools in the given order. Grants that this registry does not have are ignored.
    */
   narrow(grants: readonly string[] | null): ToolRegistry {
     if (grants === null) return this;

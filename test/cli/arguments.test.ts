@@ -62,9 +62,9 @@ describe('a bad argument is named, with exit code 2', () => {
     [['run', '--json=yes'], '--json takes no value'],
     [['run', 'extra'], 'unexpected argument "extra"'],
     [['run', '--data', 'file.txt/below'], '--data'],
-    [['tail'], 'the argument <session> is missing'],
+    [['tail'], '<session> is missing'],
     [['tail', 'a', '--after', 'x'], '--after must be a whole number'],
-    [['send', 'only-a-session'], 'the argument <text> is missing'],
+    [['send', 'only-a-session'], '<text> is missing'],
     [['send', 'not a name', 'hi'], '<session>: session id must match'],
     [['inspect', '--url', 'ftp://x'], '--url must be an http or https address'],
     [['ls', '--url', 'http://x', '--data', 'empty'], '--url and --data exclude each other'],
@@ -81,6 +81,7 @@ describe('a bad argument is named, with exit code 2', () => {
     const { code, stderr, stdout } = await command(line, directory);
     expect(stderr).toContain(message);
     expect(stderr).toContain('--help');
+    if (COMMANDS.some(({ name }) => name === line[0])) expect(stderr).toContain(`Usage: troupe ${line[0]}`);
     expect(code).toBe(2);
     expect(stdout.includes('"error"')).toBe(false);
     const asJson = await command([...line, '--json'], directory);

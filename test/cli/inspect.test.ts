@@ -12,6 +12,11 @@ import { directoryWith, emptyDirectory, modules } from './support/program.ts';
 import { countOf, readLogs } from './support/store-log.ts';
 import { command, type Outcome } from './support/surroundings.ts';
 
+interface InspectedUsage {
+  readonly usage: { readonly input_tokens: number };
+  readonly treeUsage?: { readonly input_tokens: number };
+}
+
 let data = '';
 let id = '';
 
@@ -71,6 +76,22 @@ describe('inspect', () => {
     expect(stdout).toContain('Last 4 messages of 5');
     expect(stdout).toMatch(/^ {4}2 {2}tool call +read_file \{"path":/m);
     expect(stdout).not.toContain('Review this file');
+  });
+
+  test('shows the tokens of a parent with its descendants; --json has them by kind', async () => {
+    const session = await reviewed();
+    const ids = [session, ...Array.from({ length: 12 }, (_, index) => `${session}:${index + 1}`)];
+    let input = 0;
+    for (const id of ids) {
+      const one = JSON.parse((await withData('inspect', id, '--json')).stdout) as InspectedUsage;
+      input += one.usage.input_tokens;
+      expect(one.treeUsage?.input_tokens !== undefined).toBe(id === session);
+    }
+    const parent = JSON.parse((await withData('inspect', session, '--json')).stdout) as InspectedUsage;
+    expect(parent.treeUsage?.input_tokens).toBe(input);
+    expect((await withData('inspect', session)).stdout).toMatch(
+      /^tree +[\d,]+ in, [\d,]+ out, with all its descendants$/m,
+    );
   });
 
   test('names an unknown session', async () => {

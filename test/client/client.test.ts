@@ -79,6 +79,14 @@ test('every member does what the session does', async () => {
   expect(await session.pending()).toMatchObject([{ content: 'later' }]);
   expect(await session.recall(waiting.pendingId)).toBe(true);
   await session.resume();
+  expect(await session.usage()).toEqual(await session.usage({ tree: true }));
+  expect((await session.usage()).output_tokens).toBeGreaterThan(0);
+  await session.setBudget(1_000_000);
+  const { usage } = await session.state();
+  const used = usage.input_tokens + usage.output_tokens;
+  expect(await session.state()).toMatchObject({ budget: { tokens: 1_000_000, used } });
+  await session.setBudget(null);
+  expect(await session.state()).not.toHaveProperty('budget');
   expect(await session.interrupt('enough')).toBe(false);
   expect(await session.answer('none', 'x')).toBe(false);
   expect(await session.decline('none')).toBe(false);

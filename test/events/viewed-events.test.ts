@@ -219,7 +219,7 @@ const SAMPLES: {
   'llm.retry': same({ attempt: 1, waitMs: 10, status: 529, repaired: 'R21' }),
   'model.changed': same({ model: 'gpt/gpt-5.5', reason: 'model_overloaded' }),
   'llm.thread': same({ turn: 't1', thread: 'replayed', code: 'thread_not_found', bytes: 900 }),
-  'interrupt.acknowledged': same({}),
+  'interrupt.acknowledged': same({ reason: 'enough' }),
   'child.spawned': same({ child: 's:1', name: 'sleuth' }),
   'child.state': same({ child: 's:1', name: 'sleuth', state: 'idle' }),
   'child.exited': same({ child: 's:1', name: 'sleuth', reason: 'completed' }),

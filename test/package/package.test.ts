@@ -4,7 +4,7 @@
  * Method: the built package, in separate processes; npm lists the tarball without writing it.
  */
 import { execFile } from 'node:child_process';
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -91,6 +91,22 @@ describe('the tarball', () => {
     }
     expect(files).toContain(description.bin['troupe']?.replace('./', ''));
   });
+});
+
+test('the docstrings of the types use words: no tag of a rule, no path of a source', async () => {
+  const types = (await readdir(join(root, 'dist'))).filter((name) => name.endsWith('.d.ts'));
+  const found: string[] = [];
+  for (const name of types) {
+    const text = await readFile(join(root, 'dist', name), 'utf8');
+    // The bundler also keeps heads of files, which another comment follows.
+    for (const [comment] of text.matchAll(/\/\*\*(?:(?!\*\/)[\s\S])*\*\/(?!\s*\/\*\*)/gu)) {
+      const prose = comment.replaceAll(/`[A-Z]\d+`/gu, '');
+      const tag = /(?<![\w./-])(?:[A-Z]\d{1,3}|Δ\d+|§[\d.]+)\b|\bsrc\/[\w/.-]*/u.exec(prose);
+      if (tag !== null) found.push(`${name}: ${tag[0]} in ${comment}`);
+    }
+  }
+  expect(types.length).toBeGreaterThan(0);
+  expect(found).toEqual([]);
 });
 
 test('the API report is that of the built package', async () => {

@@ -257,4 +257,25 @@ export const sessionBugs: readonly PlantedBug[] = [
     find: 'else state.childrenAtWork += 1;',
     replace: '',
   },
+  {
+    name: 'budget-not-passed-up',
+    what: 'a session whose budget counts for the session above does not report what is used below it (I29)',
+    file: 'actors/supervision/tree-transition.ts',
+    find: 'if (state.budget?.isShared === true) reportUse',
+    replace: 'if (state.budget?.isShared === true && state.children.size === 0) reportUse',
+  },
+  {
+    name: 'budget-joined-without-its-past',
+    what: 'a first budget does not count what was used below it before (I29)',
+    file: 'actors/supervision/tree-transition.ts',
+    find: 'const used = state.budget?.isShared === true ? usedOf(state) : 0;',
+    replace: 'const used = state.usage.input_tokens + state.usage.output_tokens + (state.budget?.below ?? 0);',
+  },
+  {
+    name: 'budget-checked-too-late',
+    what: 'a turn may begin although the budget is used up (I29)',
+    file: 'src/session/rules/budget.ts',
+    find: 'if (tokens !== undefined && used >= tokens) {',
+    replace: 'if (tokens !== undefined && used >= tokens + 1_000) {',
+  },
 ];

@@ -75,6 +75,61 @@ describe.each(MATRIX)('budgets, sessions: $sessions, models: $models', (threads)
   });
 });
 
+describe.each(MATRIX)('a budget of a whole tree, sessions: $sessions, models: $models', (threads) => {
+  test('bounds a fan-out and its parent, and a larger one lets them continue', async () => {
+    const provider = scripted(() => ({ text: 'ok', usage }));
+    const limits = { liveSessions: 1 };
+    const runtime = await kit.open({ threads, agents, provider, limits });
+    const parent = runtime.session('p');
+    await parent.setBudget(500);
+    const tasks = Array.from({ length: 20 }, (_, n) => ({
+      task: `look ${n}`,
+      key: `${n}`,
+      replies: 'handle' as const,
+    }));
+    const ends = await (await parent.spawnAll(tasks)).settled();
+    // One call is in flight at a time, so the total is exact.
+    expect(ends.filter(({ reason }) => reason === 'completed').length).toBe(5);
+    expect(ends.filter(({ reason }) => reason === 'failed').length).toBe(15);
+    expect(await used(runtime, 'p')).toEqual({ tokens: 500, used: 500 });
+    const error = await failure(parent.ask('and you?'));
+    expect(error.cause).toMatchObject({ name: 'LimitError', data: { limit: 'budget', session: 'p', budget: 500 } });
+    expect(error.message).toContain('runtime.session("p").setBudget(tokens)');
+    await parent.setBudget(601);
+    expect(await parent.ask('and now?')).toBe('ok');
+    expect(await parent.ask('and now?')).toBe('ok');
+    expect((await failure(parent.ask('and now?'))).cause).toMatchObject({ data: { value: 700, budget: 601 } });
+    await parent.setBudget(null);
+    expect(await used(runtime, 'p')).toBeUndefined();
+    expect(await parent.ask('and now?')).toBe('ok');
+  });
+
+  test('set when descendants have used tokens already, counts each of them once', async () => {
+    const directory = await kit.directory();
+    const provider = scripted(() => ({ text: 'ok', usage }));
+    const runtime = await kit.open({ directory, threads, agents, provider, limits: { depth: 3 } });
+    const parent = runtime.session('p');
+    const free = await parent.spawn({ task: 'look', replies: 'handle' });
+    const bound = await parent.spawn({ task: 'look', replies: 'handle', budget: 900 });
+    const deep = await bound.spawn({ task: 'look', replies: 'handle' });
+    for (const child of [free, bound, deep]) await child.reply();
+    await parent.setBudget(350);
+    expect(await used(runtime, 'p')).toEqual({ tokens: 350, used: 300 });
+    expect(await used(runtime, bound.id)).toEqual({ tokens: 900, used: 200 });
+    expect(await deep.ask('more')).toBe('ok');
+    expect(await used(runtime, 'p')).toEqual({ tokens: 350, used: 400 });
+    expect((await failure(free.ask('more'))).cause).toMatchObject({ data: { session: 'p', value: 400, budget: 350 } });
+    expect(await parent.usage()).toEqual({ input_tokens: 0, output_tokens: 0 });
+    expect(await parent.usage({ tree: true })).toEqual({ input_tokens: 240, output_tokens: 160 });
+    expect(await bound.usage({ tree: true })).toEqual({ input_tokens: 180, output_tokens: 120 });
+    await runtime.close();
+    const again = await kit.open({ directory, threads, agents, provider, limits: { depth: 3 } });
+    expect(await used(again, 'p')).toEqual({ tokens: 350, used: 400 });
+    expect((await failure(again.session('p').ask('more'))).cause).toMatchObject({ data: { limit: 'budget' } });
+    expect(await again.session('p').usage({ tree: true })).toEqual({ input_tokens: 240, output_tokens: 160 });
+  });
+});
+
 test('a restart in the middle keeps the used tokens and does not count them twice', async () => {
   const directory = await kit.directory();
   const model = gatedModel();
@@ -120,6 +175,7 @@ test('an invalid budget is refused with an error that names it, and no child is 
     const error = await failure(parent.spawn({ task: 'look', budget: budget as number }));
     expect(error, String(budget)).toMatchObject({ name: 'ConfigError', code: 'config' });
     expect(error.message).toContain('budget');
+    if (budget !== null) expect(await failure(parent.setBudget(budget as number))).toMatchObject({ code: 'config' });
   }
   expect((await parent.state()).children).toEqual([]);
 });

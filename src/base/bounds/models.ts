@@ -243,3 +243,5 @@ export const GOVERNOR_FAILURES_PERIOD_MS = 60_000;
 export const GOVERNOR_OUTPUT_TOKENS = 500;
 /** Models whose refusals and reported rates are remembered. The agents of an embedder name a few; a row is 136 bytes. */
 export const GOVERNED_MODELS_MAX = 1_000;
+/** Milliseconds between two words of a scripted answer: as long as a person would wait for one. */
+export const SCRIPT_PIECE_MS_MAX = 60_000;

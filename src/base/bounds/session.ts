@@ -49,10 +49,12 @@ export const NEAREST_NAMES_MAX = 3;
 /** Most messages that are removed from the end of a history after a prompt was too long twice. */
 export const PULLED_BACK_MAX = 64;
 /**
- * Tokens of a child's budget at most: more than anyone would pay for, yet small enough that sums of such budgets stay
+ * Tokens of a budget at most: more than anyone would pay for, yet small enough that sums of such budgets stay
  * exact.
  */
 export const BUDGET_TOKENS_MAX = 1_000_000_000_000;
+/** Sessions below a session that join its first budget: all of them are read, and written to, in one transition. */
+export const BUDGET_JOINS_MAX = 1_000;
 
 // ---- approvals, guardrails and listeners --------------------------------------------------------------------------
 

@@ -68,7 +68,7 @@ async function makeDirectory(path: string): Promise<void> {
 export async function requireStore(path: string): Promise<void> {
   if ((await readManifest(path)) !== undefined) return;
   throw new NotFoundError(
-    `${path} holds no store; --data DIR or ${DATA_VARIABLE} names another directory, --url URL a running server`,
+    `${existsSync(path) ? `${path} holds no store` : `there is no directory ${path}`}; --data DIR or ${DATA_VARIABLE} names another directory, --url URL a running server`,
   );
 }
 

@@ -29,6 +29,7 @@ function storedReader(stored: StoredSessions, shown: string): SessionReader {
       return Promise.resolve({ sessions: sessions.slice(0, limit), isCut: sessions.length > limit });
     },
     session: async (id) => known(id),
+    treeUsage: async (id) => stored.treeUsage(known(id).id),
     messages: async (id) => {
       known(id);
       return messagesIn(stored, id);

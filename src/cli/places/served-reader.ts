@@ -25,11 +25,14 @@ const summaryShape = {
   updatedAt: z.number(),
 };
 const sessionsSchema = z.looseObject({ sessions: z.array(z.looseObject(summaryShape)), next });
+const usageSchema = z.looseObject({ input_tokens: z.number(), output_tokens: z.number() });
+const treeUsageSchema = z.looseObject({ usage: usageSchema });
 const sessionSchema = z.looseObject({
   ...summaryShape,
   seq: z.number().int(),
   children: z.array(z.unknown()),
-  usage: z.looseObject({ input_tokens: z.number(), output_tokens: z.number() }),
+  usage: usageSchema,
+  budget: z.object({ tokens: z.number(), used: z.number() }).optional(),
   blocked: z.unknown().optional(),
 });
 const explanationSchema = z.looseObject({ reason: z.string(), detail: z.string() });
@@ -83,7 +86,7 @@ export function servedReader(server: Server): SessionReader {
       return { sessions: found.slice(0, limit), isCut: found.length > limit };
     },
     session: async (id) => {
-      const { seq, usage, children, blocked, ...summary } = await server.ask(pathOf(id), sessionSchema);
+      const { seq, usage, budget, children, blocked, ...summary } = await server.ask(pathOf(id), sessionSchema);
       const why = await server.ask(`${pathOf(id)}/explain`, explanationSchema);
       const recent = await messagesAt(`${pathOf(id)}/viewport`);
       const pending = await paged(`${pathOf(id)}/pending`, async (path) => {
@@ -95,6 +98,7 @@ export function servedReader(server: Server): SessionReader {
         messages: recent.at(-1)?.seq ?? 0,
         events: seq,
         usage: usage as Usage,
+        ...defined({ budget }),
         why: why as StoredSession['why'],
         ...defined({ blocked: blocked as ErrorShape | undefined }),
         children: children.length,
@@ -102,6 +106,7 @@ export function servedReader(server: Server): SessionReader {
         pending,
       };
     },
+    treeUsage: async (id) => (await server.ask(`${pathOf(id)}/usage?tree=true`, treeUsageSchema)).usage as Usage,
     messages: (id) => messagesAt(`${pathOf(id)}/messages`),
     history: (id) =>
       paged(`${pathOf(id)}/history`, async (path) => {

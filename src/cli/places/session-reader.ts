@@ -1,6 +1,6 @@
 /** Reads the sessions of a place. Changes nothing. */
 import type { HistoryMessage } from '../../base/history-message.ts';
-import type { Message } from '../../base/messages.ts';
+import type { Message, Usage } from '../../base/messages.ts';
 import type { SessionEvent } from '../../events/event.ts';
 import type { ListedRow, SessionFilter } from './session-filter.ts';
 import type { StoredSession } from './stored-sessions.ts';
@@ -23,6 +23,8 @@ export interface SessionReader {
   list(filter: SessionFilter, limit: number): Promise<SessionList>;
   /** One session with its facts. Rejects with `NotFoundError`. */
   session(id: string): Promise<StoredSession>;
+  /** The tokens of a session and all its descendants. Rejects with `NotFoundError`. */
+  treeUsage(id: string): Promise<Usage>;
   /** All messages that were logged and are not removed, the oldest first. Rejects with `NotFoundError`. */
   messages(id: string): Promise<readonly Message[]>;
   /** The conversation as `session.history` presents it. Rejects with `NotFoundError`. */

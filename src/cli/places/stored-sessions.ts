@@ -7,7 +7,7 @@ import { defined } from '../../base/defined.ts';
 import type { ErrorShape } from '../../base/errors.ts';
 import type { HistoryMessage } from '../../base/history-message.ts';
 import { shardOf } from '../../base/ids.ts';
-import { type Message, type Pending, textOf, type Usage } from '../../base/messages.ts';
+import { addUsage, type Message, NO_USAGE, type Pending, textOf, type Usage } from '../../base/messages.ts';
 import type { SessionEvent } from '../../events/event.ts';
 import type { Journal } from '../../journal/journal.ts';
 import { openJournal } from '../../journal/open-journal.ts';
@@ -22,6 +22,7 @@ import { decodeHead, summaryOf } from '../../runtime/reading/head.ts';
 import { readActor } from '../../runtime/reading/session-reader.ts';
 import { type Explanation, explain } from '../../session/explain.ts';
 import { historyMessages } from '../../session/history/history-form.ts';
+import { budgetOf } from '../../session/rules/budget.ts';
 import { type NumberedWait, type QueuedCall, queuedCalls } from '../../session/rules/queued-calls.ts';
 import { withContent } from '../../session/rules/waiting-content.ts';
 import type { ReadContent } from '../../session/state/messages.ts';
@@ -34,6 +35,8 @@ export interface StoredSession extends SessionSummary {
   readonly messages: number;
   readonly events: number;
   readonly usage: Usage;
+  /** As `state()` has it; missing: the session has none. */
+  readonly budget?: { readonly tokens: number; readonly used: number };
   readonly why: {
     readonly reason: Explanation['reason'] | 'completed' | 'failed' | 'cancelled';
     readonly detail: string;
@@ -53,6 +56,8 @@ export interface StoredSessions {
   waiting(): readonly QueuedCall[];
   /** Reads one session; undefined when there is none. Throws `StoreCorruptError` for a log that cannot be read. */
   session(id: string): StoredSession | undefined;
+  /** The tokens of a session and all its descendants; none for an unknown session. */
+  treeUsage(id: string): Usage;
   /** The result of `session.history.toArray()`; undefined for an unknown session. */
   history(id: string): readonly HistoryMessage[] | undefined;
   /** Durable events after `after`, oldest first, at most `limit`. */
@@ -95,6 +100,18 @@ function storedSessions(journals: readonly Journal[]): StoredSessions {
       const { state } = readActor(found.journal, id, found.key);
       const read = contentReader(found.journal, found.key);
       return state.agent === undefined ? undefined : storedSession(state, read);
+    },
+    treeUsage: (id) => {
+      let sum = NO_USAGE;
+      const open = [id];
+      for (let next = open.pop(); next !== undefined; next = open.pop()) {
+        const found = find(next);
+        if (found === undefined) continue;
+        const { state } = readActor(found.journal, next, found.key);
+        sum = addUsage(sum, state.usage);
+        open.push(...state.children.keys());
+      }
+      return sum;
     },
     history: (id) => {
       const found = find(id);
@@ -143,6 +160,7 @@ function storedSession(state: SessionState, read: ReadContent): StoredSession {
     messages: state.nextMessageSeq - 1,
     events: state.eventSeq,
     usage: state.usage,
+    ...defined({ budget: budgetOf(state) }),
     why: whyItRests(state),
     ...defined({ blocked: state.blocked }),
     children: state.children.size,

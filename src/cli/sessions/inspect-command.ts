@@ -7,7 +7,7 @@ import { readPlace } from '../places/read-place.ts';
 import type { SessionReader } from '../places/session-reader.ts';
 import { paintFor, type Surroundings } from '../surroundings.ts';
 import { printableJson } from '../text-layout.ts';
-import { sessionText, type TreeEntry, treeText } from './inspect-texts.ts';
+import { type InspectedSession, sessionText, type TreeEntry, treeText } from './inspect-texts.ts';
 
 const MESSAGES_DEFAULT = 10;
 
@@ -75,7 +75,10 @@ async function inspectOne(
 ): Promise<number> {
   const { stdout, environment } = surroundings;
   const { id, limit } = wanted;
-  const session = await readPlace(place, (reader) => reader.session(id));
+  const session = await readPlace(place, async (reader): Promise<InspectedSession> => {
+    const found = await reader.session(id);
+    return found.children === 0 ? found : { ...found, treeUsage: await reader.treeUsage(id) };
+  });
   const recent = session.recent.slice(-limit);
   if (wanted.isJson) stdout.write(`${printableJson({ ...jsonOf(place), ...session, recent })}\n`);
   else

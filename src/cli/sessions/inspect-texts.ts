@@ -1,5 +1,5 @@
 /** The texts that `troupe inspect` prints. Pure. */
-import type { Message } from '../../base/messages.ts';
+import type { Message, Usage } from '../../base/messages.ts';
 import { SESSION_STATES } from '../../events/event.ts';
 import type { SessionSummary } from '../../runtime/protocol/protocol.ts';
 import { type StoredSession, shortText } from '../places/stored-sessions.ts';
@@ -10,6 +10,12 @@ import { clip, counted, left, number, oneLine, right } from '../text-layout.ts';
 export interface TreeEntry {
   readonly session: StoredSession;
   readonly depth: number;
+}
+
+/** A session with what is shown of it alone. */
+export interface InspectedSession extends StoredSession {
+  /** The tokens of the session and all its descendants; missing: it has none. */
+  readonly treeUsage?: Usage;
 }
 
 /** The width and colours of the output. */
@@ -95,7 +101,7 @@ function toned(text: string, session: StoredSession, paint: Paint): string {
 }
 
 /** The text of one session: its facts, its waiting entries, its last messages. */
-export function sessionText(session: StoredSession, view: View): string {
+export function sessionText(session: InspectedSession, view: View): string {
   const { paint } = view;
   const columns = Math.min(view.columns - 1, COLUMNS_MAX);
   const kin = [
@@ -103,13 +109,17 @@ export function sessionText(session: StoredSession, view: View): string {
     ...(session.parent === undefined ? [] : [`child of ${session.parent}`]),
     ...(session.children === 0 ? [] : [`parent of ${counted(session.children, 'session')}`]),
   ].join(', ');
-  const { input_tokens, output_tokens } = session.usage;
+  const { treeUsage, budget } = session;
   const facts: readonly (readonly [string, string])[] = [
     ['session', session.id],
     ['agent', `${session.agent}${kin === '' ? '' : `  (${kin})`}`],
     ['state', `${session.state}: ${oneLine(session.why.detail)}`],
     ['log', `${counted(session.messages, 'message')}, ${counted(session.events, 'event')}`],
-    ['tokens', `${number(input_tokens)} in, ${number(output_tokens)} out`],
+    ['tokens', tokensText(session.usage)],
+    ...(treeUsage === undefined ? [] : [['tree', `${tokensText(treeUsage)}, with all its descendants`] as const]),
+    ...(budget === undefined
+      ? []
+      : [['budget', `${number(budget.used)} of ${number(budget.tokens)} tokens used`] as const]),
     ['changed', new Date(session.updatedAt).toISOString()],
     ['mailbox', session.mailbox === 0 ? 'empty' : counted(session.mailbox, 'entry', 'entries')],
   ];
@@ -130,6 +140,10 @@ export function sessionText(session: StoredSession, view: View): string {
     ...session.recent.flatMap((message) => messageLines(message, columns, paint)),
     '',
   ].join('\n');
+}
+
+function tokensText({ input_tokens, output_tokens }: Usage): string {
+  return `${number(input_tokens)} in, ${number(output_tokens)} out`;
 }
 
 function messageLines(message: Message, columns: number, paint: Paint): readonly string[] {

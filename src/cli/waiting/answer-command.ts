@@ -53,7 +53,7 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
   const text = given.positional('value');
   const reason = given.text('reason');
   if (isDeclined && text !== undefined) throw new UsageError('--decline excludes <value>');
-  if (!isDeclined && text === undefined) throw new UsageError('the argument <value> is missing; or --decline');
+  if (!isDeclined && text === undefined) throw new UsageError('<value> is missing: give a value, or --decline');
   if (reason !== undefined && !isDeclined) throw new UsageError('--reason is for --decline');
   const session = given.positional('session') ?? '';
   const callId = given.positional('call') ?? '';

@@ -6,26 +6,26 @@ import type { ListedModel, ModelTraits } from '../model-traits.ts';
 type Digit = '0' | '1' | '2' | '3' | '4' | '5' | '6' | '7' | '8' | '9';
 
 /**
- * A row of the rule table, `R01` to `R69`. R26 became R49, and R42 became R61. Rules that are not checked, since a
+ * A row of the rule table, `R01` to `R69`. `R26` became `R49`, and `R42` became `R61`. Rules that are not checked, since a
  * request does not show them:
  *
  * | rule | why |
  * | --- | --- |
- * | R20, R21 | they compare with the model's earlier answers: the fake model that gave them checks them |
- * | R55 | whether a compaction block is the one the API gave: only the API knows its signature |
- * | R56 | which fallbacks a model allows: the API lists them (`allowed_fallback_models`) |
- * | R60 | which dated tool types a model takes: only one pair was seen |
- * | R61 | pages of documents: only a reader of PDF can count them |
- * | R62 | whether a thread exists, was continued or has other fields: it is in the API's memory |
- * | R66 | advisors of models other than Sonnet 5.5 and Fable 5.2: their pairs were not seen |
- * | R67 | whose account and model made a thought: an unreadable one is dropped without an error |
- * | R68 | when a cached prefix expires: a matter of time, and never refused |
+ * | `R20`, `R21` | they compare with the model's earlier answers: the fake model that gave them checks them |
+ * | `R55` | whether a compaction block is the one the API gave: only the API knows its signature |
+ * | `R56` | which fallbacks a model allows: the API lists them (`allowed_fallback_models`) |
+ * | `R60` | which dated tool types a model takes: only one pair was seen |
+ * | `R61` | pages of documents: only a reader of PDF can count them |
+ * | `R62` | whether a thread exists, was continued or has other fields: it is in the API's memory |
+ * | `R66` | advisors of models other than Sonnet 5.5 and Fable 5.2: their pairs were not seen |
+ * | `R67` | whose account and model made a thought: an unreadable one is dropped without an error |
+ * | `R68` | when a cached prefix expires: a matter of time, and never refused |
  */
 export type RuleId = `R${'0' | '1' | '2' | '3' | '4' | '5' | '6'}${Digit}`;
 
 /**
  * One broken rule. `path` is dotted as the API writes it (`messages.3.content.0`); `fatal`: the API answers 400 (413
- * for R35).
+ * for `R35`).
  */
 export interface Violation {
   readonly rule: RuleId;
@@ -39,28 +39,27 @@ export interface Violation {
 /** Adds a violation; `fatal` overrides the table's entry for the rule. */
 export type Report = (rule: RuleId, path: string, message: string, fatal?: boolean, code?: string) => void;
 
-/** Decides whether an assistant message in the last position is a paused turn that is being resumed (R38). */
+/** Decides whether an assistant message in the last position is a paused turn that is being resumed. */
 export type PausedTurnTest = (blocks: readonly BlockView[]) => boolean;
 
 /** Facts that the body does not contain. */
 export interface LegalityOptions {
   /**
    * Decides whether the content of the last message, an assistant's, is a paused turn. All assistant messages at the
-   * end are joined. Missing: content with calls of the provider's own tools counts as paused (R12, R38).
+   * end are joined. Missing: content with calls of the provider's own tools counts as paused.
    */
   readonly isPausedTurn?: PausedTurnTest;
-  /** Tokens of the context window, for a model whose name does not determine it (R34). */
+  /** Tokens of the context window, for a model whose name does not determine it. */
   readonly contextTokensMax?: number;
   /** True for a body of the token-counting endpoint, which does not require `max_tokens`. */
   readonly counting?: boolean;
-  /** True for the params of an item of a batch (R65). */
+  /** True for the params of an item of a batch. */
   readonly batch?: boolean;
   /**
-   * The flags of `anthropic-beta`. Missing: the flags are not known, and every flag that a field needs counts as given
-   * (R21, R39, R53 to R56, R62, R64).
+   * The flags of `anthropic-beta`. Missing: the flags are not known, and every flag that a field needs counts as given.
    */
   readonly betas?: readonly string[];
-  /** The value of `anthropic-version`. Before `2026-10-21`, R49 to R51 do not apply. Default: `2026-10-21`. */
+  /** The value of `anthropic-version`. Before `2026-10-21`, `R49` to `R51` do not apply. Default: `2026-10-21`. */
   readonly version?: string;
   /** Rows of the vendor's list of models. They count more than the dated table. Missing: only the table is used. */
   readonly listed?: readonly ListedModel[];

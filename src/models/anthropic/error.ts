@@ -87,7 +87,9 @@ function describe(error: Error): string {
     if (!parts.includes(cause.message)) parts.push(cause.message);
     cause = cause.cause;
   }
-  return parts.filter((part) => part !== '').join(': ');
+  // A message that ends with a full stop is followed by its cause, so it ends with a colon instead.
+  const stems = parts.map((part, index) => (index < parts.length - 1 ? part.replace(/[.:\s]+$/, '') : part));
+  return stems.filter((part) => part !== '').join(': ');
 }
 
 /**

@@ -6,12 +6,15 @@
  *   `strict` is false.
  * - Q5 An aborted call rejects with `CancelledError` at once, also while it waits.
  */
+import { z } from 'zod';
+import { SCRIPT_PIECE_MS_MAX } from '../../base/bounds.ts';
 import { type Clock, systemClock } from '../../base/clock.ts';
 import { CancelledError, ModelInvalidRequestError } from '../../base/errors.ts';
 import type { ContentBlock } from '../../base/messages.ts';
+import { parseOption } from '../../base/parse-option.ts';
 import { type BlockView, checkRequest, fatalOf } from '../../context/legality/legality.ts';
 import { modelErrorOf } from '../model-error.ts';
-import type { GenerateContext, ModelProvider, ModelRequest, ModelResponse } from '../provider.ts';
+import type { GenerateContext, ModelDelta, ModelProvider, ModelRequest, ModelResponse } from '../provider.ts';
 import { bodyOf } from '../request-body.ts';
 import { PauseTurnAnswers } from './pause-turn-answers.ts';
 import { createScriptPlayer, isReplyError, responseOf, type ScriptPlayer } from './player.ts';
@@ -21,16 +24,24 @@ import { checkScript, type ReplyError, type Script } from './script.ts';
 export interface ScriptedOptions {
   /** False: requests are not checked against the rules of the Messages API. Default true. */
   readonly strict?: boolean;
-  /** The clock that times `delayMs`. Default: the machine's. */
+  /**
+   * Milliseconds between the words of an answer, as a model streams them; 0 to 60,000. Default 0: all words at once, at
+   * the end of the call.
+   */
+  readonly pieceMs?: number;
+  /** The clock that times `delayMs` and `pieceMs`. Default: the machine's. */
   readonly clock?: Clock;
 }
 
-/** A provider that plays `script`. Throws `ConfigError` for a value that is not a script. Runs on any thread. */
+const pieceSchema = z.number().min(0).max(SCRIPT_PIECE_MS_MAX).default(0);
+
+/** A provider that plays `script`. Throws `ConfigError` for a value that is not a script, or a bad option. Runs on any thread. */
 export function createScriptedProvider(script: Script, options: ScriptedOptions = {}): ModelProvider {
   const stage: Stage = {
     player: createScriptPlayer(checkScript(script)),
     clock: options.clock ?? systemClock,
     strict: options.strict ?? true,
+    pieceMs: parseOption(pieceSchema, 'scripted.pieceMs', options.pieceMs),
     paused: new PauseTurnAnswers(),
   };
   return {
@@ -43,11 +54,12 @@ interface Stage {
   readonly player: ScriptPlayer;
   readonly clock: Clock;
   readonly strict: boolean;
+  readonly pieceMs: number;
   readonly paused: PauseTurnAnswers;
 }
 
 async function generate(
-  { player, clock, strict, paused }: Stage,
+  { player, clock, strict, pieceMs, paused }: Stage,
   request: ModelRequest,
   context: GenerateContext,
 ): Promise<ModelResponse> {
@@ -64,7 +76,10 @@ async function generate(
   if (isReplyError(reply)) throw errorOf(reply);
   const response = responseOf(reply, request, { session: context.session, call }, signature);
   paused.note(request, response);
-  for (const block of response.content) streamBlock(block, context);
+  for (const { type, text } of response.content.flatMap(wordsOf)) {
+    if (pieceMs > 0) await wait(clock, pieceMs, context.signal);
+    context.onDelta({ type, text });
+  }
   return response;
 }
 
@@ -91,13 +106,12 @@ function errorOf(reply: ReplyError): Error {
   });
 }
 
-/** Streams a block's text, word by word. */
-function streamBlock(block: ContentBlock, context: GenerateContext): void {
-  if (block.type !== 'text' && block.type !== 'thinking') return;
-  const text = block.type === 'text' ? block.text : block.thinking;
-  for (const word of text.match(/\s*\S+\s*/g) ?? []) {
-    context.onDelta({ type: block.type, text: word });
-  }
+/** The pieces in which a block's text is streamed: its words. */
+function wordsOf(block: ContentBlock): readonly ModelDelta[] {
+  if (block.type !== 'text' && block.type !== 'thinking') return [];
+  const { type } = block;
+  const whole = block.type === 'text' ? block.text : block.thinking;
+  return (whole.match(/\s*\S+\s*/g) ?? []).map((text) => ({ type, text }));
 }
 
 /** The signature of a scripted thought is its length: a signature only has to exist and to be the same every time. */

@@ -53,6 +53,10 @@ export function sessionChanges(door: ShardDoor): SessionChanges {
       const { callId, reply } = request;
       return door.submitIfPresent(request, { type: 'answer', callId, reply }, false);
     },
+    'session.budget': (request) => {
+      const { tokens } = request;
+      return door.submit(request, { type: 'setBudget', ...(tokens === undefined ? {} : { tokens }) });
+    },
     'session.pause': (request) => door.submit(request, { type: 'pause' }),
     'session.resume': async (request) => {
       shard.life.liftIsolation(request.session);

@@ -5,7 +5,7 @@
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import { defined } from '../../base/defined.ts';
 import { type ErrorShape, errorShape, TroupeError } from '../../base/errors.ts';
-import type { Message } from '../../base/messages.ts';
+import { addUsage, type Message, NO_USAGE, type Usage } from '../../base/messages.ts';
 import { renderSession } from '../../context/render.ts';
 import { dumpRequest } from '../../context/request-dump.ts';
 import type { ModelRequest } from '../../models/provider.ts';
@@ -13,7 +13,7 @@ import { copiedFork } from '../../session/decide/fork.ts';
 import { type Explanation, explain } from '../../session/explain.ts';
 import { bySeq, everyMessage } from '../../session/history/branch.ts';
 import { messagesShown } from '../../session/history/transient.ts';
-import { usedOf } from '../../session/rules/budget.ts';
+import { budgetOf } from '../../session/rules/budget.ts';
 import { viewport } from '../../session/rules/eviction.ts';
 import { goalsOf } from '../../session/rules/goals.ts';
 import { hasActive } from '../../session/rules/mailbox.ts';
@@ -34,6 +34,7 @@ import { type ShardDoor, undefinedAgent } from './shard-door.ts';
 export type SessionReads = Pick<
   ShardHandlers,
   | 'session.state'
+  | 'session.usage'
   | 'session.explain'
   | 'session.messages'
   | 'session.pending'
@@ -67,6 +68,7 @@ export function sessionReads(door: ShardDoor): SessionReads {
         () => snapshotOf(emptyState(session), clock.now()),
       );
     },
+    'session.usage': ({ session, tree }) => usageOf(door, session, tree),
     'session.explain': async ({ session }) => {
       const isolation = shard.life.isolationOf(session);
       if (isolation !== undefined) return { reason: 'blocked', detail: isolation.message };
@@ -165,6 +167,24 @@ export function sessionReads(door: ShardDoor): SessionReads {
   };
 }
 
+/** The tokens of a session, and of those below it if asked: each is read by itself, so the thread serves others between. */
+async function usageOf(door: ShardDoor, session: string, tree: boolean): Promise<Usage> {
+  let sum = NO_USAGE;
+  const open = [session];
+  for (let id = open.pop(); id !== undefined; id = open.pop()) {
+    const { usage, children } = await door.read(
+      id,
+      ({ state }) => ({ usage: state.usage, children: tree ? [...state.children.keys()] : [] }),
+      () => ({ usage: NO_USAGE, children: [] }),
+    );
+    if (!tree) return usage;
+    sum = addUsage(sum, usage);
+    open.push(...children);
+    await new Promise<void>((resolve) => door.shard.parts.soon(resolve));
+  }
+  return sum;
+}
+
 function explanationOf(shard: Shard, state: SessionState): Explanation {
   const { clock, catalog } = shard.parts;
   return explain(state, {
@@ -241,7 +261,7 @@ function snapshotOf(state: SessionState, now: number): SessionSnapshot {
     ...(state.active === undefined || state.active.skills.length === 0 ? {} : { skills: state.active.skills }),
     ...(state.active?.workflow == null ? {} : { workflow: state.active.workflow }),
     usage: state.usage,
-    ...(state.budget?.tokens === undefined ? {} : { budget: { tokens: state.budget.tokens, used: usedOf(state) } }),
+    ...defined({ budget: budgetOf(state) }),
   };
 }
 

@@ -117,7 +117,8 @@ export class Receipt<Answer = string> {
    * The last assistant text of the turn that consumed the message; `''` if the turn ended without text. Rejects with
    * `TurnFailedError` if that turn failed or bounced the message. At the agent's step limit its code is `limit` and
    * `data.reason` is `max_steps`; if a guardrail blocked the turn, `data.reason` is `guardrail`. Rejects with
-   * `CancelledError` if the turn was interrupted, or the message was withdrawn or replaced.
+   * `CancelledError` if the turn was interrupted (`data.reason` is what `interrupt` was given), or the message was
+   * withdrawn or replaced.
    *
    * If a structured answer was asked for, it is that value. If there is none, the code of the `TurnFailedError` is
    * `answer_invalid` (`data.issues` says what did not fit), `answer_refused` or `answer_cut`.
@@ -135,7 +136,9 @@ export class Receipt<Answer = string> {
       case 'answered':
         return this.#output === undefined ? (state.text as Answer) : await typedAnswer(this.#output, state.output);
       case 'cancelled':
-        throw new CancelledError('the turn was interrupted', { data: { turn: state.turn } });
+        throw new CancelledError(interruptedText(state), {
+          data: { turn: state.turn, ...defined({ reason: state.reason }) },
+        });
       case 'suspended':
         throw suspendedError(state);
       case 'dropped':
@@ -202,7 +205,7 @@ function publicStatus(state: ReceiptState): ReceiptStatus {
     case 'failed':
       return { status: 'failed', reason: state.error.message };
     case 'cancelled':
-      return { status: 'interrupted', reason: 'the turn was interrupted' };
+      return { status: 'interrupted', reason: interruptedText(state) };
     case 'suspended':
       return { status: 'suspended', reason: state.reason };
     case 'dropped':
@@ -237,6 +240,11 @@ function suspendedError({ turn, reason, detail, text }: Extract<ReceiptState, { 
   }
   const data = { turn, reason, content: text };
   return new TurnFailedError('the turn reached its step limit (maxSteps)', { code: 'limit', data });
+}
+
+/** How a turn ended that was interrupted, with the reason that `interrupt` was given. */
+function interruptedText({ reason }: { readonly reason?: string }): string {
+  return reason === undefined ? 'the turn was interrupted' : `the turn was interrupted: ${reason}`;
 }
 
 function droppedError(reason: string): Error {

@@ -71,6 +71,12 @@ export interface SpawnOptions {
   readonly key?: string;
 }
 
+/** Options of `usage`. */
+export interface UsageOptions {
+  /** Default false. True: with all descendants of the session. */
+  readonly tree?: boolean;
+}
+
 /** Options of `fork`. */
 export interface ForkOptions {
   /**
@@ -122,6 +128,9 @@ const approvalSchema = z.strictObject({
   input: z.record(z.string(), z.unknown()).optional(),
 });
 
+const budgetSchema = z.number().int().min(1).max(BUDGET_TOKENS_MAX);
+const usageSchema = z.strictObject({ tree: z.boolean().optional() });
+
 const spawnSchema = z.strictObject({
   agent: z.string().optional(),
   specialist: z.string().optional(),
@@ -130,7 +139,7 @@ const spawnSchema = z.strictObject({
   tools: z.array(z.string()).optional(),
   replies: z.enum(['mailbox', 'handle']).optional(),
   key: z.string().min(1).max(KEY_CHARACTERS_MAX).optional(),
-  budget: z.number().int().min(1).max(BUDGET_TOKENS_MAX).optional(),
+  budget: budgetSchema.optional(),
   output: z.unknown().optional(),
 });
 
@@ -158,9 +167,25 @@ export function checkPageOptions<Kind extends PageKind>(
   return { of: kind, limit, bytesMax, ...defined({ after }) };
 }
 
+/** The options of `session.usage`: whether the whole tree counts. Throws `ConfigError`. */
+export function checkUsageOptions(options: unknown): boolean {
+  return parseOption(usageSchema, 'usage', options).tree === true;
+}
+
+/** The argument of `session.setBudget`, checked. Throws `ConfigError`. */
+export function checkBudget(tokens: unknown): { readonly tokens?: number } {
+  const limit = parseOption(budgetSchema.nullable(), 'setBudget.tokens', tokens);
+  return limit === null ? {} : { tokens: limit };
+}
+
 /** The argument of `session.recall`, checked. Throws `ConfigError`. */
 export function checkPendingId(pendingId: unknown): number {
   return parseOption(wholeNumber, 'recall.pendingId', pendingId);
+}
+
+/** The argument of `session.interrupt`, checked. Throws `ConfigError`. */
+export function checkInterrupt(reason: unknown): { readonly reason?: string } {
+  return defined({ reason: parseOption(reasonSchema, 'interrupt.reason', reason) });
 }
 
 /** The arguments of `session.approve`, checked. Throws `ConfigError`, `ContentError`. */

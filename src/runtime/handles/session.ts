@@ -7,7 +7,7 @@ import type { Draft } from '../../base/draft.ts';
 import { CancelledError, describeValue, errorFromShape, InvalidArgumentError, TroupeError } from '../../base/errors.ts';
 import { checkSessionId } from '../../base/ids.ts';
 import { orAborted } from '../../base/lazy-abort.ts';
-import type { Message, Pending, UserContent } from '../../base/messages.ts';
+import type { Message, Pending, Usage, UserContent } from '../../base/messages.ts';
 import { parseOption } from '../../base/parse-option.ts';
 import { type Definition, type DefinitionSource, unknownDefinition } from '../../definitions/definition.ts';
 import type { SessionEvent } from '../../events/event.ts';
@@ -33,15 +33,18 @@ import { Receipt, wantedReceipt } from './receipt.ts';
 import {
   type ApprovalDecision,
   checkAnswer,
+  checkBudget,
   checkDecision,
   checkDecline,
   checkForkOptions,
+  checkInterrupt,
   checkListenerOptions,
   checkMessagesOptions,
   checkPageOptions,
   checkPendingId,
   checkReceiptOptions,
   checkSpawnItems,
+  checkUsageOptions,
   type ForkOptions,
   keyedSpawn,
   outputOf,
@@ -50,6 +53,7 @@ import {
   type SpawnOptions,
   type StructuredSendOptions,
   type StructuredSpawnOptions,
+  type UsageOptions,
 } from './session-options.ts';
 
 /** A session's state as its embedder sees it. */
@@ -194,6 +198,25 @@ export class Session<Answer = string> {
     return this.#parts.link.call('session.state', this.address, true);
   }
 
+  /**
+   * The tokens that the session has used. With `tree` also those of all its descendants: every session below it is read
+   * for that.
+   */
+  async usage(options: UsageOptions = {}): Promise<Usage> {
+    return this.#parts.link.call('session.usage', { ...this.address, tree: checkUsageOptions(options) }, true);
+  }
+
+  /**
+   * Sets the tokens, input and output, that the session and all its descendants may use in total, what they have used
+   * before included; at least 1, `null` for no limit. Durable when it resolves. A model call that would begin after the
+   * total is used up fails its turn with `LimitError` (`data.limit` is `budget`); calls in flight still complete.
+   * `state().budget` has the use. Rejects with `ConfigError`, and with `LimitError` for a first budget of a session with
+   * more than 1,000 sessions below it.
+   */
+  async setBudget(tokens: number | null): Promise<void> {
+    await this.#parts.link.call('session.budget', { ...this.address, ...checkBudget(tokens) }, true);
+  }
+
   /** Why the session is not running now: exactly one reason. */
   explain(): Promise<Explanation> {
     return this.#parts.link.call('session.explain', this.address, true);
@@ -231,14 +254,12 @@ export class Session<Answer = string> {
     return this.#parts.link.call('session.recall', { ...this.address, pendingId: entry }, false);
   }
 
-  /** Cancels the model call, the running tools and the working children; true if this session was running. */
+  /**
+   * Cancels the model call, the running tools and the working children; true if this session was running. `reason`: for
+   * the event, the receipts and the log. The model sees only that its calls were interrupted.
+   */
   async interrupt(reason?: string): Promise<boolean> {
-    parseOption(z.string().optional(), 'interrupt.reason', reason);
-    return this.#parts.link.call(
-      'session.interrupt',
-      { ...this.address, ...(reason === undefined ? {} : { reason }) },
-      false,
-    );
+    return this.#parts.link.call('session.interrupt', { ...this.address, ...checkInterrupt(reason) }, false);
   }
 
   /**
@@ -351,19 +372,8 @@ export class Session<Answer = string> {
     if (typeof listener !== 'function') {
       throw new InvalidArgumentError('callback_required', `onMessage needs a function, got ${describeValue(listener)}`);
     }
-    const { id } = this;
     const { link } = this.#parts;
-    if (signal?.aborted === true) return;
-    const remove = link.listeners.add(id, listener);
-    link.gate(id, true);
-    signal?.addEventListener(
-      'abort',
-      () => {
-        remove();
-        if (!link.listeners.has(id)) link.gate(id, false);
-      },
-      { once: true },
-    );
+    link.listeners.addUntil(this.id, listener, signal, (id, on) => link.gate(id, on));
   }
 
   /** The goals of the session. */

@@ -37,7 +37,7 @@ export class FollowedReceipts {
     return { id, settled };
   }
 
-  /** Notifies a follower (R1), unless it was notified before. */
+  /** Notifies a follower, unless it was notified before. */
   notify(id: number, state: ReceiptState | undefined): void {
     const resolve = this.#followers.get(id);
     this.#followers.delete(id);

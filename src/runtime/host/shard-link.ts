@@ -149,7 +149,7 @@ export class ShardLink implements ShardCaller {
     return this.#restarts;
   }
 
-  /** Sends a request to the shard. `repeatable`: it may be sent again to a new thread (L1). */
+  /** Sends a request to the shard. `repeatable`: it may be sent again to a new thread. */
   call<M extends keyof ShardMethods>(
     method: M,
     request: ShardMethods[M]['request'],

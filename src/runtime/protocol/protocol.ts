@@ -78,7 +78,7 @@ export interface ShardProvider {
   readonly plan: ProviderPlan;
   /** This shard's share of the limits of the provider's key. */
   readonly governor?: GovernorLimits;
-  /** The rates that the provider reports, shared by all shards; see `rate-table.ts`. */
+  /** The rates that the provider reports, shared by all shards. */
   readonly rates: SharedArrayBuffer;
 }
 
@@ -101,7 +101,7 @@ export interface ShardPlan {
   readonly threads: { readonly models: number; readonly tools: number };
   /** True if the host follows the notices of the sessions. */
   readonly publishesNotices?: boolean;
-  /** Counters shared with the host; see `metrics.ts`. */
+  /** Counters shared with the host. */
   readonly counters: SharedArrayBuffer;
 }
 
@@ -257,6 +257,9 @@ export interface ShardMethods {
     answer: ShardMethods['session.send']['answer'];
   };
   'session.state': { request: OfSession; answer: SessionSnapshot };
+  /** The tokens of the session; with `tree` also those of every session below it. */
+  'session.usage': { request: OfSession & { readonly tree: boolean }; answer: Usage };
+  'session.budget': { request: OfSession & { readonly tokens?: number }; answer: undefined };
   'session.explain': { request: OfSession; answer: Explanation };
   'session.messages': {
     request: OfSession & { readonly after?: number; readonly limit?: number };

@@ -25,6 +25,9 @@ export interface BoundaryControl {
  */
 export type WaitingListener = (message: HistoryMessage, control: BoundaryControl) => void | Promise<void>;
 
+/** Starts or stops the waiting of a session's runs for its listeners. */
+type ListenerGate = (session: string, on: boolean) => void;
+
 /** See the head of the file. */
 export class WaitingListeners {
   readonly #listeners = new Map<string, { readonly listener: WaitingListener }[]>();
@@ -34,8 +37,19 @@ export class WaitingListeners {
     return [...this.#listeners.keys()];
   }
 
-  has(session: string): boolean {
-    return this.#listeners.has(session);
+  /**
+   * Registers a listener until its signal aborts, as `add` does. `gate` starts or stops the waiting of the session's
+   * runs.
+   */
+  addUntil(session: string, listener: WaitingListener, signal: AbortSignal | undefined, gate: ListenerGate): void {
+    if (signal?.aborted === true) return;
+    const remove = this.add(session, listener);
+    gate(session, true);
+    const end = (): void => {
+      remove();
+      if (!this.#listeners.has(session)) gate(session, false);
+    };
+    signal?.addEventListener('abort', end, { once: true });
   }
 
   /**

@@ -23,7 +23,7 @@ import type { CheckedWebhook } from '../protocol/webhook-options.ts';
 import { deliveryRequest, type SendDelivery } from './delivery.ts';
 import type { DeliveryQueue, Lane } from './delivery-queue.ts';
 
-/** Waits and bounds of a webhook; the defaults are those of `src/base/bounds`. */
+/** Waits and bounds of a webhook. */
 export interface WebhookPace {
   readonly backoffMs: number;
   readonly backoffMsMax: number;

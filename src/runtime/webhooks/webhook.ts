@@ -10,7 +10,9 @@
  *  W2 a position moves only over notices that are in the queue, and the cursor is one moment of positions and queue. So
  *     a crash repeats deliveries, and loses none;
  *  W3 nothing is sent before the cursor of a new webhook is durable, since its ids carry the cursor's name;
- *  W4 memory is bounded: the queue, and `WEBHOOK_BUFFERED_MAX` live notices while the log of their shard is read.
+ *  W4 a position beyond the end of the log that its shard found when it opened is moved back to that end. A store that
+ *     refused writes had counted positions that never reached the disk, and new transitions take them again;
+ *  W5 memory is bounded: the queue, and `WEBHOOK_BUFFERED_MAX` live notices while the log of their shard is read.
  */
 import { randomUUID } from 'node:crypto';
 import { WEBHOOK_BUFFERED_MAX, WEBHOOK_SAVE_MS } from '../../base/bounds.ts';
@@ -45,6 +47,8 @@ interface Followed {
   readonly shard: number;
   /** Everything up to here is in the queue, or delivered. Undefined: a new webhook, which begins at the start of the shard. */
   position: number | undefined;
+  /** The end of the log when its shard began, as the last reading found it; undefined before the first reading. */
+  opened: number | undefined;
   /** True if the log must be read from the position. */
   isBehind: boolean;
   /** True while it is read; live notes wait in `notes` meanwhile. */
@@ -87,6 +91,7 @@ export class Webhook {
     this.#followed = shards.map((_shard, index) => ({
       shard: index,
       position: cursor?.positions[index],
+      opened: undefined,
       isBehind: true,
       isReading: false,
       notes: [],
@@ -247,7 +252,13 @@ export class Webhook {
     const caller = shards[shard];
     while (followed.isBehind && this.#mayRead && caller !== undefined) {
       const after = followed.position ?? 0;
-      const { found, end, isLast } = await caller.call('notices.scan', { after, wish: webhook.wish }, true);
+      const { found, end, isLast, opened } = await caller.call('notices.scan', { after, wish: webhook.wish }, true);
+      const isReopened = opened !== followed.opened;
+      followed.opened = opened;
+      if (isReopened && opened < after) {
+        followed.position = opened;
+        continue;
+      }
       for (const { session, key, first, last } of found) this.#queue.addStored({ shard, session, key }, first, last);
       followed.position = Math.max(after, end);
       this.#changed();

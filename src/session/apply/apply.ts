@@ -11,12 +11,20 @@
  * compression, history, tasks. They share the `Fold`.
  */
 
+import { defined } from '../../base/defined.ts';
 import type { ReadContent } from '../state/messages.ts';
 import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { estimateTokens } from '../state/tokens.ts';
 import { applyResponded } from './answer.ts';
-import { applyBudgetUsed, applyChildExited, applyChildNamed, applyChildStarted, applySpawned } from './children.ts';
+import {
+  applyBudget,
+  applyBudgetUsed,
+  applyChildExited,
+  applyChildNamed,
+  applyChildStarted,
+  applySpawned,
+} from './children.ts';
 import { applyCompacted, applyCompacting, applyCompactionFailed } from './compression.ts';
 import { applyEnrichment, applyNamed } from './enrichment.ts';
 import { applyEvicted } from './eviction.ts';
@@ -121,7 +129,8 @@ export function applyRecord(fold: Fold, record: SessionRecord): void {
       return applyPoisoned(fold, record);
     case 'interrupted':
       state.interruptRequested = true;
-      if (fold.counts()) fold.publish({ type: 'interrupt.acknowledged' });
+      state.interruptReason = record.reason;
+      if (fold.counts()) fold.publish({ type: 'interrupt.acknowledged', ...defined({ reason: record.reason }) });
       return;
     case 'released':
       return finishTurn(fold, 'cancelled');
@@ -134,6 +143,9 @@ export function applyRecord(fold: Fold, record: SessionRecord): void {
       return;
     case 'budgetUsed':
       return applyBudgetUsed(fold, record);
+    case 'budgetSet':
+    case 'budgetShared':
+      return applyBudget(fold, record);
     case 'childExited':
       return applyChildExited(fold, record);
     case 'goalCompleted':

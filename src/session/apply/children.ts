@@ -43,6 +43,14 @@ export function applyBudgetUsed({ state }: Fold, record: RecordOf<'budgetUsed'>)
   if (state.budget !== undefined) state.budget.below += record.tokens;
 }
 
+/** The session's budget changes, or the session above it has one now. Tokens that were counted below stay counted. */
+export function applyBudget({ state }: Fold, record: RecordOf<'budgetSet' | 'budgetShared'>): void {
+  const { tokens, isShared, below = 0 } = state.budget ?? {};
+  const isJoined = record.type === 'budgetShared' || isShared === true;
+  const limit = record.type === 'budgetSet' ? record.tokens : tokens;
+  state.budget = { ...(limit === undefined ? {} : { tokens: limit }), ...(isJoined ? { isShared: true } : {}), below };
+}
+
 /** A child has a place among the working children. */
 export function applyChildStarted({ state }: Fold, record: RecordOf<'childStarted'>): void {
   const child = state.children.get(record.child);

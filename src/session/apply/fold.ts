@@ -129,6 +129,7 @@ export class Fold {
     if (next !== 'idle') return;
     // Effect B: the flag applies to this turn only and is cleared before the next.
     this.state.interruptRequested = false;
+    this.state.interruptReason = undefined;
     endRunLoop(this.state);
   }
 

@@ -97,6 +97,7 @@ export function applySuspended(fold: Fold, record: RecordOf<'suspended'>): void 
   state.suspended = suspensionOf(state, record);
   state.state = 'idle';
   state.interruptRequested = false;
+  state.interruptReason = undefined;
   state.turn = undefined;
   endRunLoop(state);
   fold.countAndPublish({ type: 'session.state', state: 'idle', phase: 'suspended' });

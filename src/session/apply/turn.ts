@@ -156,7 +156,7 @@ export function applyClosed(fold: Fold, record: RecordOf<'closed'>): void {
  */
 export function finishTurn(fold: Fold, reason: string, stopDetails?: Json, output?: Json): void {
   const { state } = fold;
-  const turn = state.turn;
+  const { turn, interruptReason } = state;
   state.current = undefined;
   state.turn = undefined;
   fold.enter('idle');
@@ -169,7 +169,7 @@ export function finishTurn(fold: Fold, reason: string, stopDetails?: Json, outpu
   }
   const receipt: ReceiptState =
     reason === 'cancelled'
-      ? { status: 'cancelled', turn: turn.id }
+      ? { status: 'cancelled', turn: turn.id, ...defined({ reason: interruptReason }) }
       : output === undefined
         ? { status: 'answered', turn: turn.id, text: turn.text }
         : { status: 'answered', turn: turn.id, text: JSON.stringify(output), output };

@@ -24,12 +24,13 @@ import {
 } from '../history/compression-plan.ts';
 import { historySize, MessageGroups } from '../history/recents.ts';
 import { answerText, storableAnswer } from '../rules/answer.ts';
+import { budgetError } from '../rules/budget.ts';
 import { callOrEvaluate } from '../rules/call-effect.ts';
 import { changedEpoch } from '../rules/epoch.ts';
 import { mayStart, promotionOrder, type Selection, selectEntries } from '../rules/mailbox.ts';
 import { isPreparing } from '../rules/memory.ts';
 import { asksProvider } from '../rules/server-uses.ts';
-import { type Decision, NO_RECORDS, WAKE } from '../state/decision.ts';
+import { type Decision, NO_RECORDS, refuse, WAKE } from '../state/decision.ts';
 import type { CompressionFacts, Effect, Environment, Input } from '../state/inputs.ts';
 import type { SessionRecord } from '../state/records.ts';
 import type { CompactionCall, CurrentCall, OverflowRecovery, SessionState } from '../state/state.ts';
@@ -68,6 +69,8 @@ export function decideCompress(
   if (state.state !== 'idle' || !mayStart(state) || !environment.admits) {
     return answered({ compressed: false, reason: 'busy' });
   }
+  const spent = budgetError(state, environment);
+  if (spent !== undefined) return refuse(spent);
   const isWanted = input.force ? isWorthForcing(state, facts) : facts.isAutomatic && reachesBounds(state, facts);
   const begun = isWanted ? begin(state, facts, environment, { entries: [] }) : undefined;
   if (begun === undefined) return answered({ compressed: false, reason: 'not_needed' });

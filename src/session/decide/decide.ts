@@ -6,7 +6,7 @@
  * effect, and `turn.ts` runs both in one batch. So the contract's orders (release, then effect C) stay visible as data.
  */
 
-import { decideChildSpent } from '../rules/budget.ts';
+import { decideBudget, decideChildSpent, decideJoinBudget } from '../rules/budget.ts';
 import { decideHeal } from '../rules/healing.ts';
 import { type Decision, NOTHING, WAKE } from '../state/decision.ts';
 import type { Environment, Input } from '../state/inputs.ts';
@@ -79,6 +79,10 @@ export function decide(state: SessionState, input: Input, environment: Environme
       return decideSubagentSaid(state, input);
     case 'childSpent':
       return decideChildSpent(state, input.tokens);
+    case 'setBudget':
+      return decideBudget(state, input.tokens, environment);
+    case 'joinBudget':
+      return decideJoinBudget(state);
     case 'childExited':
       return decideChildExit(state, input, environment);
     case 'start':

@@ -1,21 +1,31 @@
 /**
- * Token budgets: the limits for a child and everything spawned below it. Pure.
+ * Token budgets: the limits for a session and everything spawned below it. Pure.
  *
  * A session under a budget reports its use to the session that spawned it, in the batch that used the tokens. The
  * report is passed up to the session that owns the budget, so the use of a budget is in that session's own state.
  * Before each model call a session checks its own budget and those above it. Calls that are in flight when a budget is
  * reached still end, so each of them may exceed the budget.
+ *
+ * A session that gets its first budget after it has spawned counts what was used below it before: in the same batch each
+ * session below joins, and reports all that it has used.
  */
+import { BUDGET_JOINS_MAX } from '../../base/bounds.ts';
 import { type ErrorShape, errorShape, LimitError } from '../../base/errors.ts';
 import { tokensOf } from '../../base/messages.ts';
-import type { Decision } from '../state/decision.ts';
-import type { Environment, SpawnRequest } from '../state/inputs.ts';
+import { type Decision, NOTHING, refuse } from '../state/decision.ts';
+import type { Effect, Environment, SpawnRequest } from '../state/inputs.ts';
 import type { Budget, SessionState } from '../state/state.ts';
 import { promotionOrder, type Selection } from './mailbox.ts';
 
 /** Tokens used by a session under a budget and everything below it; 0 for a session without one. */
 export function usedOf(state: SessionState): number {
   return state.budget === undefined ? 0 : tokensOf(state.usage) + state.budget.below;
+}
+
+/** A session's own budget, as its embedder sees it; undefined if it has none. */
+export function budgetOf(state: SessionState): { readonly tokens: number; readonly used: number } | undefined {
+  const tokens = state.budget?.tokens;
+  return tokens === undefined ? undefined : { tokens, used: usedOf(state) };
 }
 
 /** The initial budget of a child of this session; undefined: none. */
@@ -35,7 +45,8 @@ export function budgetError(state: SessionState, environment: Environment): Limi
     const used = usedOf(holder);
     if (tokens !== undefined && used >= tokens) {
       const whose = holder === state ? 'its budget' : `the budget of ${holder.id}`;
-      return new LimitError(`${used} of the ${tokens} tokens of ${whose} are used (budget)`, {
+      const remedy = `set a larger one with runtime.session(${JSON.stringify(holder.id)}).setBudget(tokens)`;
+      return new LimitError(`${used} of the ${tokens} tokens of ${whose} are used (budget): ${remedy}`, {
         data: { limit: 'budget', value: used, budget: tokens, session: holder.id },
       });
     }
@@ -63,4 +74,43 @@ export function budgetErrorShape(state: SessionState, environment: Environment):
 /** A child, or a session below it, used tokens of a budget that includes this session. */
 export function decideChildSpent(state: SessionState, tokens: number): Decision {
   return { records: state.budget === undefined ? [] : [{ type: 'budgetUsed', tokens }], effects: [] };
+}
+
+/**
+ * The embedder sets the budget of a session, or takes it away (`tokens` undefined). Refused with `LimitError` for a first
+ * budget above more sessions than may join in one batch.
+ */
+export function decideBudget(state: SessionState, tokens: number | undefined, environment: Environment): Decision {
+  if (state.budget?.tokens === tokens) return NOTHING;
+  if (state.budget === undefined && countBelow(state, environment) > BUDGET_JOINS_MAX) {
+    return refuse(
+      new LimitError(
+        `session ${JSON.stringify(state.id)} has more than ${BUDGET_JOINS_MAX} sessions below it, whose tokens are not counted yet (budget): set a first budget before the session spawns, or give each of its children one`,
+        { data: { limit: 'budget', session: state.id } },
+      ),
+    );
+  }
+  return { records: [{ type: 'budgetSet', ...(tokens === undefined ? {} : { tokens }) }], effects: joins(state) };
+}
+
+/** The session above has a budget now. What this session has used is reported with the record. */
+export function decideJoinBudget(state: SessionState): Decision {
+  return state.budget?.isShared === true ? NOTHING : { records: [{ type: 'budgetShared' }], effects: joins(state) };
+}
+
+/** The children join, unless they count for this session already. */
+function joins({ budget, children }: SessionState): readonly Effect[] {
+  if (budget !== undefined) return [];
+  return [...children.keys()].map((child) => ({ type: 'sendToChild', child, input: { type: 'joinBudget' } }));
+}
+
+/** The sessions below a session; counts no further than one beyond those that may join. */
+function countBelow({ children }: SessionState, environment: Environment): number {
+  let count = children.size;
+  for (const child of children.keys()) {
+    if (count > BUDGET_JOINS_MAX) break;
+    const state = environment.stateOf?.(child);
+    if (state !== undefined && state.children.size > 0) count += countBelow(state, environment);
+  }
+  return count;
 }

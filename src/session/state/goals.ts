@@ -1,4 +1,4 @@
-/** Goals and pinned messages (contract §1.4), as a state holds them. Plain data. */
+/** Goals and pinned messages, as a state holds them. Plain data. */
 
 /** A goal. Times are epoch ms. */
 export interface GoalNode {

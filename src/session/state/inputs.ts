@@ -117,7 +117,7 @@ export interface CompressionFacts extends Omit<CompressionSettings, 'enabled'> {
   readonly isAutomatic: boolean;
   /**
    * True if the model refuses thoughts after a change of the history before them, so that a round with thoughts must
-   * stay where it is (R20, R21).
+   * stay where it is.
    */
   readonly bindsThinking: boolean;
 }
@@ -257,6 +257,10 @@ export type Input =
       readonly error?: ErrorShape;
     }
   | { readonly type: 'childSpent'; readonly tokens: number }
+  /** The embedder sets the budget of the session; `tokens` missing: it takes it away. */
+  | { readonly type: 'setBudget'; readonly tokens?: number }
+  /** The session above has a budget now, and this session and everything below it count for it. */
+  | { readonly type: 'joinBudget' }
   | { readonly type: 'parentSaid'; readonly content: string }
   /** The end of a child, as its supervisor decided. `reports`: whether the parent's model is also notified. */
   | { readonly type: 'fail'; readonly error: ErrorShape; readonly reports: boolean }
@@ -369,7 +373,7 @@ export type Effect =
   | {
       readonly type: 'sendToChild';
       readonly child: string;
-      readonly input: Extract<Input, { type: 'parentSaid' | 'nicknamed' | 'start' | 'interrupt' }>;
+      readonly input: Extract<Input, { type: 'parentSaid' | 'nicknamed' | 'start' | 'interrupt' | 'joinBudget' }>;
     }
   /** A supervised child's turn failed. `restartDue`: its back-off has ended. The supervisor decides what follows. */
   | { readonly type: 'childFailed'; readonly error: ErrorShape }
@@ -437,7 +441,7 @@ export type Question =
       readonly answer: AnsweredInput;
     };
 
-/** The verdict on a question, with the members of the question that identify it (A5). */
+/** The verdict on a question, with the members of the question that identify it. */
 export type Judged =
   | {
       readonly on: 'boundary';

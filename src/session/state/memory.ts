@@ -37,7 +37,7 @@ export interface SummaryRun {
   readonly leaving?: Leaving;
   /** True if a half-step waits for this run. */
   readonly isAwaited?: true;
-  /** How the run ended, once it has. The result is settled at the next message boundary (R14). */
+  /** How the run ended, once it has. The result is settled at the next message boundary. */
   readonly ended?: SummaryEnd;
 }
 

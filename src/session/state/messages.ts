@@ -29,20 +29,20 @@ export type FilledEntry = MailboxEntry & { readonly content: Content };
 
 /** A message with the members that only rendering needs. */
 export interface LoggedMessage extends Message {
-  /** On the first message of a model answer: all blocks of the answer, replayed unchanged (R20). */
+  /** On the first message of a model answer: all blocks of the answer, replayed unchanged. */
   readonly blocks?: readonly ContentBlock[];
   /** True for a later message of the same answer. It is contained in `blocks` of the first. */
   readonly inAnswer?: true;
   /**
    * True for the first message after an answered request. It starts a separate request message even if the role is the
-   * same, so that each request is a prefix of the next (A8).
+   * same, so that each request is a prefix of the next.
    */
   readonly opens?: true;
   /** True for either half of a phantom pair. */
   readonly phantom?: true;
   /** True for the child's task. The context prefix shows the task again once it has left the window. */
   readonly pinned?: true;
-  /** `tool_call` only: the call's own timeout (Δ1), ms. */
+  /** `tool_call` only: the call's own timeout, ms. */
   readonly timeoutMs?: number;
   /** A message the embedder added, in the form it was given. Only the first part of that message has this member. */
   readonly history?: HistoryMessage;
@@ -50,7 +50,7 @@ export interface LoggedMessage extends Message {
   readonly prompt?: true;
   /** Position in the conversation, for a message that was inserted between others; missing: the seq is the position. */
   readonly place?: number;
-  /** Numbers of the compactions that removed the message from the conversation; see `branch.ts`. */
+  /** Numbers of the compactions that removed the message from the conversation. */
   readonly archivedBy?: readonly number[];
   /** For a shortened result: the seq of the whole result. */
   readonly shortens?: number;

@@ -33,7 +33,7 @@ export interface Entry {
   /** Idempotency key of the sender, with the fingerprint of its content. */
   readonly key?: string;
   readonly fingerprint?: string;
-  /** The log message this entry stands for: promoting the entry writes nothing new (Δ28). */
+  /** The log message this entry stands for: promoting the entry writes nothing new. */
   readonly seed?: number;
   /** `tool_response` only: the duration of the call. */
   readonly ms?: number;
@@ -63,7 +63,7 @@ export type SessionRecord =
       readonly prompt?: string;
       readonly grants?: readonly string[];
       readonly replies?: Replies;
-      /** The child's task: its root goal and its first message, which is pinned (contract §7.3). */
+      /** The child's task: its root goal and its first message, which is pinned. */
       readonly task?: string;
       /** True if the child was spawned without a name, so that it may get another name before its first half-step. */
       readonly unnamed?: true;
@@ -102,7 +102,7 @@ export type SessionRecord =
       readonly then: Continuation;
       /**
        * True if the answer's request is not repeated, or if the answer is not stored as it came. Its thoughts are bound
-       * to that request (R21).
+       * to that request.
        */
       readonly unbound?: true;
       /** Why the model refused, as the API describes it. */
@@ -180,6 +180,10 @@ export type SessionRecord =
   | { readonly type: 'childStarted'; readonly child: string }
   /** A child, or a session below it, used tokens of a budget. */
   | { readonly type: 'budgetUsed'; readonly tokens: number }
+  /** The session has this budget from here on; `tokens` missing: none, and the use is still counted. */
+  | { readonly type: 'budgetSet'; readonly tokens?: number }
+  /** The use of this session counts for the session above it from here on, with all tokens that it used before. */
+  | { readonly type: 'budgetShared' }
   | {
       readonly type: 'childExited';
       readonly child: string;

@@ -40,7 +40,7 @@ export type ReceiptState =
   | { readonly status: 'promoted'; readonly turn: number; readonly messageSeq?: number }
   | { readonly status: 'answered'; readonly turn: number; readonly text: string; readonly output?: Json }
   | { readonly status: 'failed'; readonly turn: number; readonly error: ErrorShape }
-  | { readonly status: 'cancelled'; readonly turn: number }
+  | { readonly status: 'cancelled'; readonly turn: number; readonly reason?: string }
   /** The run stopped at a boundary and can be continued. `text`: text of its last answer. */
   | {
       readonly status: 'suspended';
@@ -75,7 +75,7 @@ export interface RunningTurn {
   halfSteps: number;
   /** Continuations of the current paused answer. */
   pauses: number;
-  /** True if the goal was marked completed, so that the round closes without another model call (Δ32). */
+  /** True if the goal was marked completed, so that the round closes without another model call. */
   marked: boolean;
   /** The form of its answer, as the message that began the turn asks for it. */
   form?: AnswerForm;
@@ -93,9 +93,9 @@ export interface CurrentCall {
    * call is in flight.
    */
   retryAt?: number;
-  /** The duration of that attempt's wait. A wall clock that was set back must not extend the wait (F59). */
+  /** The duration of that attempt's wait. A wall clock that was set back must not extend the wait. */
   retryWaitMs?: number;
-  /** Users' messages of this half-step that return to their sender when it fails (§4.5); missing if there are none. */
+  /** Users' messages of this half-step that return to their sender when it fails; missing if there are none. */
   readonly bouncing?: readonly BouncingMessage[];
   /** True if this half-step also has steers or riders that do not bounce and so stay when it fails. */
   readonly keeps?: true;
@@ -223,6 +223,7 @@ export interface SessionState {
   paused: boolean;
   blocked: ErrorShape | undefined;
   interruptRequested: boolean;
+  interruptReason: string | undefined;
   /** A message boundary at which the session waits; only while `executing`. */
   held: Held | undefined;
   /** The run stopped at a boundary; only while idle. */
@@ -263,14 +264,14 @@ export interface SessionState {
   sealedSeq: number;
   /** The container that the next request names. */
   container: Container | undefined;
-  /** Ids of the provider's calls in this epoch's last answer that have no result yet; see `server-uses.ts`. */
+  /** Ids of the provider's calls in this epoch's last answer that have no result yet. */
   awaitedUses: readonly string[] | undefined;
   /** The number of system messages in `messages`. */
   promptCount: number;
   /**
    * First message seq of this epoch. Thoughts of earlier messages belong to another request, and a model that binds
    * thoughts refuses
-   * them (R21).
+   * them.
    */
   thoughtFloor: number;
   /** The branches of the conversation. */
@@ -302,11 +303,11 @@ export interface SessionState {
   eventSeq: number;
 
   mailbox: MailboxEntry[];
-  /** UTF-8 bytes of the waiting entries: see S8. */
+  /** UTF-8 bytes of the waiting entries. */
   mailboxBytes: number;
   deadLetters: { readonly entry: MailboxEntry; readonly error: ErrorShape }[];
   openCalls: Map<string, OpenCall>;
-  /** Every tool-use id in `messages` and `hidden`: an id that a model repeats is rewritten (R05). */
+  /** Every tool-use id in `messages` and `hidden`: an id that a model repeats is rewritten. */
   callIds: Set<string>;
   current: CurrentCall | undefined;
   turn: RunningTurn | undefined;
@@ -323,7 +324,7 @@ export interface SessionState {
   /** Number of children that neither wait for a place nor have ended. Not in snapshots either. */
   childrenAtWork: number;
   childNames: Set<string>;
-  /** Names of children that the window no longer mentions (§7.7). Their next delivery shows them again. */
+  /** Names of children that the window no longer mentions. Their next delivery shows them again. */
   hiddenChildren: Set<string>;
   childKeys: Map<string, { readonly child: string; readonly fingerprint: string }>;
   goal: { readonly description: string; completed: boolean } | undefined;
@@ -374,6 +375,7 @@ export function emptyState(id: string): SessionState {
     paused: false,
     blocked: undefined,
     interruptRequested: false,
+    interruptReason: undefined,
     held: undefined,
     suspended: undefined,
     approvals: undefined,

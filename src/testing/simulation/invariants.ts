@@ -42,13 +42,15 @@
  *  I26 a call runs again only by its tool's `retry`, in order and after the wait, and at most as often as that says; it
  *      is not given up earlier, and a `once` or `probe` call never has a second attempt;
  *  I27 at most `subagents.maxActive` children of a session work at once. Others wait in the order of their spawning,
- *      start nothing, and take each place that becomes free in the batch that frees it.
+ *      start nothing, and take each place that becomes free in the batch that frees it;
+ *  I29 a budget counts what its session and all below it used, once; no call begins after it is used up.
  */
 
 import type { Limits } from '../../base/bounds.ts';
 import { historyMessages } from '../../session/history/history-form.ts';
 import type { ReceiptState } from '../../session/state/state.ts';
 import { checkAnswers, checkReplies } from './answer-invariants.ts';
+import { checkBudgets } from './families/budgets.ts';
 import { type CallStory, digestOf, isWithin, type Ledger, type MessageStory, type Outcome } from './ledger.ts';
 import type { SessionStory } from './session-story.ts';
 import { contentOf } from './simulated-media.ts';
@@ -132,6 +134,7 @@ export class Invariants {
     this.#checkModelCalls(stories);
     checkToolRuns(this.#ledger, stories, this.#resultIn);
     checkReplies(this.#ledger, stories);
+    checkBudgets(this.#ledger, stories);
     this.#noteDone(stories);
   }
 

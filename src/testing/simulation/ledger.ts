@@ -12,7 +12,7 @@ import type { Effect, ToolRetry } from '../../tools/tool.ts';
 import type { FormName } from './simulated-forms.ts';
 import type { SimulatedProcess } from './world.ts';
 
-/** The invariant that is broken. Ids are those of the checks in `invariants.ts`. */
+/** The invariant that is broken. */
 export type ViolationKind =
   | 'lost'
   | 'duplicated'

@@ -20,6 +20,7 @@ import type { Entry, SessionRecord, TransitionRecords } from '../../session/stat
 import { emptyState, type ReceiptState, type SessionState } from '../../session/state/state.ts';
 import { contentBytes, formBytes } from '../../session/state/tokens.ts';
 import { claimFaults, waitsForProvider } from './claim-order.ts';
+import { type BudgetFault, BudgetTrail } from './families/budget-trail.ts';
 import { type LineFault, SpawnLine } from './families/spawn-line.ts';
 import { digestOf, historyTexts, isAnnounced, requestDigest } from './ledger.ts';
 import type { ModelRendering } from './models/agent-models.ts';
@@ -138,6 +139,7 @@ class Teller {
   readonly #renderingAt: RenderingAt;
   readonly #trail = new ModelTrail();
   readonly #questions = new QuestionTrail();
+  readonly #budget = new BudgetTrail();
   /**
    * The half-step whose request was noted last, and its epoch. A request that is made again after a change counts as
    * another request.
@@ -202,7 +204,7 @@ class Teller {
         this.#story.faults.push(...claimFaults(this.#story.id, state, claim));
       }
       this.#noteTrail(this.#trail.before(state, record));
-      this.#noteTrail(this.#story.line.note(state.id, record));
+      this.#noteTrail(this.#story.line.note(state.id, record) ?? this.#budget.before(state, record));
       const pending = state.suspended === undefined ? [] : [...state.openCalls.keys()];
       apply(state, record, at, this.#observer);
       this.#noteTrail(this.#trail.after(state, record) ?? this.#questions.after(state, record));
@@ -224,7 +226,7 @@ class Teller {
     return { ...this.#story, usage: this.#usage };
   }
 
-  #noteTrail(fault: TrailFault | LineFault | undefined): void {
+  #noteTrail(fault: TrailFault | LineFault | BudgetFault | undefined): void {
     if (fault !== undefined) this.#story.faults.push(fault);
   }
 

@@ -7,6 +7,7 @@ import type { Runtime } from '../../runtime/handles/runtime.ts';
 import type { OpenOptions } from '../../runtime/protocol/options.ts';
 import { isGivenUp } from './attempts.ts';
 import { Embedder } from './embedder.ts';
+import { BudgetChanges, budgetRandom } from './families/budgets.ts';
 import { type FaultKind, Faults } from './faults.ts';
 import { Invariants } from './invariants.ts';
 import { Ledger, type ToolStart, type Violation } from './ledger.ts';
@@ -93,6 +94,8 @@ class Simulation {
   readonly #troubles: ProviderTroubles | undefined;
   /** The receiver of webhooks, if the run has them. */
   readonly #receiver: SimulatedReceiver | undefined;
+  /** The draws of the budgets, if the run has them. */
+  readonly #budgets: SeededRandom | undefined;
   readonly #invariants: Invariants;
   readonly #reader: StoreReader;
   readonly #harness = new SimulatedProcess('harness');
@@ -106,6 +109,7 @@ class Simulation {
   constructor(options: SimulationOptions) {
     this.#options = options;
     this.#random = new SeededRandom(options.seed);
+    this.#budgets = budgetRandom(options.seed);
     this.#faults = new Faults(this.#random.fork(), options.faults === undefined ? undefined : new Set(options.faults));
     this.#world = new World(this.#random.fork(), this.#watch);
     const modelsOwn = modelsRandom(options.seed);
@@ -203,6 +207,8 @@ class Simulation {
     if (runtime === undefined) return false;
     const embedder = this.#embed(process, runtime);
     embedder.start();
+    const budgets = this.#changeBudgets(process, runtime);
+    void budgets?.run();
     if (this.#faults.strikes('clock.jump', 0.4)) {
       this.#world.schedule(process, this.#random.number() * this.#swarm.lifeMs, () => {
         this.#note('the clock jumps');
@@ -214,6 +220,7 @@ class Simulation {
     if (endsInPlace) {
       this.#note('no more faults');
       this.#faults.off();
+      budgets?.leave();
       await process.untilDeath(embedder.finish());
       return process.isAlive && this.#settleIn(process, runtime, embedder);
     }
@@ -223,6 +230,7 @@ class Simulation {
       return false;
     }
     embedder.leave();
+    budgets?.leave();
     this.#faults.strikes('process.close', 1);
     this.#note('close');
     this.#world.countMessages(this.#options.heldAtClose);
@@ -256,15 +264,18 @@ class Simulation {
     embedder: Embedder,
   ): Promise<boolean> {
     let isSettled = false;
-    const settled = embedder.settle().then(
-      () => {
-        isSettled = true;
-      },
-      (error: unknown) => {
-        if (isGivenUp(error)) process.kill();
-        else this.#ledger.violate('failed', `settling: ${String((error as Error).stack)}`);
-      },
-    );
+    const lifted = this.#changeBudgets(process, runtime)?.lift() ?? Promise.resolve();
+    const settled = lifted
+      .then(() => embedder.settle())
+      .then(
+        () => {
+          isSettled = true;
+        },
+        (error: unknown) => {
+          if (isGivenUp(error)) process.kill();
+          else this.#ledger.violate('failed', `settling: ${String((error as Error).stack)}`);
+        },
+      );
     await process.untilDeath(Promise.race([settled, this.#world.sleep(this.#harness, SETTLE_MS)]));
     if (!process.isAlive) return false;
     if (!isSettled) {
@@ -363,6 +374,19 @@ class Simulation {
       life: this.#lives,
       trace: (text) => this.#note(text),
     });
+  }
+
+  #changeBudgets(
+    process: SimulatedProcess,
+    runtime: Awaited<ReturnType<SimulatedMachine['open']>>,
+  ): BudgetChanges | undefined {
+    if (this.#budgets === undefined) return undefined;
+    const [world, ledger, swarm] = [this.#world, this.#ledger, this.#swarm];
+    const trace = (text: string): void => this.#note(text);
+    return new BudgetChanges(
+      { process, runtime, world, ledger, swarm, life: this.#lives, trace },
+      this.#budgets.fork(),
+    );
   }
 
   async #check(): Promise<Reading> {

@@ -82,6 +82,7 @@ function storeOf(reviewer: Log, readers: readonly Log[]): StoredSessions {
     waiting: () => [],
     session: () => undefined,
     history: () => undefined,
+    treeUsage: () => ({ input_tokens: 0, output_tokens: 0 }),
     // Two events at a time, so that several pages are read.
     events: (id, { after }) => (logs.get(id) ?? []).filter(({ seq = 0 }) => seq > after).slice(0, 2),
   };

@@ -137,6 +137,7 @@ describe('F22: a connection that fails', () => {
     const error = (await failure(failing(code, message))) as ModelError;
     expect(error).toMatchObject({ code: 'model_connection', retryable: true, data: { network: code } });
     expect(error.message).toContain(message);
+    expect(error.message).not.toMatch(/\.:/);
     expect(error.cause).toBeInstanceOf(Error);
   });
 

@@ -45,6 +45,30 @@ describe('scripted model', () => {
     });
   });
 
+  it('streams its words one by one, as far apart as asked; an interrupt ends the call between two of them', async () => {
+    const clock = manualClock();
+    const model = createScriptedProvider(['one two three', 'four five'], { clock, pieceMs: 50 });
+    const call = context();
+    const answered = model.generate(ask(), call);
+    const seen: string[][] = [];
+    for (let step = 0; step < 4; step += 1) {
+      seen.push(call.deltas.map(({ text }) => text));
+      await clock.advance(50);
+    }
+    expect(seen).toEqual([[], ['one '], ['one ', 'two '], ['one ', 'two ', 'three']]);
+    expect(textOf(await answered)).toBe('one two three');
+    const stop = new AbortController();
+    const cut = { ...context(), signal: stop.signal };
+    const given = model.generate(ask(), cut).catch((error: unknown) => error);
+    await clock.advance(50);
+    stop.abort();
+    expect(await given).toBeInstanceOf(CancelledError);
+    expect(scripted(['one'], { pieceMs: 5 })).toMatchObject({ kind: 'scripted', pieceMs: 5 });
+    for (const pieceMs of [-1, Number.NaN, 60_001]) {
+      expect(() => createScriptedProvider(['one'], { pieceMs })).toThrow('scripted.pieceMs');
+    }
+  });
+
   it('streams words that add up to the text, and thoughts first', async () => {
     const model = createScriptedProvider([{ thinking: 'Let me see.', text: ' One  two\nthree ' }]);
     const call = context();

@@ -59,6 +59,8 @@ const TABLE: Readonly<Record<string, Readonly<Record<string, readonly Argument[]
     ask: [['Hi', (value) => value === 'x'], OPTIONS],
     events: [OPTIONS],
     state: NONE,
+    usage: [OPTIONS],
+    setBudget: [[1_000_000, (value) => value === null]],
     explain: NONE,
     messages: [OPTIONS],
     page: [['messages'], OPTIONS],

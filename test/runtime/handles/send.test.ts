@@ -318,6 +318,18 @@ describe('receipts', () => {
     await other.interrupt();
     await expect(interrupted.answer()).rejects.toMatchObject({ code: 'cancelled' });
     expect(await interrupted.status()).toEqual({ status: 'interrupted', reason: 'the turn was interrupted' });
+    const why = await other.send('third');
+    await model.next();
+    await other.interrupt('the budget is used up');
+    await expect(why.answer()).rejects.toMatchObject({ code: 'cancelled', data: { reason: 'the budget is used up' } });
+    const status = { status: 'interrupted', reason: 'the turn was interrupted: the budget is used up' };
+    expect(await why.status()).toEqual(status);
+    const { seq } = why;
+    for await (const event of other.events({ after: seq })) {
+      if (event.type !== 'interrupt.acknowledged') continue;
+      expect(event.reason).toBe('the budget is used up');
+      break;
+    }
   });
 
   test('F023: a recalled message is dropped, and the receipt has the reason', async () => {

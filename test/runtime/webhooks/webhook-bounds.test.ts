@@ -36,11 +36,14 @@ function fakeShard(): ShardCaller & {
   readonly log: Logged[];
   readonly asked: string[];
   put(session: string, key: number, seq: number, text?: string): NoticeNote;
+  /** The shard begins again with the log as it is. */
+  reopen(): void;
 } {
   const log: Logged[] = [];
   const asked: string[] = [];
+  let opened = 0;
   const scan = ({ after }: NoticeScanRequest): unknown => {
-    if (after === undefined) return { found: [], end: 0, isLast: false, opened: 0 };
+    if (after === undefined) return { found: [], end: opened, isLast: false, opened };
     const part = log.filter(({ position }) => position > after).slice(0, 4);
     const found = part.map(({ key, notice }) => ({
       session: notice.session,
@@ -49,7 +52,7 @@ function fakeShard(): ShardCaller & {
       last: notice.seq,
     }));
     const end = part.at(-1)?.position ?? after;
-    return { found, end, isLast: end === log.length, opened: 0 };
+    return { found, end, isLast: end >= log.length, opened };
   };
   const page = ({ key, after, until }: NoticePageRequest): unknown =>
     log
@@ -68,6 +71,9 @@ function fakeShard(): ShardCaller & {
       const notice = turn(session, seq, text);
       log.push({ position: log.length + 1, key, notice });
       return { previous: log.length - 1, position: log.length, notices: [{ key, notice }] };
+    },
+    reopen() {
+      opened = log.length;
     },
   };
 }
@@ -177,6 +183,7 @@ test('a full queue follows the log no further, and continues when there is room;
   expect(webhook.counts.waiting).toBeLessThanOrEqual(3 + 4);
   await clock.advance(2_000);
   await webhook.close(0);
+  shard.reopen();
   const again = await opened(shard, cursors, 3);
   await eventually(() => new Set(again.sent).size === 30);
   expect(again.sent).toHaveLength(30);
@@ -206,4 +213,22 @@ test('Q2: notices beyond the bound are not held; they are read from the log', ()
   queue.delivered(lane);
   expect(lane).toMatchObject({ delivered: 1, isWhole: false });
   expect(queue.save()).toEqual([{ shard: 0, session: 's', key: 1, delivered: 1, known: lane.known }]);
+});
+
+test('W4: positions that never reached the disk are taken again, and their notices are delivered', async () => {
+  const shard = fakeShard();
+  const cursors = disk();
+  const { webhook, clock, sent } = await opened(shard, cursors);
+  for (let seq = 1; seq <= 5; seq += 1) webhook.take(0, shard.put('s', 1, seq));
+  await eventually(() => sent.length === 5);
+  await clock.advance(2_000);
+  await webhook.close(0);
+  // The store refused the writes after the second one, and the process died.
+  shard.log.splice(2);
+  shard.reopen();
+  for (const [index, session] of ['a', 'b', 'c'].entries()) shard.put(session, 7 + index, 1);
+  const again = await opened(shard, cursors);
+  await eventually(() => again.sent.length === 3);
+  expect(again.sent).toEqual(['a#1', 'b#1', 'c#1']);
+  await again.webhook.close(0);
 });

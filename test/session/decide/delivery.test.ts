@@ -116,7 +116,8 @@ describe('delivery policies', () => {
     machine.send('stop', { deliver: 'interrupt' });
     expect(machine.last).toContainEqual({ type: 'cancelModel', halfStep: 1 });
     expect(machine.events('turn.finished')[0]).toMatchObject({ turn: 'turn-1', reason: 'cancelled' });
-    expect(machine.state.receipts.get(1)).toEqual({ status: 'cancelled', turn: 1 });
+    const reason = 'a message with deliver "interrupt" arrived';
+    expect(machine.state.receipts.get(1)).toEqual({ status: 'cancelled', turn: 1, reason });
     expect(machine.log).toEqual(['user_message first', 'user_message stop']);
     expect(machine.state.turn?.entries).toEqual([3]);
     expect(machine.waiting).toEqual(['rider']);

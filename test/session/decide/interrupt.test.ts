@@ -18,10 +18,11 @@ describe('interrupt', () => {
       { type: 'cancelModel', halfStep: 1 },
       { type: 'result', value: true },
     ]);
-    expect(machine.events('interrupt.acknowledged')).toHaveLength(1);
+    expect(machine.events('interrupt.acknowledged')).toEqual([{ type: 'interrupt.acknowledged', reason: 'enough' }]);
     expect(machine.events('turn.finished')[0]).toMatchObject({ reason: 'cancelled' });
     expect(machine.log).toEqual(['user_message hello']);
-    expect(machine.state.receipts.get(1)).toEqual({ status: 'cancelled', turn: 1 });
+    expect(machine.state.receipts.get(1)).toEqual({ status: 'cancelled', turn: 1, reason: 'enough' });
+    expect(machine.state.interruptReason).toBeUndefined();
   });
 
   it('F069: the answer that was in flight is dropped', () => {

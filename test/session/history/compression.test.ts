@@ -104,6 +104,17 @@ describe('when a conversation is compressed', () => {
     expect(isCompacting(child)).toBe(true);
   });
 
+  it('not on demand once the budget of the session is used up', () => {
+    const machine = talked(10, { compression: { isAutomatic: false } });
+    machine.input({ type: 'setBudget', tokens: 1 });
+    machine.input({ type: 'compress', force: true });
+    expect(machine.effect('refused')?.error).toMatchObject({ code: 'limit', data: { limit: 'budget', budget: 1 } });
+    expect(isCompacting(machine)).toBe(false);
+    machine.input({ type: 'setBudget', tokens: 1_000_000 });
+    machine.input({ type: 'compress', force: true });
+    expect(isCompacting(machine)).toBe(true);
+  });
+
   it('H53: if forced, only above the lower bounds of messages and of tokens', () => {
     const bounds = { messages: 1_000, idleMinMessages: 6, idleMinTokens: 30 };
     const few = talked(3, { compression: bounds });

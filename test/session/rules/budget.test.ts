@@ -3,6 +3,7 @@
  * counted once, by the budget it belongs to.
  */
 import { describe, expect, it } from 'vitest';
+import { BUDGET_JOINS_MAX } from '../../../src/base/bounds.ts';
 import type { Usage } from '../../../src/base/messages.ts';
 import { tokensOf } from '../../../src/base/messages.ts';
 import { budgetError, usedOf } from '../../../src/session/rules/budget.ts';
@@ -83,6 +84,28 @@ describe('a budget', () => {
     machine.input({ type: 'childSpent', tokens: 30 });
     expect(usedOf(machine.state)).toBe(30);
     expect(restoreState(snapshotState(machine.state)).budget).toEqual({ tokens: 150, below: 30 });
+  });
+
+  it('that is the first of a session above others makes each of them join, once; more than may join are refused', () => {
+    const { tree, machine } = child(150);
+    tree.input(machine, { type: 'spawn', request: { replies: 'mailbox', task: 'deeper' } });
+    const free = tree.spawn('dig freely');
+    for (const tokens of [1_000, 500]) tree.input(tree.root, { type: 'setBudget', tokens });
+    expect(tree.root.state.budget).toEqual({ tokens: 500, below: 0 });
+    expect(free.state.budget).toEqual({ isShared: true, below: 0 });
+    expect(machine.state.budget).toEqual({ tokens: 150, isShared: true, below: 0 });
+    expect(tree.at('s:1:1').state.budget).toEqual({ isShared: true, below: 0 });
+    for (const each of [free, machine]) {
+      expect(each.records.filter(({ type }) => type === 'budgetShared').length).toBe(1);
+    }
+    // Without a limit the use is still counted, so that a later limit is as exact.
+    tree.input(tree.root, { type: 'setBudget' });
+    expect(tree.root.state.budget).toEqual({ below: 0 });
+    const large = new Tree();
+    for (let count = 0; count <= BUDGET_JOINS_MAX; count += 1) large.spawn('dig');
+    large.input(large.root, { type: 'setBudget', tokens: 5 });
+    expect(large.root.effect('refused')?.error).toMatchObject({ code: 'limit', data: { limit: 'budget' } });
+    expect(large.root.state.budget).toBeUndefined();
   });
 
   it('does not affect a session without one', () => {
