@@ -434,7 +434,9 @@ export class Invariants {
         if (answeredIn !== undefined && answeredIn < call.incarnation && !isLostRestart) {
           this.#ledger.violate('repeated', `half-step ${halfStep} of ${session} was answered and is asked again`);
         }
-        const asked = calls.slice(0, index).findLastIndex((other) => other.digest === call.digest);
+        const isSame = ({ digest, isSummary }: CallStory): boolean =>
+          digest === call.digest && isSummary === call.isSummary;
+        const asked = calls.slice(0, index).findLastIndex(isSame);
         const before = calls[asked];
         if (before === undefined || before.whole === call.whole) continue;
         // A changed agent has other requests.

@@ -111,6 +111,8 @@ export interface CallStory {
   readonly whole: string;
   /** The call arrived so soon after the incarnation began that the incarnation before may have sent it. */
   readonly isStraggler?: boolean;
+  /** The call is for a summary, which may have the messages of a half-step beside another system prompt. */
+  readonly isSummary?: boolean;
 }
 
 /** See the file header. */

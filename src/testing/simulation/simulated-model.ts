@@ -195,13 +195,15 @@ export class SimulatedModel {
     const calls = ledger.calls.get(session) ?? [];
     ledger.calls.set(session, calls);
     const digest = requestDigest(request.messages, provider === undefined ? undefined : `${provider}/${request.model}`);
+    const isSummary = isSummaryAsked(request);
     calls.push({
       incarnation: incarnationOf(session),
       digest,
       whole: digestOf(JSON.stringify(request)),
       isStraggler: incarnationAgeMs(session) <= LINE_MS_MAX,
+      isSummary,
     });
-    const what = isSummaryAsked(request) ? 'summary' : 'model call';
+    const what = isSummary ? 'summary' : 'model call';
     trace(`${what} of ${session}: ${request.messages.length} messages, ${digest}`);
   }
 

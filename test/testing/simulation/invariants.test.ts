@@ -166,3 +166,15 @@ test('I3: a request that the log does not have is accepted only if the incarnati
     'illegal: s sent a request that its log does not have: unknown',
   ]);
 });
+
+test('I4: a half-step that is asked again has the same bytes; a summary with its messages is another call (seed 3292)', () => {
+  const machine = startedSession({ sent: 'go' });
+  const reading = readingOf(machine);
+  const digest = [...(reading.stories.get('s')?.requests.keys() ?? [])][0] ?? '';
+  const halfStep = { incarnation: 1, digest, whole: 'half-step', isSummary: false };
+  const summary = { incarnation: 1, digest, whole: 'summary', isSummary: true };
+  expect(accused([{ reading, calls: [halfStep, summary, halfStep] }])).toEqual([]);
+  expect(accused([{ reading, calls: [halfStep, { ...summary, isSummary: false }] }])).toEqual([
+    expect.stringMatching(/^unstable: half-step \d+ of s was asked again with other bytes$/),
+  ]);
+});
