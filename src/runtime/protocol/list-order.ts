@@ -71,10 +71,8 @@ export function passes(session: ListedFacts & { readonly parent?: string }, filt
 }
 
 /** True if a list with this filter has a session with these facts, whatever its parent. */
-export function passesFacts(
-  given: ListedFacts,
-  { state, status, outcome, agent, changedAfter, changedBefore }: ListFilter,
-): boolean {
+export function passesFacts(given: ListedFacts, filter: ListFilter): boolean {
+  const { state, status, outcome, agent, changedAfter, changedBefore } = filter;
   return (
     (state === undefined || given.state === state) &&
     (status === undefined || status.includes(given.status)) &&
