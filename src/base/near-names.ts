@@ -52,7 +52,7 @@ export function nearestNames(wanted: string, names: Iterable<string>, count: num
 
 function editsTo(wanted: string, name: string): number {
   const [a, b] = [wanted.toLowerCase(), name.toLowerCase()];
-  return b.startsWith(a) && a.length > 1 ? Math.min(1, editsMax(name)) : editDistance(a, b);
+  return b !== a && b.startsWith(a) && a.length > 1 ? Math.min(1, editsMax(name)) : editDistance(a, b);
 }
 
 function editsMax(name: string): number {

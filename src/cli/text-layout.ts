@@ -113,6 +113,11 @@ export function counted(count: number, noun: string, plural = `${noun}s`): strin
   return `${number(count)} ${count === 1 ? noun : plural}`;
 }
 
+/** An error on one line: its code and its message. */
+export function errorText({ code, message }: { readonly code: string; readonly message: string }): string {
+  return oneLine(`${code}: ${message}`);
+}
+
 /** A duration in its largest unit: `12s`, `3m`, `5h`, `2d`. */
 export function ageText(ms: number): string {
   const seconds = Math.max(0, Math.floor(ms / MS_PER_SECOND));

@@ -8,6 +8,7 @@
  * accepted.
  */
 import { defined } from '../base/defined.ts';
+import { nearestName } from '../base/near-names.ts';
 
 /** A value of `thinking.type`. */
 export type ThinkingType = 'adaptive' | 'between_tools' | 'disabled' | 'enabled';
@@ -359,6 +360,26 @@ const DATE_SUFFIX = /-\d{8}$/;
 export function findListed(model: string, list: readonly ListedModel[]): ListedModel | undefined {
   const plain = model.replace(DATE_SUFFIX, '');
   return list.find(({ id }) => id === model) ?? list.find(({ id }) => id.replace(DATE_SUFFIX, '') === plain);
+}
+
+/**
+ * The model that is meant by a name that does not exist: one of the vendor's list, or of the table while no list is
+ * known; undefined if none is similar, or if the name is one of them. A name without the date of its id is a name too.
+ */
+export function nearModel(model: string, listed: readonly ListedModel[] = []): string | undefined {
+  const names = listed.length > 0 ? listed.flatMap(({ id }) => [id, id.replace(DATE_SUFFIX, '')]) : tableNames();
+  return names.includes(model)
+    ? undefined
+    : (nearestName(model, names) ?? nearestName(model.replace(DATE_SUFFIX, ''), names));
+}
+
+/** The names of the models in the table, the newest first; no model whose end is announced is proposed. */
+function tableNames(): readonly string[] {
+  return Object.entries(TABLE).flatMap(([key, { deprecated }]) => {
+    const [line = '', version = ''] = key.split('-');
+    const [major, minor] = [Math.floor(Number(version) / 100), Number(version) % 100];
+    return deprecated === true ? [] : [`claude-${line}-${minor === 0 ? major : `${major}-${minor}`}`];
+  });
 }
 
 /** The key of a Claude model's row in the table, which has one for every model in use; undefined for other models. */

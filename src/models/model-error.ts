@@ -127,10 +127,14 @@ export function protocolError(message: string, cause?: unknown): ModelError {
   return modelErrorOf({ code: 'model_protocol', message, ...defined({ cause }) });
 }
 
-/** A copy of the error with `data` added to its own data. */
-export function withData(error: ModelError, data: Readonly<Record<string, unknown>>): ModelError {
+/** A copy of the error with `data` added to its own data, and with another message if one is given. */
+export function withData(
+  error: ModelError,
+  data: Readonly<Record<string, unknown>>,
+  message: string = error.message,
+): ModelError {
   const shape = errorShape(error);
-  const copy = errorFromShape({ ...shape, data: { ...shape.data, ...data } }, error.cause);
+  const copy = errorFromShape({ ...shape, message, data: { ...shape.data, ...data } }, error.cause);
   if (!(copy instanceof ModelError)) return error;
   if (error.stack !== undefined) copy.stack = error.stack;
   return copy;

@@ -4,13 +4,14 @@
  */
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { z } from 'zod';
 import { agent, type HistoryMessage, tool } from '../../src/index.ts';
+import { serve } from '../../src/server/index.ts';
 import { scripted } from '../../src/testing/scripted.ts';
 import { gatedModel, runtimeKit } from '../support/runtime-kit.ts';
 import { emptyDirectory } from './support/program.ts';
-import { command } from './support/surroundings.ts';
+import { command, type Outcome } from './support/surroundings.ts';
 
 const kit = runtimeKit();
 const HEAD = { format: 'troupe-history', version: 1, session: 's' };
@@ -141,6 +142,46 @@ test('a session with messages keeps them unless --replace is given', async () =>
   const replaced = await command([...line, '--replace', '--json'], '/', { stdin });
   expect(JSON.parse(replaced.stdout)).toEqual({ session: 's', agent: 'a', lines: 1, messages: 1 });
   expect(await historyOf(data, 's')).toMatchObject([{ id: 'x', createdAt: 7, content: 'anew' }]);
+});
+
+test('a directory that a server has open is changed through the server', async () => {
+  const { data, history } = await stored();
+  const text = (await command(['export', 's', '--history', '--data', data], '/')).stdout;
+  const directory = await emptyDirectory();
+  const agents = [agent({ name: 'a', tools: [look] }), agent({ name: 'b' })];
+  const runtime = await kit.open({ directory, provider: scripted(['On we go.']), agents });
+  const server = await serve(runtime, { port: 0 });
+  onTestFinished(() => server.close());
+  const into = (id: string, ...more: readonly string[]): Promise<Outcome> =>
+    command(['import', id, '--data', directory, ...more], '/', { stdin: text });
+  // A refused import makes no session.
+  const undefinedAgent = await into('n', '--agent', 'writer');
+  expect([undefinedAgent.code, undefinedAgent.stderr]).toEqual([1, expect.stringContaining('known agents: "a", "b"')]);
+  expect((await into('n')).stderr).toContain('"a", "b"');
+  expect(await runtime.sessions.list()).toEqual([]);
+  const { code, stdout, stderr } = await into('s', '--agent', 'a', '--json');
+  expect(code, stderr).toBe(0);
+  expect(JSON.parse(stdout)).toEqual({ session: 's', agent: 'a', lines: history.length, messages: history.length });
+  expect(await runtime.session('s').history.toArray()).toEqual(history);
+  const kept = await into('s');
+  expect([kept.code, kept.stderr]).toEqual([2, expect.stringContaining('--replace replaces them')]);
+  expect((await into('s', '--agent', 'b', '--replace')).stderr).toContain('is of the agent "a"; leave --agent out');
+  const replaced = await into('s', '--replace', '--url', server.url);
+  expect(replaced.stderr).toContain('--url and --data exclude each other');
+  expect((await into('s', '--replace')).stdout).toContain(`${history.length} messages of s read into ${server.url}`);
+  expect(await runtime.session('s').ask('Go on')).toBe('On we go.');
+});
+
+test('a history larger than a request to a server is refused with the remedy, and makes no session', async () => {
+  const directory = await emptyDirectory();
+  const runtime = await kit.open({ directory, provider: scripted([]) });
+  const server = await serve(runtime, { port: 0 });
+  onTestFinished(() => server.close());
+  const piece = 'x'.repeat(1024 * 1024);
+  const stdin = lines(...Array.from({ length: 9 }, () => ({ role: 'user', content: piece })));
+  const { code, stderr } = await command(['import', 's', '--url', server.url], '/', { stdin });
+  expect([code, stderr]).toEqual([1, expect.stringContaining('end the server and import into its directory')]);
+  expect(await runtime.sessions.list()).toEqual([]);
 });
 
 test('a store whose sessions of the agent have work is left unchanged', async () => {

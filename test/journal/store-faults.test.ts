@@ -1,7 +1,8 @@
 import { execFileSync } from 'node:child_process';
-import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { z } from 'zod';
 import { open } from '../../src/index.ts';
 import type { Journal } from '../../src/journal/journal.ts';
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.ts';
@@ -25,6 +26,8 @@ beforeEach(async () => {
 
 afterEach(async () => {
   for (const path of mounts) execFileSync('umount', ['--lazy', path]);
+  // A test may have taken the right to write.
+  await chmod(directory, 0o700);
   await rm(directory, { recursive: true, force: true });
 });
 
@@ -39,6 +42,14 @@ async function mountSmall(bytes: number): Promise<string | undefined> {
   }
   mounts.push(path);
   return path;
+}
+
+/** The outcomes of opens; null if the child may not change its user. */
+const outcomesSchema = z.array(z.record(z.string(), z.unknown())).nullable();
+
+/** The files and directories below a directory, by name. */
+async function entriesIn(path: string): Promise<readonly string[]> {
+  return (await readdir(path, { recursive: true })).toSorted();
 }
 
 describe('F05: the durability of an acknowledgement', () => {
@@ -175,6 +186,39 @@ describe('F07: a device that fails', () => {
     const again = await kit.open({ directory: path, provider });
     expect(await again.session('s').messages()).toHaveLength(2);
   });
+
+  test.skipIf(process.platform === 'win32')(
+    'without rights the open is refused with EACCES and its remedy, and changes nothing',
+    async (context) => {
+      const empty = join(directory, 'empty');
+      const foreign = join(directory, 'foreign');
+      await mkdir(empty);
+      const first = await kit.open({ directory: foreign, provider });
+      await first.session('s').ask('Hi');
+      await first.close();
+      // Others may look into these directories; no one but root may write.
+      for (const path of [empty, foreign, directory]) await chmod(path, 0o555);
+      const before = await entriesIn(directory);
+      const places = [empty, join(directory, 'new'), join(directory, 'new', 'deeper'), foreign];
+      const child = startChild(new URL('./support/unprivileged-opener.ts', import.meta.url), places);
+      await child.said('\n');
+      expect(await child.ended(), child.errors()).toBe(0);
+      const outcomes = outcomesSchema.parse(JSON.parse(child.output()));
+      if (outcomes === null) return context.skip('root may not change its user here');
+      const remedy = 'give the user of this process the right to write it, or choose another directory';
+      expect(outcomes).toEqual(
+        places.map((path) => ({
+          ...{ name: 'StoreNotWritableError', code: 'store_not_writable', cause: 'EACCES' },
+          data: { path, reason: 'EACCES' },
+          message: expect.stringMatching(`^the data directory ${path} cannot be written: EACCES .*; ${remedy}$`),
+        })),
+      );
+      expect(await entriesIn(directory)).toEqual(before);
+      for (const path of [directory, foreign]) await chmod(path, 0o700);
+      const again = await kit.open({ directory: foreign, provider });
+      expect(await again.session('s').messages()).toHaveLength(2);
+    },
+  );
 
   test('a path that cannot be a directory', async () => {
     await writeFile(join(directory, 'file'), '');

@@ -4,7 +4,6 @@
  */
 import { STOP_DEADLINE_MS } from '../../base/bounds.ts';
 import { agent, type ModelProvider, open, type Runtime } from '../../index.ts';
-import { search_messages } from '../../tools/built-in/memory-tools.ts';
 import { commandLogger } from '../command-logger.ts';
 import type { Surroundings } from '../surroundings.ts';
 
@@ -34,8 +33,7 @@ export async function changeStore<T>(
   let name = AGENT;
   while (agents.has(name)) name += '-';
   const runtime = await open(directory, {
-    // The tool lets the runtime search its messages. No model uses it.
-    agents: [agent({ name, tools: [search_messages] })],
+    agents: [agent({ name })],
     provider: NO_MODEL,
     threads: THREADS,
     logger: commandLogger(surroundings),

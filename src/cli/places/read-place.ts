@@ -1,10 +1,10 @@
 /** Reads the sessions of a place: from the logs of a directory, or from a running server. Changes nothing. */
 import { EXPORT_PAGE_MESSAGES } from '../../base/bounds.ts';
 import type { Message } from '../../base/messages.ts';
+import { byOrder, passes } from '../../runtime/protocol/list-order.ts';
 import { NotFoundError } from '../command.ts';
 import type { Place } from './place.ts';
 import { servedReader } from './served-reader.ts';
-import { passes } from './session-filter.ts';
 import type { SessionReader } from './session-reader.ts';
 import { readStore, type StoredSession, type StoredSessions } from './stored-sessions.ts';
 
@@ -25,7 +25,7 @@ function storedReader(stored: StoredSessions, shown: string): SessionReader {
       const sessions = stored
         .list()
         .filter((session) => passes(session, filter))
-        .sort((a, b) => b.updatedAt - a.updatedAt || (a.id < b.id ? -1 : 1));
+        .sort(byOrder('newest'));
       return Promise.resolve({ sessions: sessions.slice(0, limit), isCut: sessions.length > limit });
     },
     session: async (id) => known(id),

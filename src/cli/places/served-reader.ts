@@ -5,11 +5,11 @@ import { defined } from '../../base/defined.ts';
 import type { ErrorShape } from '../../base/errors.ts';
 import type { HistoryMessage } from '../../base/history-message.ts';
 import type { Message, Pending, Usage } from '../../base/messages.ts';
-import type { SessionEvent } from '../../events/event.ts';
+import { SESSION_STATES, SESSION_STATUSES, type SessionEvent, TURN_OUTCOMES } from '../../events/event.ts';
+import { byOrder, type ListFilter, type ListOrder } from '../../runtime/protocol/list-order.ts';
 import type { SessionSummary } from '../../runtime/protocol/protocol.ts';
 import { servedEvents, servedSeq } from './served-events.ts';
 import type { Server } from './server.ts';
-import { passes, type SessionFilter } from './session-filter.ts';
 import type { SessionReader } from './session-reader.ts';
 import type { StoredSession } from './stored-sessions.ts';
 import { type WaitingCall, waitingCallSchema } from './waiting-call.ts';
@@ -20,8 +20,13 @@ const summaryShape = {
   agent: z.string(),
   parent: z.string().optional(),
   name: z.string().optional(),
-  state: z.string(),
+  state: z.enum(SESSION_STATES),
+  status: z.enum(SESSION_STATUSES),
+  lastOutcome: z.enum(TURN_OUTCOMES).optional(),
+  lastError: z.looseObject({ code: z.string(), message: z.string() }).optional(),
   mailbox: z.number(),
+  messageCount: z.number().optional(),
+  createdAt: z.number().optional(),
   updatedAt: z.number(),
 };
 const sessionsSchema = z.looseObject({ sessions: z.array(z.looseObject(summaryShape)), next });
@@ -74,16 +79,18 @@ export function servedReader(server: Server): SessionReader {
     });
   return {
     list: async (filter, limit) => {
+      // While all pages are read, a session that changes would move ahead of the next page in the order `newest`.
+      const order = limit === Number.POSITIVE_INFINITY ? 'id' : 'newest';
       const found = await paged(
-        listPath(filter),
+        listPath(filter, order),
         async (path) => {
           const page = await server.ask(path, sessionsSchema);
-          const sessions = page.sessions as unknown as readonly SessionSummary[];
-          return { items: sessions.filter((session) => passes(session, filter)), next: page.next };
+          return { items: page.sessions as unknown as readonly SessionSummary[], next: page.next };
         },
         limit,
       );
-      return { sessions: found.slice(0, limit), isCut: found.length > limit };
+      const sessions = order === 'id' ? found.toSorted(byOrder('newest')) : found.slice(0, limit);
+      return { sessions, isCut: found.length > limit };
     },
     session: async (id) => {
       const { seq, usage, budget, children, blocked, ...summary } = await server.ask(pathOf(id), sessionSchema);
@@ -128,8 +135,15 @@ export function servedReader(server: Server): SessionReader {
   };
 }
 
-function listPath({ state, parent }: SessionFilter): string {
-  return `sessions?${new URLSearchParams(defined({ state, parent }))}`;
+function listPath(filter: ListFilter, order: ListOrder): string {
+  const { state, status, outcome, agent, parent, changedAfter, changedBefore } = filter;
+  const query = defined({
+    ...{ state, status: status?.join(','), outcome, agent },
+    parent: parent === null ? '' : parent,
+    changedAfter: changedAfter?.toString(),
+    changedBefore: changedBefore?.toString(),
+  });
+  return `sessions?${new URLSearchParams({ order, ...query })}`;
 }
 
 /** The events that the server has now. */

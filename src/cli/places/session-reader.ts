@@ -2,13 +2,14 @@
 import type { HistoryMessage } from '../../base/history-message.ts';
 import type { Message, Usage } from '../../base/messages.ts';
 import type { SessionEvent } from '../../events/event.ts';
-import type { ListedRow, SessionFilter } from './session-filter.ts';
+import type { ListFilter } from '../../runtime/protocol/list-order.ts';
+import type { SessionSummary } from '../../runtime/protocol/protocol.ts';
 import type { StoredSession } from './stored-sessions.ts';
 import type { WaitingCall } from './waiting-call.ts';
 
 /** The sessions of a list, the last changed one first; `isCut`: there are more. */
 export interface SessionList {
-  readonly sessions: readonly ListedRow[];
+  readonly sessions: readonly SessionSummary[];
   readonly isCut: boolean;
 }
 
@@ -20,7 +21,7 @@ export interface WaitingList {
 
 /** See the head of the file. */
 export interface SessionReader {
-  list(filter: SessionFilter, limit: number): Promise<SessionList>;
+  list(filter: ListFilter, limit: number): Promise<SessionList>;
   /** One session with its facts. Rejects with `NotFoundError`. */
   session(id: string): Promise<StoredSession>;
   /** The tokens of a session and all its descendants. Rejects with `NotFoundError`. */

@@ -32,7 +32,7 @@ export const inspectCommand: Command = {
     ...PLACE_OPTIONS,
   },
   details: [
-    'For each session: its state, entries waiting in its mailbox, messages, tokens used, and why it rests. Nothing is resumed, no model is called. `troupe ls` lists sessions with filters.',
+    'For each session: its state, entries waiting in its mailbox, messages of users and the agent (without tool calls), tokens used, and why it rests: if its last turn was not answered, how that ended. Nothing is resumed, no model is called. `troupe ls` lists sessions with filters.',
   ],
   run,
 };

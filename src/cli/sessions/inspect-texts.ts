@@ -4,7 +4,7 @@ import { SESSION_STATES } from '../../events/event.ts';
 import type { SessionSummary } from '../../runtime/protocol/protocol.ts';
 import { type StoredSession, shortText } from '../places/stored-sessions.ts';
 import type { Paint } from '../surroundings.ts';
-import { clip, counted, left, number, oneLine, right } from '../text-layout.ts';
+import { clip, counted, errorText, left, number, oneLine, right } from '../text-layout.ts';
 
 /** A session in the tree; `depth` 0: a root. */
 export interface TreeEntry {
@@ -56,15 +56,16 @@ export function treeText(
   const why = Math.max(WHY_COLUMNS_MIN, columns - fixed - session);
   const head = row(['session', 'state', 'mail', 'msgs', 'tokens', 'why it rests'], { session, why });
   const rows = entries.map((entry) => {
-    const { state, mailbox, messages, usage, why: reason } = entry.session;
+    const { state, mailbox, messageCount, usage, why: reason } = entry.session;
     const tokens = number(usage.input_tokens + usage.output_tokens);
     const cells = [
       nameOf(entry),
       state,
       number(mailbox),
-      number(messages),
+      messageCount === undefined ? '' : number(messageCount),
       tokens,
-      why < DETAIL_COLUMNS ? reason.reason.replaceAll('_', ' ') : oneLine(reason.detail),
+      lastTurnTrouble(entry.session) ??
+        (why < DETAIL_COLUMNS ? reason.reason.replaceAll('_', ' ') : oneLine(reason.detail)),
     ] as const;
     return toned(row(cells, { session, why }), entry.session, paint);
   });
@@ -95,8 +96,20 @@ function nameOf({ session, depth }: TreeEntry): string {
   return `${'  '.repeat(depth - 1)}├ ${own.startsWith(':') ? own : session.id} ${session.name ?? ''}`;
 }
 
+/** How the last turn of a session at rest ended, unless it was answered: that says more than that nothing waits. */
+function lastTurnTrouble(session: StoredSession): string | undefined {
+  if (session.why.reason !== 'nothing_waits' || session.lastOutcome === 'answered') return undefined;
+  return lastTurnText(session);
+}
+
+/** How the last turn ended, with its error; undefined before its end. */
+function lastTurnText({ lastOutcome, lastError }: StoredSession): string | undefined {
+  return lastError === undefined ? lastOutcome : `${lastOutcome ?? 'failed'}: ${errorText(lastError)}`;
+}
+
 function toned(text: string, session: StoredSession, paint: Paint): string {
-  if (session.why.reason === 'failed' || session.blocked !== undefined) return paint.red(text);
+  if (session.why.reason === 'failed' || session.status === 'failed' || session.blocked !== undefined)
+    return paint.red(text);
   return session.state === 'idle' && session.mailbox === 0 ? text : paint.yellow(text);
 }
 
@@ -110,11 +123,14 @@ export function sessionText(session: InspectedSession, view: View): string {
     ...(session.children === 0 ? [] : [`parent of ${counted(session.children, 'session')}`]),
   ].join(', ');
   const { treeUsage, budget } = session;
+  const lastTurn = lastTurnText(session);
+  const spoken = session.messageCount === undefined ? '' : ` (${number(session.messageCount)} of users and the agent)`;
   const facts: readonly (readonly [string, string])[] = [
     ['session', session.id],
     ['agent', `${session.agent}${kin === '' ? '' : `  (${kin})`}`],
     ['state', `${session.state}: ${oneLine(session.why.detail)}`],
-    ['log', `${counted(session.messages, 'message')}, ${counted(session.events, 'event')}`],
+    ...(lastTurn === undefined ? [] : [['last turn', lastTurn] as const]),
+    ['log', `${counted(session.messages, 'message')}${spoken}, ${counted(session.events, 'event')}`],
     ['tokens', tokensText(session.usage)],
     ...(treeUsage === undefined ? [] : [['tree', `${tokensText(treeUsage)}, with all its descendants`] as const]),
     ...(budget === undefined

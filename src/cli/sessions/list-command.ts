@@ -1,19 +1,17 @@
 /** `troupe ls`: lists sessions, the last changed one first. */
 import { INSPECT_LIMIT_MAX, LIST_SESSIONS_DEFAULT } from '../../base/bounds.ts';
-import { SESSION_STATES } from '../../events/event.ts';
+import { defined } from '../../base/defined.ts';
+import { SESSION_STATES, SESSION_STATUSES, TURN_OUTCOMES } from '../../events/event.ts';
+import type { ListFilter } from '../../runtime/protocol/list-order.ts';
+import type { SessionSummary } from '../../runtime/protocol/protocol.ts';
 import { type Arguments, type Command, EXIT, UsageError } from '../command.ts';
 import { findPlace, PLACE_OPTIONS } from '../places/place.ts';
 import { readPlace } from '../places/read-place.ts';
-import type { ListedRow, SessionFilter } from '../places/session-filter.ts';
 import type { SessionList } from '../places/session-reader.ts';
 import { paintFor, type Surroundings } from '../surroundings.ts';
 import { type Column, tableLines } from '../table.ts';
-import { ageText, counted, number, oneLine, printableJson } from '../text-layout.ts';
+import { ageText, counted, errorText, number, oneLine, printableJson } from '../text-layout.ts';
 
-/** Statuses of a session, as `session.state()` has them. */
-const STATUSES = ['blocked', 'waiting', 'running', 'suspended', 'paused', 'failed', 'idle'] as const;
-/** How a turn ends. */
-const OUTCOMES = ['answered', 'failed', 'interrupted', 'suspended'] as const;
 const SINCE = /^(\d{1,6})([smhd])$/;
 const UNIT_MS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
@@ -24,14 +22,14 @@ export const listCommand: Command = {
     status: {
       kind: 'text',
       value: 'STATUS',
-      words: STATUSES,
-      help: `One or more of ${STATUSES.join(', ')}, joined by commas`,
+      words: SESSION_STATUSES,
+      help: `One or more of ${SESSION_STATUSES.join(', ')}, joined by commas`,
     },
     outcome: {
       kind: 'text',
       value: 'OUTCOME',
-      words: OUTCOMES,
-      help: `How the last turn ended: ${OUTCOMES.join(', ')}`,
+      words: TURN_OUTCOMES,
+      help: `How the last turn ended: ${TURN_OUTCOMES.join(', ')}`,
     },
     state: { kind: 'text', value: 'STATE', words: SESSION_STATES, help: SESSION_STATES.join(', ') },
     agent: { kind: 'text', value: 'NAME', help: 'Only sessions of this agent' },
@@ -48,7 +46,7 @@ export const listCommand: Command = {
     ...PLACE_OPTIONS,
   },
   details: [
-    'The last changed session comes first. Filters are joined by "and". mail: entries that wait. With --json each session is one line, whole.',
+    'The last changed session comes first. Filters are joined by "and". mail: entries that wait. msgs: messages of users and the agent, without tool calls. With --json each session is one line, whole.',
   ],
   run,
 };
@@ -69,24 +67,27 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
   return EXIT.ok;
 }
 
-function filterOf(given: Arguments): SessionFilter {
+function filterOf(given: Arguments): ListFilter {
   const parent = given.text('parent');
   if (parent !== undefined && given.flag('roots')) throw new UsageError('--parent and --roots exclude each other');
-  return {
-    state: oneOf(SESSION_STATES, 'state', given.text('state')),
+  const state = given.text('state');
+  const outcome = given.text('outcome');
+  return defined({
+    state: state === undefined ? undefined : oneOf(SESSION_STATES, 'state', state),
     status: given
       .text('status')
       ?.split(',')
-      .map((word) => oneOf(STATUSES, 'status', word) ?? ''),
-    outcome: oneOf(OUTCOMES, 'outcome', given.text('outcome')),
+      .map((word) => oneOf(SESSION_STATUSES, 'status', word)),
+    outcome: outcome === undefined ? undefined : oneOf(TURN_OUTCOMES, 'outcome', outcome),
     agent: given.text('agent'),
-    parent: given.flag('roots') ? '' : parent,
-    since: sinceOf(given.text('since')),
-  };
+    parent: given.flag('roots') ? null : parent,
+    changedAfter: sinceOf(given.text('since')),
+  });
 }
 
-function oneOf(words: readonly string[], option: string, given: string | undefined): string | undefined {
-  if (given === undefined || words.includes(given)) return given;
+function oneOf<Word extends string>(words: readonly Word[], option: string, given: string): Word {
+  const word = words.find((each) => each === given);
+  if (word !== undefined) return word;
   throw new UsageError(`--${option} must be one of ${words.join(', ')}, got ${JSON.stringify(given)}`);
 }
 
@@ -100,14 +101,20 @@ function sinceOf(given: string | undefined): number | undefined {
   );
 }
 
-const COLUMNS: readonly Column<ListedRow & { readonly age: string }>[] = [
+const COLUMNS: readonly Column<SessionSummary & { readonly age: string }>[] = [
   { title: 'session', text: ({ id }) => oneLine(id), min: 12 },
   { title: 'name', text: ({ name }) => oneLine(name ?? ''), min: 6 },
   { title: 'agent', text: ({ agent }) => oneLine(agent), min: 6 },
-  { title: 'state', text: ({ status, state }) => status ?? state },
+  { title: 'status', text: ({ status }) => status },
   { title: 'last turn', text: ({ lastOutcome }) => lastOutcome ?? '' },
   { title: 'mail', text: ({ mailbox }) => number(mailbox), isRight: true },
+  {
+    title: 'msgs',
+    text: ({ messageCount }) => (messageCount === undefined ? '' : number(messageCount)),
+    isRight: true,
+  },
   { title: 'age', text: ({ age }) => age, isRight: true },
+  { title: 'error', text: ({ lastError }) => (lastError === undefined ? '' : errorText(lastError)), min: 12 },
 ];
 
 /** The lines of the table; columns that are empty in every row are left out. */

@@ -2,9 +2,6 @@
 import { z } from 'zod';
 import { SEARCH_FOUND_DEFAULT, SEARCH_FOUND_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
-import { rootOf } from '../../base/ids.ts';
-import type { Runtime } from '../../index.ts';
-import { searchOf } from '../../runtime/handles/runtime.ts';
 import { type Arguments, type Command, EXIT } from '../command.ts';
 import { changeStore } from '../places/opened-store.ts';
 import { findPlace, PLACE_OPTIONS } from '../places/place.ts';
@@ -75,7 +72,7 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
     place.kind === 'server'
       ? await place.server.ask(`search?${queryOf(wanted)}`, resultSchema)
       : await changeStore(place.directory, await readPlace(place, agentNames), surroundings, (runtime) =>
-          searchIn(runtime, wanted),
+          runtime.search(wanted.query, defined({ limit: wanted.limit, session: wanted.session })),
         );
   if (!isComplete) stderr.write('The index is still being built: a later search may find more.\n');
   if (given.flag('json')) for (const each of found) stdout.write(`${printableJson(each)}\n`);
@@ -98,11 +95,4 @@ const COLUMNS: readonly Column<Found>[] = [
 
 function queryOf({ query, limit, session }: Wanted): URLSearchParams {
   return new URLSearchParams({ query, limit: String(limit), ...defined({ session }) });
-}
-
-async function searchIn(runtime: Runtime, { query, limit, session }: Wanted): Promise<Result> {
-  const trees = session === undefined ? undefined : new Set([rootOf(session)]);
-  const search = searchOf(runtime);
-  if (search === undefined) throw new Error('the runtime has no search');
-  return search.search(query, { limit, trees });
 }

@@ -12,6 +12,7 @@
  * - N5 A call ends when its first byte, its next byte or its end is late (`data.phase`: `ttfb`, `idle`, `total`).
  * - N6 A request that the API refuses is checked again by our own rules: `data.rule` names the first rule it breaks. The
  *   whole request is checked, also if it was sent in part.
+ * - N7 The error about a model that the API does not know names the known model with a similar name, if there is one.
  *
  * The SDK sends the request and reports errors. The event stream is read here, where its lines and its total are
  * bounded. The SDK's `post` is called instead of its `messages.create`, which prints a warning at every call of a
@@ -27,6 +28,7 @@ import { defined } from '../../base/defined.ts';
 import { ConfigError, describeValue, ModelError, ModelInvalidRequestError } from '../../base/errors.ts';
 import { parseOption } from '../../base/parse-option.ts';
 import { checkRequestText, fatalOf, type Violation } from '../../context/legality/legality.ts';
+import { nearModel } from '../../context/model-traits.ts';
 import type { DeadlineLimits } from '../call-deadline.ts';
 import { MessageThreads } from '../message-threads/message-threads.ts';
 import { THREADS_BETA } from '../message-threads/thread-rule.ts';
@@ -276,11 +278,16 @@ function thoughtRule(message: string): 'R20' | 'R21' | undefined {
 }
 
 /**
- * Adds the facts that only the call knows to its failure: the rule its request breaks (N6), the tokens of the lost
- * answer (N4).
+ * Adds the facts that only the call knows to its failure: the rule its request breaks (N6), the model that may be meant
+ * (N7), the tokens of the lost answer (N4).
  */
 function explained(error: Error, out: CallOut | undefined): Error {
   if (!(error instanceof ModelError) || out === undefined) return error;
+  const meant = error.status === 404 && out.sent !== undefined ? nearModel(out.sent.request.model) : undefined;
+  if (meant !== undefined) {
+    const remedy = `did you mean ${JSON.stringify(meant)}?`;
+    return withData(error, { model: out.sent?.request.model, remedy }, `${error.message}; ${remedy}`);
+  }
   const isRefused = error.status === 400 && out.sent !== undefined;
   const broken = isRefused && out.sent !== undefined ? brokenRule(out.sent) : undefined;
   const rule = broken?.rule ?? (isRefused ? thoughtRule(error.message) : undefined);

@@ -14,6 +14,7 @@
  */
 import type { Soon } from '../../base/clock.ts';
 import { ConfigError, errorShape } from '../../base/errors.ts';
+import { namesHint } from '../../base/near-names.ts';
 import { UnsentCalls } from '../governor/unsent-calls.ts';
 import type { CallWait, ContextDelta, ModelCall, ModelCompletion, ModelPool, ModelPoolListener } from '../pool.ts';
 
@@ -171,8 +172,8 @@ class ProviderPools implements ModelPool {
   }
 
   #unknown(key: string = ''): ConfigError {
-    const known = [...this.#places.keys()].filter((name) => name !== '').join(', ');
-    return new ConfigError(`there is no provider ${JSON.stringify(key)}; the option providers has ${known}`, {
+    const known = [...this.#places.keys()].filter((name) => name !== '');
+    return new ConfigError(`there is no provider ${JSON.stringify(key)}${namesHint(key, known, 'providers')}`, {
       data: { key: 'providers', provider: key },
     });
   }

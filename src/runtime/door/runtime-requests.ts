@@ -1,10 +1,9 @@
 /** Answers the methods `runtime.…` and `sessions.…`: all sessions of a shard, and the shard's drain and end. */
 
 import { defined } from '../../base/defined.ts';
-import { byOrder, type ListRequest } from '../protocol/list-order.ts';
+import { byOrder, type ListRequest, passes, passesFacts } from '../protocol/list-order.ts';
 import type { HandlersOf, SessionSummary } from '../protocol/protocol.ts';
 import { summaryOf } from '../reading/head.ts';
-import type { ListedFacts } from '../shard/session-order.ts';
 import type { Shard } from '../shard/shard.ts';
 import { type ShardDoor, settle } from './shard-door.ts';
 
@@ -63,7 +62,7 @@ function listById(shard: Shard, request: ListRequest): readonly SessionSummary[]
     for (const [name, key] of page) {
       after = name;
       const summary = shard.residency.summary(name, key);
-      if (summary === undefined || !matches(summary, request)) continue;
+      if (summary === undefined || !passes(summary, request)) continue;
       found.push(summary);
       if (found.length >= request.limit) return found;
     }
@@ -82,32 +81,12 @@ function listNewest(shard: Shard, request: ListRequest): readonly SessionSummary
     if (after !== undefined && compare(noted, after) <= 0) continue;
     if (parent === null && !noted.isRoot) continue;
     if (typeof parent === 'string' && !noted.id.startsWith(`${parent}:`)) continue;
-    if (!isWanted(noted, request)) continue;
+    if (!passesFacts(noted, request)) continue;
     const summary = residency.summary(noted.id, noted.key);
     if (summary === undefined) residency.order.forget(noted.id);
-    else if (matches(summary, request)) found.push(summary);
+    else if (passes(summary, request)) found.push(summary);
   }
   return found;
-}
-
-function matches(summary: SessionSummary, request: ListRequest): boolean {
-  if (request.parent === null && summary.parent !== undefined) return false;
-  if (typeof request.parent === 'string' && summary.parent !== request.parent) return false;
-  return isWanted({ ...summary, outcome: summary.lastOutcome }, request);
-}
-
-function isWanted(
-  given: Omit<ListedFacts, 'isRoot'>,
-  { state, status, outcome, agent, changedAfter, changedBefore }: ListRequest,
-): boolean {
-  return (
-    (state === undefined || given.state === state) &&
-    (status === undefined || status.includes(given.status)) &&
-    (outcome === undefined || given.outcome === outcome) &&
-    (agent === undefined || given.agent === agent) &&
-    (changedAfter === undefined || given.updatedAt > changedAfter) &&
-    (changedBefore === undefined || given.updatedAt < changedBefore)
-  );
 }
 
 function drain(shard: Shard): Promise<undefined> {

@@ -335,6 +335,8 @@ export const killSessionThread: (runtime: Runtime, index: number) => Promise<voi
 
 /**
  * The search of a runtime. The benchmark of the search reads the statistics of the index, which no user needs.
+ *
+ * @measured
  */
 export const searchOf: (runtime: Runtime) => MessageSearch | undefined = (runtime) => searches.get(runtime);
 

@@ -6,7 +6,7 @@
 import { ConfigError, describeValue } from '../../base/errors.ts';
 import { nearestName } from '../../base/near-names.ts';
 import type { Settings } from '../../base/settings.ts';
-import { findListed, type ListedModel, modelTraits } from '../../context/model-traits.ts';
+import { findListed, type ListedModel, modelTraits, nearModel } from '../../context/model-traits.ts';
 import { fittedOptions } from '../../models/fitted-options.ts';
 import { readModelName } from '../../models/model-name.ts';
 import { type CheckedModelOptions, refusedOption, refusedServerTool } from '../../models/model-option-checks.ts';
@@ -157,6 +157,7 @@ export class ModelWarnings {
   /** `listed`: rows of the vendor's list, as far as they are known. */
   log(listed: readonly ListedModel[]): void {
     this.#logEndings(listed);
+    this.#logUnlisted(listed);
     this.#logPrefixes();
     for (const definition of this.#checked.agents) {
       for (const isChild of [false, true]) this.#logFitted(definition, isChild, listed);
@@ -175,6 +176,16 @@ export class ModelWarnings {
       const day = retiresAfter === undefined ? '' : `, and may be retired ${isPast ? 'since' : 'from'} ${retiresAfter}`;
       const until = deprecated === true ? `is deprecated${day}` : `may be retired since ${retiresAfter}`;
       this.#warn({ model }, `the model ${model} ${isRetired ? 'is retired' : until}: choose a newer one`);
+    }
+  }
+
+  /** Each model that is almost one of the vendor's list. Without a list it may be newer than the known models. */
+  #logUnlisted(listed: readonly ListedModel[]): void {
+    if (listed.length === 0) return;
+    for (const model of modelsInUse(this.#checked)) {
+      const near = findListed(model, listed) === undefined ? nearModel(model, listed) : undefined;
+      if (near === undefined) continue;
+      this.#warn({ model }, `the model ${model} is not in the vendor's list of models: did you mean ${near}?`);
     }
   }
 

@@ -1,4 +1,7 @@
-/** The order of the sessions in a list, and a place in it. Pure; shards and the host use the same order. */
+/**
+ * The order of the sessions in a list, a place in it, and its filters. Pure; shards, the host and a command that reads a
+ * directory use the same.
+ */
 import type { LastOutcome, SessionStateName, SessionStatus } from '../../events/event.ts';
 
 /** The order of a list: the last changed session first, or by id, ascending. */
@@ -10,9 +13,8 @@ export interface ListPlace {
   readonly updatedAt?: number;
 }
 
-/** The sessions that a list has, and their order. */
-export interface ListRequest {
-  readonly order: ListOrder;
+/** The sessions that a list has. A missing member lets every session pass. */
+export interface ListFilter {
   /** Only children of this session; `null`: roots only. */
   readonly parent?: string | null;
   readonly state?: SessionStateName;
@@ -22,8 +24,22 @@ export interface ListRequest {
   /** Epoch ms; both exclusive. */
   readonly changedAfter?: number;
   readonly changedBefore?: number;
+}
+
+/** The sessions that a list has, and their order. */
+export interface ListRequest extends ListFilter {
+  readonly order: ListOrder;
   readonly after?: ListPlace;
   readonly limit: number;
+}
+
+/** The facts that every filter but `parent` reads. */
+export interface ListedFacts {
+  readonly updatedAt: number;
+  readonly status: SessionStatus;
+  readonly state: SessionStateName;
+  readonly lastOutcome?: LastOutcome | undefined;
+  readonly agent: string;
 }
 
 /** A place as text: the `next` of a page. */
@@ -46,4 +62,23 @@ export function readListPlace(order: ListOrder, text: string): ListPlace | undef
   if (order === 'id') return { id: text };
   const [, updatedAt, id] = PLACE.exec(text) ?? [];
   return updatedAt === undefined || id === undefined ? undefined : { id, updatedAt: Number(updatedAt) };
+}
+
+/** True if a list with this filter has the session. */
+export function passes(session: ListedFacts & { readonly parent?: string }, filter: ListFilter): boolean {
+  const { parent } = filter;
+  return (parent === undefined || (session.parent ?? null) === parent) && passesFacts(session, filter);
+}
+
+/** True if a list with this filter has a session with these facts, whatever its parent. */
+export function passesFacts(given: ListedFacts, filter: ListFilter): boolean {
+  const { state, status, outcome, agent, changedAfter, changedBefore } = filter;
+  return (
+    (state === undefined || given.state === state) &&
+    (status === undefined || status.includes(given.status)) &&
+    (outcome === undefined || given.lastOutcome === outcome) &&
+    (agent === undefined || given.agent === agent) &&
+    (changedAfter === undefined || given.updatedAt > changedAfter) &&
+    (changedBefore === undefined || given.updatedAt < changedBefore)
+  );
 }

@@ -11,28 +11,18 @@
  */
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import type { Soon } from '../../base/clock.ts';
-import type { SessionStatus } from '../../events/event.ts';
 import type { Journal } from '../../journal/journal.ts';
 import type { SessionKey } from '../../journal/position.ts';
-import { byOrder } from '../protocol/list-order.ts';
+import { byOrder, type ListedFacts } from '../protocol/list-order.ts';
 import type { SessionSummary } from '../protocol/protocol.ts';
 import { summaryOf } from '../reading/head.ts';
 
 /** Number of sessions read in one tick. */
 const ORDER_SLICE = 1_000;
 
-/** The facts that a list filters by. */
-export interface ListedFacts {
-  readonly updatedAt: number;
-  readonly status: SessionStatus;
-  readonly state: SessionSummary['state'];
-  readonly outcome: SessionSummary['lastOutcome'];
-  readonly agent: string;
-  readonly isRoot: boolean;
-}
-
 /** A session as it was last noted. */
 export interface NotedSession extends ListedFacts {
+  readonly isRoot: boolean;
   readonly id: string;
   readonly key: SessionKey;
 }
@@ -104,19 +94,22 @@ export class SessionOrder {
   }
 
   #put(summary: SessionSummary, key: SessionKey): void {
-    const { id, updatedAt, status, state, lastOutcome: outcome, parent } = summary;
+    const { id, updatedAt, status, state, lastOutcome, parent } = summary;
     let agent = this.#agents.get(summary.agent);
     if (agent === undefined) {
       agent = summary.agent;
       this.#agents.set(agent, agent);
     }
-    this.#entries?.set(id, { id, key, updatedAt, status, state, outcome, agent, isRoot: parent === undefined });
+    this.#entries?.set(id, { id, key, updatedAt, status, state, lastOutcome, agent, isRoot: parent === undefined });
     this.#sorted = undefined;
   }
 }
 
 function isChanged(known: NotedSession, { updatedAt, status, state, lastOutcome }: SessionSummary): boolean {
   return (
-    known.updatedAt !== updatedAt || known.status !== status || known.state !== state || known.outcome !== lastOutcome
+    known.updatedAt !== updatedAt ||
+    known.status !== status ||
+    known.state !== state ||
+    known.lastOutcome !== lastOutcome
   );
 }

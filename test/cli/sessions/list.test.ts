@@ -1,10 +1,12 @@
 /** Goal: `troupe ls` lists the sessions that its filters name, the last changed one first, in a table that fits. */
 import { expect, onTestFinished, test } from 'vitest';
-import { passes } from '../../../src/cli/places/session-filter.ts';
+import { servedReader } from '../../../src/cli/places/served-reader.ts';
+import type { Server } from '../../../src/cli/places/server.ts';
 import { paintFor } from '../../../src/cli/surroundings.ts';
 import { type Column, tableLines } from '../../../src/cli/table.ts';
 import { agent } from '../../../src/index.ts';
 import { serve } from '../../../src/server/index.ts';
+import { scripted } from '../../../src/testing/scripted.ts';
 import { gatedModel, runtimeKit } from '../../support/runtime-kit.ts';
 import { command, keptOutput } from '../support/surroundings.ts';
 
@@ -55,20 +57,66 @@ test('in a directory and on a server: order, filters, limit', async () => {
   expect(await look()).toEqual(expected);
   expect((await ids('--roots')).at(-1)).toBe('b');
   const shown = await command(['ls', '--data', directory, '--limit', '2'], '/');
-  expect(shown.stdout).toMatch(/^session +(name +)?agent +state +(last turn +)?mail +age\n/u);
+  expect(shown.stdout).toMatch(/^session +(name +)?agent +status +(last turn +)?mail +msgs +age\n/u);
   expect(shown.stdout).toContain('Only the last 2 sessions to change; --limit shows more.\n');
   expect((await command(['ls', '--agent', 'nobody', '--data', directory], '/')).stdout).toBe('No session.\n');
 });
 
-test('a filter by status or by the outcome of the last turn', () => {
-  const row = { id: 'a', agent: 'x', state: 'idle', mailbox: 0, updatedAt: 5 } as const;
-  const failed = { ...row, status: 'failed', lastOutcome: 'failed' } as never;
-  const answered = { ...row, status: 'idle', lastOutcome: 'answered' } as never;
-  expect([passes(failed, { status: ['failed', 'blocked'] }), passes(answered, { status: ['failed'] })]).toEqual([
-    true,
-    false,
+test('status, last outcome, error and messages: the filters and the columns', async () => {
+  const directory = await kit.directory();
+  const failure = { status: 529, type: 'overloaded_error', message: 'too many requests' };
+  const provider = scripted((_request, { session }) => (session === 'broken' ? { error: failure } : 'ok'));
+  const runtime = await kit.open({ directory, provider, settings: { llm: { retry: { attempts: 1 } } } });
+  await runtime.session('fine').ask('hi');
+  await expect(runtime.session('broken').ask('hi')).rejects.toThrow();
+  await runtime.drain();
+  const server = await serve(runtime, { port: 0 });
+  onTestFinished(() => server.close());
+  const shown = async (...line: readonly string[]): Promise<string> => {
+    const { code, stdout, stderr } = await command([...line, '--data', directory], '/', {
+      stdout: keptOutput(false, 160),
+    });
+    expect(code, stderr).toBe(0);
+    return stdout;
+  };
+  const look = async (): Promise<void> => {
+    for (const filter of [
+      ['--status', 'failed,blocked'],
+      ['--outcome', 'failed'],
+    ]) {
+      const lines = (await shown('ls', ...filter)).split('\n');
+      expect(lines[0]).toMatch(/^session +agent +status +last turn +mail +msgs +age +error$/u);
+      expect(lines[1]).toMatch(/^broken +\S+ +failed +failed +0 +1 +\d+s +model_overloaded: .*too many requests/u);
+      expect(lines.slice(2)).toEqual(['']);
+    }
+    expect(await shown('ls', '--outcome', 'answered')).toMatch(/^fine +\S+ +idle +answered +0 +2 +\d+s$/mu);
+    expect(await shown('inspect')).toMatch(/^broken +idle +0 +1 +0 {2}failed: model_overloaded: /mu);
+    expect(await shown('inspect', 'broken')).toMatch(/^last turn +failed: model_overloaded: .*too many requests$/mu);
+    expect(await shown('inspect', 'fine')).toMatch(/^log +2 messages \(2 of users and the agent\)/mu);
+  };
+  await look();
+  await server.close();
+  await runtime.close();
+  await look();
+});
+
+test('a server is sent the filters, and reads all pages by id', async () => {
+  const asked: string[] = [];
+  const ask: Server['ask'] = async (path, schema) => {
+    asked.push(path);
+    return schema.parse({ sessions: [], ...(asked.length === 1 ? { next: 'place' } : {}) });
+  };
+  const reader = servedReader({ origin: 'http://served', ask, respond: () => Promise.reject(new Error('not asked')) });
+  const filter = { status: ['failed', 'blocked'], state: 'idle', outcome: 'failed', agent: 'a b' } as const;
+  await reader.list({ ...filter, parent: null, changedAfter: 5, changedBefore: 9 }, 3);
+  await reader.list({ parent: 'x' }, Number.POSITIVE_INFINITY);
+  const query =
+    'order=newest&state=idle&status=failed%2Cblocked&outcome=failed&agent=a+b&parent=&changedAfter=5&changedBefore=9&limit=4';
+  expect(asked).toEqual([
+    `sessions?${query}`,
+    `sessions?${query}&after=place`,
+    'sessions?order=id&parent=x&limit=1000',
   ]);
-  expect([passes(failed, { outcome: 'failed' }), passes(answered, { outcome: 'failed' })]).toEqual([true, false]);
 });
 
 interface Row {

@@ -205,6 +205,31 @@ describe('F35: a request the API refuses', () => {
       expect(error.data).not.toHaveProperty('rule');
     }
   });
+
+  it.each([
+    ['claude-opus-5.5', 'claude-opus-5-5'],
+    ['claude-sonet-5', 'claude-sonnet-5'],
+    ['Claude-Haiku-4-5-20990101', 'claude-haiku-4-5'],
+    ['claude-opus', 'claude-opus-5-5'],
+  ])('N7: the error about the unknown model %s names %s', async (model, meant) => {
+    const remedy = `did you mean "${meant}"?`;
+    expect(await failure(refusing(404), ask('x', { model }))).toMatchObject({
+      ...{ code: 'model_invalid_request', status: 404, message: `no; ${remedy}` },
+      data: { model, remedy, status: 404 },
+    });
+  });
+
+  it('N7: no model is proposed for a known one, for one that resembles none, and for another refusal', async () => {
+    for (const [status, model] of [
+      [404, 'claude-opus-5-5'],
+      [404, 'llama-4'],
+      [400, 'claude-opus-5.5'],
+    ] as const) {
+      const error = (await failure(refusing(status), ask('x', { model }))) as ModelError;
+      expect(error).toMatchObject({ status, message: 'no' });
+      expect(error.data).not.toHaveProperty('remedy');
+    }
+  });
 });
 
 it('F20: a wait of days is kept, one of more than a year is a year', async () => {

@@ -146,7 +146,7 @@ test('R1: a call of an unknown provider ends with an error that names the known 
       ms: 0,
       error: expect.objectContaining({
         code: 'config',
-        message: 'there is no provider "c"; the option providers has a, b',
+        message: 'there is no provider "c"; known providers: "a", "b"',
         data: { key: 'providers', provider: 'c' },
       }),
     },

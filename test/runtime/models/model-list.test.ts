@@ -285,6 +285,22 @@ describe('failures and news', () => {
     ]);
   });
 
+  test('a model that is almost one of the list is logged with that one, and only once there is a list', async () => {
+    const fake = await fakeWith([UP_TO_HIGH, { id: 'claude-haiku-6-20990101' }]);
+    const { logger, lines } = linesOf();
+    const names = ['claude-opus-6', 'claude-opus-7', 'claude-haiku-6', 'claude-haiku6', 'llama-4'];
+    const agents = names.map((model, index) => agent({ name: `a${index}`, model }));
+    const runtime = await kit.open({ provider: providerOf(fake), agents, logger });
+    const warnings = (): readonly string[] => lines.filter((line) => line.startsWith('warn'));
+    expect(warnings()).toEqual([]);
+    await eventually(() => warnings().length > 0);
+    expect(warnings()).toEqual([
+      "warn: the model claude-opus-7 is not in the vendor's list of models: did you mean claude-opus-6?",
+      "warn: the model claude-haiku6 is not in the vendor's list of models: did you mean claude-haiku-6?",
+    ]);
+    await runtime.close();
+  });
+
   test('an option that the stored list accepts passes, although the dated table refuses it', async () => {
     const quiet = agent({ name: 'quiet', model: 'claude-opus-5-5', thinking: { type: 'disabled' } });
     const fake = await fakeWith([{ id: 'claude-opus-5-5', thinkingTypes: ['adaptive', 'disabled'] }]);
