@@ -9,7 +9,7 @@ import type { SessionEvent } from '../../events/event.ts';
 import type { SessionSummary } from '../../runtime/protocol/protocol.ts';
 import { servedEvents, servedSeq } from './served-events.ts';
 import type { Server } from './server.ts';
-import { passes, type SessionFilter } from './session-filter.ts';
+import type { SessionFilter } from './session-filter.ts';
 import type { SessionReader } from './session-reader.ts';
 import type { StoredSession } from './stored-sessions.ts';
 import { type WaitingCall, waitingCallSchema } from './waiting-call.ts';
@@ -75,8 +75,7 @@ export function servedReader(server: Server): SessionReader {
         listPath(filter),
         async (path) => {
           const page = await server.ask(path, sessionsSchema);
-          const sessions = page.sessions as unknown as readonly SessionSummary[];
-          return { items: sessions.filter((session) => passes(session, filter)), next: page.next };
+          return { items: page.sessions as unknown as readonly SessionSummary[], next: page.next };
         },
         limit,
       );
@@ -123,8 +122,11 @@ export function servedReader(server: Server): SessionReader {
   };
 }
 
-function listPath({ state, parent }: SessionFilter): string {
-  return `sessions?${new URLSearchParams(defined({ state, parent }))}`;
+function listPath({ state, status, outcome, agent, parent, since }: SessionFilter): string {
+  // The server takes no time before 1970, and no session changed before then.
+  const changedAfter = since === undefined ? undefined : String(Math.max(0, since));
+  const wanted = { state, status: status?.join(','), outcome, agent, parent, changedAfter };
+  return `sessions?${new URLSearchParams(defined(wanted))}`;
 }
 
 /** The events that the server has now. */

@@ -1,11 +1,5 @@
-/** Which sessions a list has, in a directory as on a server. Pure. */
+/** Which sessions a list of a directory has. A server filters its list itself. Pure. */
 import type { SessionSummary } from '../../runtime/protocol/protocol.ts';
-
-/** A session in a list: its summary, with how its last turn ended if that is known. */
-export type ListedRow = SessionSummary & {
-  readonly status?: string | undefined;
-  readonly lastOutcome?: string | undefined;
-};
 
 /** See the head of the file. A missing member lets every session pass. */
 export interface SessionFilter {
@@ -21,11 +15,11 @@ export interface SessionFilter {
 }
 
 /** True if a list with this filter has the session. */
-export function passes(session: ListedRow, filter: SessionFilter): boolean {
+export function passes(session: SessionSummary, filter: SessionFilter): boolean {
   const { state, status, outcome, agent, parent, since } = filter;
   return (
     (state === undefined || session.state === state) &&
-    (status === undefined || status.includes(session.status ?? '')) &&
+    (status === undefined || status.includes(session.status)) &&
     (outcome === undefined || session.lastOutcome === outcome) &&
     (agent === undefined || session.agent === agent) &&
     (parent === undefined || (session.parent ?? '') === parent) &&

@@ -2,13 +2,14 @@
 import type { HistoryMessage } from '../../base/history-message.ts';
 import type { Message } from '../../base/messages.ts';
 import type { SessionEvent } from '../../events/event.ts';
-import type { ListedRow, SessionFilter } from './session-filter.ts';
+import type { SessionSummary } from '../../runtime/protocol/protocol.ts';
+import type { SessionFilter } from './session-filter.ts';
 import type { StoredSession } from './stored-sessions.ts';
 import type { WaitingCall } from './waiting-call.ts';
 
 /** The sessions of a list, the last changed one first; `isCut`: there are more. */
 export interface SessionList {
-  readonly sessions: readonly ListedRow[];
+  readonly sessions: readonly SessionSummary[];
   readonly isCut: boolean;
 }
 

@@ -104,11 +104,16 @@ export function sessionText(session: StoredSession, view: View): string {
     ...(session.children === 0 ? [] : [`parent of ${counted(session.children, 'session')}`]),
   ].join(', ');
   const { input_tokens, output_tokens } = session.usage;
+  const lastTurn = lastTurnText(session);
   const facts: readonly (readonly [string, string])[] = [
     ['session', session.id],
     ['agent', `${session.agent}${kin === '' ? '' : `  (${kin})`}`],
-    ['state', `${session.state}: ${oneLine(session.why.detail)}`],
-    ['log', `${counted(session.messages, 'message')}, ${counted(session.events, 'event')}`],
+    ['state', `${session.status}: ${oneLine(session.why.detail)}`],
+    ...(lastTurn === '' ? [] : [['last turn', lastTurn] as const]),
+    [
+      'log',
+      `${spokenText(session)}${counted(session.messages, 'message')} in all, ${counted(session.events, 'event')}`,
+    ],
     ['tokens', `${number(input_tokens)} in, ${number(output_tokens)} out`],
     ['changed', new Date(session.updatedAt).toISOString()],
     ['mailbox', session.mailbox === 0 ? 'empty' : counted(session.mailbox, 'entry', 'entries')],
@@ -130,6 +135,16 @@ export function sessionText(session: StoredSession, view: View): string {
     ...session.recent.flatMap((message) => messageLines(message, columns, paint)),
     '',
   ].join('\n');
+}
+
+function lastTurnText({ lastOutcome, lastError }: StoredSession): string {
+  if (lastOutcome === undefined) return '';
+  return lastError === undefined ? lastOutcome : `${lastOutcome}: ${oneLine(lastError.message)}`;
+}
+
+/** Messages without tool calls; a store from before they were counted has no number. */
+function spokenText({ messageCount }: StoredSession): string {
+  return messageCount === undefined ? '' : `${counted(messageCount, 'message')} of users and the agent, `;
 }
 
 function messageLines(message: Message, columns: number, paint: Paint): readonly string[] {

@@ -1,19 +1,16 @@
 /** `troupe ls`: lists sessions, the last changed one first. */
 import { INSPECT_LIMIT_MAX, LIST_SESSIONS_DEFAULT } from '../../base/bounds.ts';
-import { SESSION_STATES } from '../../events/event.ts';
+import { SESSION_STATES, SESSION_STATUSES, TURN_OUTCOMES } from '../../events/event.ts';
+import type { SessionSummary } from '../../runtime/protocol/protocol.ts';
 import { type Arguments, type Command, EXIT, UsageError } from '../command.ts';
 import { findPlace, PLACE_OPTIONS } from '../places/place.ts';
 import { readPlace } from '../places/read-place.ts';
-import type { ListedRow, SessionFilter } from '../places/session-filter.ts';
+import type { SessionFilter } from '../places/session-filter.ts';
 import type { SessionList } from '../places/session-reader.ts';
 import { paintFor, type Surroundings } from '../surroundings.ts';
 import { type Column, tableLines } from '../table.ts';
 import { ageText, counted, number, oneLine, printableJson } from '../text-layout.ts';
 
-/** Statuses of a session, as `session.state()` has them. */
-const STATUSES = ['blocked', 'waiting', 'running', 'suspended', 'paused', 'failed', 'idle'] as const;
-/** How a turn ends. */
-const OUTCOMES = ['answered', 'failed', 'interrupted', 'suspended'] as const;
 const SINCE = /^(\d{1,6})([smhd])$/;
 const UNIT_MS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
@@ -24,14 +21,14 @@ export const listCommand: Command = {
     status: {
       kind: 'text',
       value: 'STATUS',
-      words: STATUSES,
-      help: `One or more of ${STATUSES.join(', ')}, joined by commas`,
+      words: SESSION_STATUSES,
+      help: `One or more of ${SESSION_STATUSES.join(', ')}, joined by commas`,
     },
     outcome: {
       kind: 'text',
       value: 'OUTCOME',
-      words: OUTCOMES,
-      help: `How the last turn ended: ${OUTCOMES.join(', ')}`,
+      words: TURN_OUTCOMES,
+      help: `How the last turn ended: ${TURN_OUTCOMES.join(', ')}`,
     },
     state: { kind: 'text', value: 'STATE', words: SESSION_STATES, help: SESSION_STATES.join(', ') },
     agent: { kind: 'text', value: 'NAME', help: 'Only sessions of this agent' },
@@ -48,7 +45,7 @@ export const listCommand: Command = {
     ...PLACE_OPTIONS,
   },
   details: [
-    'The last changed session comes first. Filters are joined by "and". mail: entries that wait. With --json each session is one line, whole.',
+    'The last changed session comes first. Filters are joined by "and". msgs: messages of users and the agent. mail: entries that wait. With --json each session is one line, whole.',
   ],
   run,
 };
@@ -77,8 +74,8 @@ function filterOf(given: Arguments): SessionFilter {
     status: given
       .text('status')
       ?.split(',')
-      .map((word) => oneOf(STATUSES, 'status', word) ?? ''),
-    outcome: oneOf(OUTCOMES, 'outcome', given.text('outcome')),
+      .map((word) => oneOf(SESSION_STATUSES, 'status', word) ?? ''),
+    outcome: oneOf(TURN_OUTCOMES, 'outcome', given.text('outcome')),
     agent: given.text('agent'),
     parent: given.flag('roots') ? '' : parent,
     since: sinceOf(given.text('since')),
@@ -100,14 +97,20 @@ function sinceOf(given: string | undefined): number | undefined {
   );
 }
 
-const COLUMNS: readonly Column<ListedRow & { readonly age: string }>[] = [
+const COLUMNS: readonly Column<SessionSummary & { readonly age: string }>[] = [
   { title: 'session', text: ({ id }) => oneLine(id), min: 12 },
   { title: 'name', text: ({ name }) => oneLine(name ?? ''), min: 6 },
   { title: 'agent', text: ({ agent }) => oneLine(agent), min: 6 },
-  { title: 'state', text: ({ status, state }) => status ?? state },
+  { title: 'state', text: ({ status }) => status },
   { title: 'last turn', text: ({ lastOutcome }) => lastOutcome ?? '' },
+  {
+    title: 'msgs',
+    text: ({ messageCount }) => (messageCount === undefined ? '' : number(messageCount)),
+    isRight: true,
+  },
   { title: 'mail', text: ({ mailbox }) => number(mailbox), isRight: true },
   { title: 'age', text: ({ age }) => age, isRight: true },
+  { title: 'error', text: ({ lastError }) => (lastError === undefined ? '' : oneLine(lastError.message)), min: 12 },
 ];
 
 /** The lines of the table; columns that are empty in every row are left out. */

@@ -5,6 +5,7 @@ import { paintFor } from '../../../src/cli/surroundings.ts';
 import { type Column, tableLines } from '../../../src/cli/table.ts';
 import { agent } from '../../../src/index.ts';
 import { serve } from '../../../src/server/index.ts';
+import { scripted } from '../../../src/testing/scripted.ts';
 import { gatedModel, runtimeKit } from '../../support/runtime-kit.ts';
 import { command, keptOutput } from '../support/surroundings.ts';
 
@@ -46,8 +47,27 @@ test('in a directory and on a server: order, filters, limit', async () => {
     await ids('--state', 'executing'),
     await ids('--since', '2000-01-01T00:00:00Z', '--agent', 'reader'),
     await ids('--since', '2999-01-01T00:00:00Z'),
+    await ids('--since', '1960-01-01T00:00:00Z', '--agent', 'reader'),
+    await ids('--outcome', 'answered', '--agent', 'reader'),
+    await ids('--status', 'idle,failed', '--agent', 'reader'),
+    await ids('--outcome', 'failed'),
+    await ids('--status', 'failed,blocked'),
   ];
-  const expected = [['a', 'b', 'c', 'c:1'], ['b', 'c'], ['a'], ['c:1'], ['a', 'b', 'c'], [], ['a'], []];
+  const expected = [
+    ['a', 'b', 'c', 'c:1'],
+    ['b', 'c'],
+    ['a'],
+    ['c:1'],
+    ['a', 'b', 'c'],
+    [],
+    ['a'],
+    [],
+    ['a'],
+    ['a'],
+    ['a'],
+    [],
+    [],
+  ];
   expect(await look()).toEqual(expected);
   expect(await ids('--limit', '2')).toHaveLength(2);
   await server.close();
@@ -55,9 +75,34 @@ test('in a directory and on a server: order, filters, limit', async () => {
   expect(await look()).toEqual(expected);
   expect((await ids('--roots')).at(-1)).toBe('b');
   const shown = await command(['ls', '--data', directory, '--limit', '2'], '/');
-  expect(shown.stdout).toMatch(/^session +(name +)?agent +state +(last turn +)?mail +age\n/u);
+  expect(shown.stdout).toMatch(/^session +(name +)?agent +state +last turn +msgs +mail +age\n/u);
   expect(shown.stdout).toContain('Only the last 2 sessions to change; --limit shows more.\n');
   expect((await command(['ls', '--agent', 'nobody', '--data', directory], '/')).stdout).toBe('No session.\n');
+});
+
+test('ls and inspect show how the last turn ended, its error and the count of messages', async () => {
+  const directory = await kit.directory();
+  const provider = scripted(['Hello.', { error: { status: 400, message: 'no such luck' } }]);
+  const runtime = await kit.open({ directory, provider });
+  expect(await runtime.session('s').ask('hi')).toBe('Hello.');
+  await runtime
+    .session('s')
+    .ask('again')
+    .catch(() => undefined);
+  await runtime.drain();
+  const server = await serve(runtime, { port: 0 });
+  onTestFinished(() => server.close());
+  const look = async (): Promise<void> => {
+    const shown = await command(['ls', '--data', directory], '/');
+    expect(shown.stdout).toMatch(/^s +default +blocked +failed +3 .*no such luck/mu);
+    const inspected = await command(['inspect', 's', '--data', directory], '/');
+    expect(inspected.stdout).toMatch(/^last turn +failed: .*no such luck/mu);
+    expect(inspected.stdout).toMatch(/^log +3 messages of users and the agent, 3 messages in all, /mu);
+  };
+  await look();
+  await server.close();
+  await runtime.close();
+  await look();
 });
 
 test('a filter by status or by the outcome of the last turn', () => {
