@@ -110,10 +110,7 @@ export function sessionText(session: StoredSession, view: View): string {
     ['agent', `${session.agent}${kin === '' ? '' : `  (${kin})`}`],
     ['state', `${session.status}: ${oneLine(session.why.detail)}`],
     ...(lastTurn === '' ? [] : [['last turn', lastTurn] as const]),
-    [
-      'log',
-      `${spokenText(session)}${counted(session.messages, 'message')} in all, ${counted(session.events, 'event')}`,
-    ],
+    ['log', `${counted(session.messages, 'message')}${spokenText(session)}, ${counted(session.events, 'event')}`],
     ['tokens', `${number(input_tokens)} in, ${number(output_tokens)} out`],
     ['changed', new Date(session.updatedAt).toISOString()],
     ['mailbox', session.mailbox === 0 ? 'empty' : counted(session.mailbox, 'entry', 'entries')],
@@ -144,7 +141,7 @@ function lastTurnText({ lastOutcome, lastError }: StoredSession): string {
 
 /** Messages without tool calls; a store from before they were counted has no number. */
 function spokenText({ messageCount }: StoredSession): string {
-  return messageCount === undefined ? '' : `${counted(messageCount, 'message')} of users and the agent, `;
+  return messageCount === undefined ? '' : ` (${number(messageCount)} of users and the agent)`;
 }
 
 function messageLines(message: Message, columns: number, paint: Paint): readonly string[] {

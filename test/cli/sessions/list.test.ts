@@ -97,7 +97,7 @@ test('ls and inspect show how the last turn ended, its error and the count of me
     expect(shown.stdout).toMatch(/^s +default +blocked +failed +3 .*no such luck/mu);
     const inspected = await command(['inspect', 's', '--data', directory], '/');
     expect(inspected.stdout).toMatch(/^last turn +failed: .*no such luck/mu);
-    expect(inspected.stdout).toMatch(/^log +3 messages of users and the agent, 3 messages in all, /mu);
+    expect(inspected.stdout).toMatch(/^log +4 messages \(3 of users and the agent\), /mu);
   };
   await look();
   await server.close();
