@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { open } from '../../src/index.ts';
@@ -175,6 +175,29 @@ describe('F07: a device that fails', () => {
     const again = await kit.open({ directory: path, provider });
     expect(await again.session('s').messages()).toHaveLength(2);
   });
+
+  test.skipIf(process.platform === 'win32')(
+    'a directory that the user of the process may not write: open is refused with EACCES and the remedy',
+    async (context) => {
+      const path = join(directory, 'closed');
+      await mkdir(path);
+      await chmod(path, 0o555);
+      // Every user may reach the directory: only the right to write it is missing.
+      await chmod(directory, 0o755);
+      // Root may write everywhere, so the child opens the directory as another user.
+      const child = startChild(new URL('./support/other-user-opener.ts', import.meta.url), [path]);
+      expect(await child.ended(), child.errors()).toBe(0);
+      const { kept, ...refused } = JSON.parse(child.output()) as { readonly kept?: string };
+      if (kept !== undefined) return context.skip(`root may not become another user here: ${kept}`);
+      expect(refused).toEqual({
+        name: 'StoreNotWritableError',
+        code: 'store_not_writable',
+        cause: 'EACCES',
+        message: expect.stringContaining('give the user of this process the right to write it'),
+      });
+      expect(await readdir(path)).toEqual([]);
+    },
+  );
 
   test('a path that cannot be a directory', async () => {
     await writeFile(join(directory, 'file'), '');
