@@ -4,9 +4,10 @@
  */
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { z } from 'zod';
 import { agent, type HistoryMessage, tool } from '../../src/index.ts';
+import { serve } from '../../src/server/index.ts';
 import { scripted } from '../../src/testing/scripted.ts';
 import { gatedModel, runtimeKit } from '../support/runtime-kit.ts';
 import { emptyDirectory } from './support/program.ts';
@@ -160,6 +161,19 @@ test('a store whose sessions of the agent have work is left unchanged', async ()
   const reopened = await kit.open({ directory: data, provider: scripted(['done']), agents: [agent({ name: 'a' })] });
   await reopened.drain();
   expect((await reopened.session('busy').messages()).at(-1)?.content).toBe('done');
+});
+
+test('a directory that a process serves is refused with the remedy, and left unchanged', async () => {
+  const data = await emptyDirectory();
+  const runtime = await kit.open({ directory: data, provider: scripted([]), agents: [agent({ name: 'a' })] });
+  const server = await serve(runtime, { port: 0 });
+  onTestFinished(() => server.close());
+  const stdin = lines({ role: 'user', content: 'hi' });
+  const refused = await command(['import', 'n', '--agent', 'a', '--data', data], '/', { stdin });
+  expect(refused.code).toBe(1);
+  expect(refused.stderr).toContain(`in use by process ${process.pid}`);
+  expect(refused.stderr).toContain('import writes the directory itself. End that process first');
+  expect(await runtime.sessions.list()).toEqual([]);
 });
 
 test('names invalid arguments, files and terminals', async () => {

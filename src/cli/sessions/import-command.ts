@@ -4,10 +4,11 @@
 import { createReadStream } from 'node:fs';
 import { resolve } from 'node:path';
 import { IMPORT_CHARACTERS_MAX, STOP_DEADLINE_MS } from '../../base/bounds.ts';
-import { ConfigError, InvalidNameError, LimitError } from '../../base/errors.ts';
+import { ConfigError, InvalidNameError, LimitError, StoreLockedError } from '../../base/errors.ts';
 import type { HistoryDraft } from '../../base/history-message.ts';
 import { checkSessionId } from '../../base/ids.ts';
 import { type Agent, agent, type Logger, open } from '../../index.ts';
+import { storeOwner } from '../../journal/store/lock.ts';
 import { readManifest } from '../../journal/store/manifest.ts';
 import { readHistoryLines } from '../../runtime/handles/history-lines.ts';
 import { type Arguments, type Command, EXIT, UsageError } from '../command.ts';
@@ -41,6 +42,7 @@ export const importCommand: Command = {
 
 async function run(given: Arguments, surroundings: Surroundings): Promise<number> {
   const data = dataDirectory(given, surroundings);
+  await requireUnused(data, surroundings);
   const id = checked(() => checkSessionId(given.positional('session')), '<session>');
   // All lines are read before anything is written, so that invalid lines change nothing.
   const drafts = await readHistoryLines(textLines(pieces(given, surroundings), IMPORT_CHARACTERS_MAX));
@@ -56,6 +58,21 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
       : `${counted(messages, 'message')} of ${id} read into ${shownPath(data, surroundings)}${leftOut(drafts.length - messages)}\n`,
   );
   return EXIT.ok;
+}
+
+/**
+ * Rejects with `StoreLockedError` while a process has the directory open. The HTTP interface cannot seed a history, so a
+ * server of the directory is of no help.
+ */
+async function requireUnused(data: string, surroundings: Surroundings): Promise<void> {
+  const owner = (await readManifest(data)) === undefined ? undefined : await storeOwner(data);
+  if (owner === undefined) return;
+  const { pid, host, since } = owner;
+  const holder = `${shownPath(data, surroundings)} is in use by process ${pid} on ${host} since ${new Date(since).toISOString()}`;
+  throw new StoreLockedError(
+    `${holder}, and import writes the directory itself. End that process first, or let it call session.history.import() or seed()`,
+    { data: { pid, host, since } },
+  );
 }
 
 function leftOut(messages: number): string {
