@@ -15,12 +15,21 @@ export const SESSION_STATES = ['idle', 'awaiting', 'executing'] as const;
 export type SessionStateName = (typeof SESSION_STATES)[number];
 
 /** The status of a session in one word, the most urgent first. */
-export const SESSION_STATUSES = ['blocked', 'waiting', 'running', 'suspended', 'paused', 'failed', 'idle'] as const;
+export const SESSION_STATUSES = [
+  'blocked',
+  'waiting',
+  'running',
+  'suspended',
+  'paused',
+  'queued',
+  'failed',
+  'idle',
+] as const;
 
 /**
  * `blocked`: it cannot run until someone acts. `waiting`: for a person. `running`: in a turn, or about to be.
- * `suspended`: its turn stopped at a boundary. `paused`: by `pause()`. `failed`: at rest, and its last turn failed.
- * `idle`: at rest.
+ * `suspended`: its turn stopped at a boundary. `paused`: by `pause()`. `queued`: a child that starts when one of its
+ * parent's other children has ended (`subagents.maxActive`). `failed`: at rest, and its last turn failed. `idle`: at rest.
  */
 export type SessionStatus = (typeof SESSION_STATUSES)[number];
 

@@ -63,6 +63,7 @@ const STATUSES: ReadonlySet<unknown> = new Set<SessionStatus>([
   'running',
   'suspended',
   'paused',
+  'queued',
   'failed',
   'idle',
 ]);

@@ -25,6 +25,22 @@ test('F12: a store of format 1, written by an earlier build, is read identically
   expect((await runtime.session('paused').pending()).length).toBeLessThan(2);
 });
 
+test('F12, F138: the heads of an earlier build, without an outcome, are listed, and gain one with the next turn', async () => {
+  const directory = join(await kit.directory(), 'store');
+  await cp(FIXTURE, directory, { recursive: true });
+  const runtime = await kit.open({ ...storeFixtureOptions(), directory });
+  const before = await runtime.sessions.list({ order: 'id' });
+  expect(before.map(({ id }) => id)).toEqual(['paused', 'stuck', 'writer-1', 'writer-1:1']);
+  expect(before.slice(2).map(({ status, lastOutcome }) => [status, lastOutcome])).toEqual([
+    ['idle', undefined],
+    ['idle', undefined],
+  ]);
+  expect(await runtime.sessions.list({ outcome: 'answered', agent: before[2]?.agent ?? '' })).toEqual([]);
+  await runtime.session('writer-1').ask('Add 2 and 3');
+  const [newest] = await runtime.sessions.list({ outcome: 'answered' });
+  expect(newest).toMatchObject({ id: 'writer-1', status: 'idle', lastOutcome: 'answered' });
+});
+
 function withoutSeq(sessions: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   return Object.fromEntries(Object.entries(sessions).map(([id, facts]) => [id, { ...(facts as object), seq: 0 }]));
 }

@@ -252,7 +252,7 @@ test('figures are shown in few characters', () => {
 });
 
 test('the action required of a person is shown first, then the work of the session, then how it ended', () => {
-  const node = { state: 'executing', phase: undefined, trouble: undefined, ended: undefined } as const;
+  const node = { state: 'executing', phase: undefined, trouble: undefined, ended: undefined, isQueued: false } as const;
   expect(markOf({ ...node, phase: 'approval' })).toBe('approval');
   expect(markOf({ ...node, phase: 'question' })).toBe('question');
   expect(markOf(node)).toBe('tools');
@@ -261,6 +261,7 @@ test('the action required of a person is shown first, then the work of the sessi
   expect(markOf({ ...node, state: 'idle', ended: 'failed' })).toBe('failed');
   expect(markOf({ ...node, state: 'idle', ended: 'completed' })).toBe('ended');
   expect(markOf({ ...node, state: 'idle' })).toBe('idle');
+  expect(markOf({ ...node, state: 'idle', isQueued: true })).toBe('queued');
 });
 
 describe('an answer to a question', () => {

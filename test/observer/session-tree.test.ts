@@ -8,6 +8,7 @@ import { viewEvent } from '../../src/events/viewed-event.ts';
 import { OVERVIEW_MAX, overviewOf } from '../../src/observer/model/overview.ts';
 import { type SessionNode, SessionTree } from '../../src/observer/model/session-tree.ts';
 import { arrange, type TreeView } from '../../src/observer/model/tree-rows.ts';
+import { markOf } from '../../src/observer/model/wording.ts';
 import { type ListedSession, type ObservedEvent, readViewedEvent } from '../../src/observer/wire.ts';
 
 const listed = (id: string, change: Partial<ListedSession> = {}): ListedSession => ({
@@ -31,6 +32,20 @@ const pending = (id: number): ObservedEvent & { type: 'pending.created' } => ({
 
 const ids = (tree: SessionTree, view: Partial<TreeView> = {}): readonly string[] =>
   arrange(tree.roots, { ...VIEW, ...view }).map((row) => `${'  '.repeat(row.level - 1)}${row.node.id}`);
+
+test('a child that waits for a place is shown as queued until it starts', () => {
+  const tree = new SessionTree();
+  const mark = (): string | undefined => {
+    const node = tree.get('a:2');
+    return node === undefined ? undefined : markOf(node);
+  };
+  for (const each of [listed('a'), listed('a:2', { status: 'queued' })]) tree.put(each);
+  expect(mark()).toBe('queued');
+  tree.apply({ type: 'session.state', session: 'a:2', at: 200, seq: 3, state: 'awaiting' });
+  expect(mark()).toBe('model');
+  tree.apply({ type: 'session.state', session: 'a:2', at: 300, seq: 5, state: 'idle' });
+  expect(mark()).toBe('idle');
+});
 
 describe('T1: every session appears once in the tree', () => {
   test('children that arrive before their parent are moved below it', () => {

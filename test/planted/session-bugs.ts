@@ -251,6 +251,20 @@ export const sessionBugs: readonly PlantedBug[] = [
     replace: 'let places = environment.agent.maxActiveChildren - atWork - 1;',
   },
   {
+    name: 'failure-keeps-the-earlier-outcome',
+    what: 'a session whose turn fails is remembered with the outcome of an earlier turn (I28)',
+    file: 'src/session/apply/turn.ts',
+    find: 'state.last = failedTurn(error);',
+    replace: 'state.last ??= failedTurn(error);',
+  },
+  {
+    name: 'head-without-its-interrupt',
+    what: 'the head of a session lists a turn that was interrupted as answered (I28)',
+    file: 'src/runtime/reading/head.ts',
+    find: 'lastOutcome: last?.outcome,',
+    replace: "lastOutcome: last?.outcome === 'interrupted' ? 'answered' : last?.outcome,",
+  },
+  {
     name: 'snapshot-without-its-line',
     what: 'a parent that is read again from its snapshot does not know who works (I27)',
     file: 'src/session/state/snapshot.ts',

@@ -37,6 +37,8 @@ export interface SessionNode {
   readonly ended: string | undefined;
   /** The message of the error with which the last turn failed, or which blocks the session until it is resumed. */
   readonly trouble: string | undefined;
+  /** True for a child that starts when one of its parent's other children has ended. */
+  readonly isQueued: boolean;
   readonly below: number;
   readonly busyBelow: number;
 }
@@ -61,6 +63,7 @@ interface Node extends SessionNode {
   tokens: number | undefined;
   ended: string | undefined;
   trouble: string | undefined;
+  isQueued: boolean;
   below: number;
   busyBelow: number;
   /** Epoch ms of the newest change known from a list or an answer, which covers all events up to it. */
@@ -156,6 +159,7 @@ export class SessionTree {
     if (listed.status !== undefined) {
       node.trouble = listed.lastError ?? (listed.status === 'blocked' ? 'blocked' : undefined);
       node.phase = phaseOf(listed.status, node.phase);
+      node.isQueued = listed.status === 'queued';
     }
     this.#setState(node, listed.state);
   }
@@ -199,6 +203,7 @@ export class SessionTree {
         if (event.at < node.shownUntil) return;
         node.phase = event.phase;
         if (event.phase === undefined && event.state !== 'idle') node.trouble = undefined;
+        if (event.state !== 'idle') node.isQueued = false;
         this.#setState(node, event.state);
         return;
       case 'pending.created':
@@ -282,6 +287,7 @@ export class SessionTree {
       tokens: undefined,
       ended: undefined,
       trouble: undefined,
+      isQueued: false,
       below: 0,
       busyBelow: 0,
       shownUntil: 0,

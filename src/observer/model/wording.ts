@@ -13,6 +13,7 @@ export type Mark =
   | 'approval'
   | 'question'
   | 'preparing'
+  | 'queued'
   | 'stopped'
   | 'ended'
   | 'failed';
@@ -27,6 +28,7 @@ export const MARK_WORDS: Readonly<Record<Mark, { readonly word: string; readonly
   approval: { word: 'asks', meaning: 'a tool call waits for a person' },
   question: { word: 'question', meaning: 'a question of the model waits for an answer' },
   preparing: { word: 'prepares', meaning: 'its next half-step is being prepared' },
+  queued: { word: 'queued', meaning: 'a child that starts when another child has ended' },
   stopped: { word: 'stopped', meaning: 'its last turn failed, or an error blocks it' },
   ended: { word: 'ended', meaning: 'has finished its task' },
   failed: { word: 'failed', meaning: 'the child ended with a failure' },
@@ -35,8 +37,8 @@ export const MARK_WORDS: Readonly<Record<Mark, { readonly word: string; readonly
 /**
  * The mark of a session. States in which a person must act come first, then the session's activity, then how it ended.
  */
-export function markOf(node: Pick<SessionNode, 'state' | 'phase' | 'trouble' | 'ended'>): Mark {
-  const { state, phase, trouble, ended } = node;
+export function markOf(node: Pick<SessionNode, 'state' | 'phase' | 'trouble' | 'ended' | 'isQueued'>): Mark {
+  const { state, phase, trouble, ended, isQueued } = node;
   if (phase === 'approval' || phase === 'question' || phase === 'paused') return phase;
   if (phase === 'retrying' && state === 'awaiting') return phase;
   if (state === 'awaiting') return 'model';
@@ -44,7 +46,8 @@ export function markOf(node: Pick<SessionNode, 'state' | 'phase' | 'trouble' | '
   if (phase === 'preparing') return phase;
   if (ended === 'failed') return 'failed';
   if (trouble !== undefined) return 'stopped';
-  return ended === undefined ? 'idle' : 'ended';
+  if (ended !== undefined) return 'ended';
+  return isQueued ? 'queued' : 'idle';
 }
 
 /** Formats counts in few characters: 950, 1.2k, 34k, 5.6M. */

@@ -51,6 +51,7 @@ const SHAPES: Readonly<Record<Mark, JSX.Element>> = {
     </>
   ),
   preparing: <circle cx="6" cy="6" r="4.2" class="stroke dotted" />,
+  queued: <path d="M1.4 4.6h2.2v2.8H1.4zM4.9 4.6h2.2v2.8H4.9zM8.4 4.6h2.2v2.8H8.4z" class="stroke" />,
   stopped: (
     <>
       <path d="M6 1.2l5.2 9.4H.8z" class="stroke" />

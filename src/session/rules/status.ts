@@ -11,6 +11,7 @@ export function statusOf(state: SessionState): SessionStatus {
   if (isAtWork(state)) return 'running';
   if (state.suspended !== undefined) return 'suspended';
   if (state.paused) return 'paused';
+  if (state.queued) return 'queued';
   return state.last?.outcome === 'failed' || state.exit?.reason === 'failed' ? 'failed' : 'idle';
 }
 

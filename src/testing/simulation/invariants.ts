@@ -43,6 +43,7 @@
  *      is not given up earlier, and a `once` or `probe` call never has a second attempt;
  *  I27 at most `subagents.maxActive` children of a session work at once. Others wait in the order of their spawning,
  *      start nothing, and take each place that becomes free in the batch that frees it;
+ *  I28 a session's last outcome and error, in its state and in lists, are those of the last end of a turn in its log.
  *  I29 a budget counts what its session and all below it used, once; no call begins after it is used up.
  */
 
@@ -114,8 +115,9 @@ export class Invariants {
   }
 
   /** Checks everything after a life, when its process is gone. */
-  check({ stories, changed, differing, names }: Reading): void {
+  check({ stories, changed, differing, misstated, names }: Reading): void {
     for (const name of differing) this.#ledger.violate('fold', `${name} wakes otherwise than its log says (I12)`);
+    for (const what of misstated) this.#ledger.violate('fold', what);
     for (const name of changed) {
       const story = stories.get(name);
       if (story === undefined) continue;

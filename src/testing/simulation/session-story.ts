@@ -20,6 +20,7 @@ import type { Entry, SessionRecord, TransitionRecords } from '../../session/stat
 import { emptyState, type ReceiptState, type SessionState } from '../../session/state/state.ts';
 import { contentBytes, formBytes } from '../../session/state/tokens.ts';
 import { claimFaults, waitsForProvider } from './claim-order.ts';
+import { type EndFault, EndTrail } from './end-trail.ts';
 import { type BudgetFault, BudgetTrail } from './families/budget-trail.ts';
 import { type LineFault, SpawnLine } from './families/spawn-line.ts';
 import { digestOf, historyTexts, isAnnounced, requestDigest } from './ledger.ts';
@@ -140,6 +141,7 @@ class Teller {
   readonly #trail = new ModelTrail();
   readonly #questions = new QuestionTrail();
   readonly #budget = new BudgetTrail();
+  readonly #ends = new EndTrail();
   /**
    * The half-step whose request was noted last, and its epoch. A request that is made again after a change counts as
    * another request.
@@ -208,6 +210,7 @@ class Teller {
       const pending = state.suspended === undefined ? [] : [...state.openCalls.keys()];
       apply(state, record, at, this.#observer);
       this.#noteTrail(this.#trail.after(state, record) ?? this.#questions.after(state, record));
+      this.#noteTrail(this.#ends.after(state, record));
       if (record.type === 'taskActivated' || record.type === 'taskStarted') this.#leave(pending);
       this.#record(record);
     }
@@ -226,7 +229,7 @@ class Teller {
     return { ...this.#story, usage: this.#usage };
   }
 
-  #noteTrail(fault: TrailFault | LineFault | BudgetFault | undefined): void {
+  #noteTrail(fault: TrailFault | LineFault | BudgetFault | EndFault | undefined): void {
     if (fault !== undefined) this.#story.faults.push(fault);
   }
 
@@ -294,10 +297,7 @@ class Teller {
       faults.push({ kind: 'failed', what: `compression ${number} of ${id} archived ${shown.seq}, which is shown` });
   }
 
-  /**
-   * A request must have messages of the active task's own line only. If the tasks form one line, there is nothing to
-   * check.
-   */
+  /** A request must have messages of the active task's own line only. A single line needs no check. */
   #checkBranch(halfStep: number): void {
     const { state, faults, id } = this.#story;
     const { tasks } = state;
@@ -444,6 +444,7 @@ class Teller {
   #event(body: EventBody): void {
     const story = this.#story;
     story.events.push(digestOf(JSON.stringify(body)));
+    this.#ends.note(body);
     if (isAnnounced(body)) story.announced.push({ seq: story.events.length, type: body.type });
     if (body.type === 'tool.started') this.#start(body.toolUseId);
     if (body.type !== 'message.created') return;

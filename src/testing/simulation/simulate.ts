@@ -310,7 +310,9 @@ class Simulation {
     await runtime.drain();
     await runtime.close({ deadlineMs: 0 });
     process.kill();
-    for (const story of (await this.#reader.read()).stories.values()) {
+    const { stories, misstated } = await this.#reader.read();
+    for (const what of misstated) this.#ledger.violate('fold', what);
+    for (const story of stories.values()) {
       if (story.events.length !== before.get(story.id)?.events.length)
         this.#ledger.violate('changed', `${story.id} was closed without a fault, but opening it again changed its log`);
     }

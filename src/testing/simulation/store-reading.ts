@@ -13,6 +13,7 @@ import { withContent } from '../../session/rules/waiting-content.ts';
 import { decodeTransition, type TransitionRecords } from '../../session/state/records.ts';
 import { snapshotState } from '../../session/state/snapshot.ts';
 import type { SessionState } from '../../session/state/state.ts';
+import { misstatedEnd } from './end-trail.ts';
 import { type RenderingAt, type SessionStory, type StoredTransition, writeStory } from './session-story.ts';
 
 /** The contents of a runtime's stores, by session. */
@@ -25,6 +26,8 @@ export interface Reading {
   readonly changed: ReadonlySet<string>;
   /** Names of sessions that would wake in another state than their whole log gives, or whose log is incomplete. */
   readonly differing: readonly string[];
+  /** A sentence about each session whose head gives lists another end of the last turn than its log. */
+  readonly misstated: readonly string[];
   /** Every name, including those without any transition. */
   readonly names: readonly string[];
 }
@@ -49,16 +52,20 @@ export class StoreReader {
     this.#stories = new Map();
     const changed = new Set<string>();
     const differing: string[] = [];
+    const misstated: string[] = [];
     const names: string[] = [];
     for (const [index, store] of this.#stores.entries()) {
       const journal = openMemoryJournal({ store });
       const since = this.#positions[index] ?? 0;
       const grown = this.#grown(journal, index);
+      // The heads of these may be older than their logs, and no list is made from them (K1 of the checkpointer).
+      const unlisted = new Set([...journal.runnable(), ...journal.tailKeys(journal.checkpointed())]);
       for (const [name, key] of journal.names({})) {
         names.push(name);
         const known = before.get(name);
         if (known !== undefined && !grown.has(key)) {
           this.#stories.set(name, known);
+          if (!unlisted.has(key)) misstated.push(...misstatedEnd(journal, key, known.state));
           continue;
         }
         const plant = (state: SessionState, first: TransitionRecords): void => {
@@ -69,6 +76,7 @@ export class StoreReader {
         if (story.state.agent === undefined) continue;
         this.#stories.set(name, story);
         changed.add(name);
+        if (!unlisted.has(key)) misstated.push(...misstatedEnd(journal, key, story.state));
         // If the common log has an entry that the session's own log lacks, the entry would reappear, or be missed,
         // later.
         const isWhole = count(journal.read(key, since)) === (grown.get(key) ?? 0);
@@ -77,7 +85,7 @@ export class StoreReader {
       }
       await journal.close();
     }
-    return { stories: this.#stories, changed, differing, names };
+    return { stories: this.#stories, changed, differing, misstated, names };
   }
 
   /** Number of new log entries, by session. */

@@ -74,6 +74,13 @@ describe.each(MATRIX)('with threads %o', (threads) => {
     const runtime = await kit.open({ directory, threads, agents, provider: second.provider });
     expect((await second.next()).session).toBe('p:1');
     expect(await reasons(runtime)).toEqual(['waiting_for_model', 'queued', 'queued', 'queued']);
+    expect(await statuses(runtime)).toEqual(['running', 'queued', 'queued', 'queued']);
+    expect((await runtime.sessions.list({ status: 'queued' })).map(({ id }) => id).sort()).toEqual([
+      'p:2',
+      'p:3',
+      'p:4',
+    ]);
+    expect(await runtime.session('p:2').state()).toMatchObject({ state: 'idle', status: 'queued' });
     await runtime.sessions.delete('p:2');
     await runtime.sessions.delete('p:1');
     expect((await second.next()).session).toBe('p:3');
@@ -105,6 +112,10 @@ function taskOf(task: string) {
 
 function bySession(calls: readonly GatedCall[]): Readonly<Record<string, GatedCall>> {
   return Object.fromEntries(calls.map((call) => [call.session, call]));
+}
+
+async function statuses(runtime: Runtime): Promise<readonly string[]> {
+  return (await runtime.sessions.list({ parent: 'p', order: 'id' })).map(({ status }) => status);
 }
 
 async function reasons(runtime: Runtime): Promise<readonly string[]> {

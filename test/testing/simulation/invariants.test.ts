@@ -19,7 +19,7 @@ function storedTurns(machine: Machine): readonly StoredTransition[] {
 
 function readingOf(machine: Machine): Reading {
   const story = writeStory('s', storedTurns(machine));
-  return { stories: new Map([['s', story]]), changed: new Set(['s']), differing: [], names: ['s'] };
+  return { stories: new Map([['s', story]]), changed: new Set(['s']), differing: [], misstated: [], names: ['s'] };
 }
 
 /** The violations found if the lives of the session ended with these `readings` and made these calls. */

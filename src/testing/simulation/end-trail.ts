@@ -1,0 +1,68 @@
+/**
+ * How the last turn of a session ended, as its events say it (I28 of `invariants.ts`).
+ *
+ * Owns: the end that the events said last, kept apart from the session's own state. Does not own: the log.
+ */
+import type { EventBody, LastOutcome } from '../../events/event.ts';
+import type { Journal } from '../../journal/journal.ts';
+import type { SessionKey } from '../../journal/position.ts';
+import { decodeHead } from '../../runtime/reading/head.ts';
+import type { LastTurn } from '../../session/state/last-turn.ts';
+import type { SessionRecord } from '../../session/state/records.ts';
+import type { SessionState } from '../../session/state/state.ts';
+
+/** A promise that a log breaks. */
+export interface EndFault {
+  readonly kind: 'failed';
+  readonly what: string;
+}
+
+/** See the head of the file. */
+export class EndTrail {
+  #ended: Extract<EventBody, { type: 'turn.finished' | 'turn.failed' }> | undefined;
+  #last = 'no turn';
+
+  /** Takes an event of the record that is applied now. */
+  note(body: EventBody): void {
+    if (body.type === 'turn.finished' || body.type === 'turn.failed') this.#ended = body;
+  }
+
+  /** Compares the state after a record with the events up to it. */
+  after(state: SessionState, record: SessionRecord): EndFault | undefined {
+    if (this.#ended?.type === 'turn.failed') this.#last = textOf('failed', this.#ended.error.code);
+    else if (this.#ended !== undefined) this.#last = textOf(outcomeOf(this.#ended.reason, record));
+    this.#ended = undefined;
+    const remembered = endText(state.last);
+    if (remembered === this.#last) return undefined;
+    return {
+      kind: 'failed',
+      what: `${state.id} remembers ${remembered} after ${record.type}, its events say ${this.#last} (I28)`,
+    };
+  }
+}
+
+/**
+ * A sentence if the head of a session, from which lists are made, has another end of the last turn than its log. Empty
+ * also if the session has no head. The head must be as new as the log. `state`: the fold of the whole log.
+ */
+export function misstatedEnd(journal: Pick<Journal, 'head'>, key: SessionKey, state: SessionState): readonly string[] {
+  const head = journal.head(key);
+  if (head === undefined) return [];
+  const { lastOutcome, lastError } = decodeHead(head.data).summary;
+  const listed = lastOutcome === undefined ? 'no turn' : textOf(lastOutcome, lastError?.code);
+  const logged = endText(state.last);
+  return listed === logged ? [] : [`${state.id} is listed with ${listed}, its log says ${logged} (I28)`];
+}
+
+function outcomeOf(reason: string, record: SessionRecord): LastOutcome {
+  if (record.type === 'suspended') return 'suspended';
+  return reason === 'cancelled' ? 'interrupted' : 'answered';
+}
+
+function endText(last: LastTurn | undefined): string {
+  return last === undefined ? 'no turn' : textOf(last.outcome, last.error?.code);
+}
+
+function textOf(outcome: LastOutcome, code?: string): string {
+  return code === undefined ? outcome : `${outcome} (${code})`;
+}
