@@ -1,8 +1,8 @@
 /**
  * Makes model calls on the thread that asks for them. It is a session thread's own pool (`threads.models: 0`), and it
  * also runs inside each model thread.
- * Owns: the running calls, their deadlines, the mirror of contexts, unreported deltas and completions. Does not own:
- * the provider's sockets, retries, rates.
+ * Owns: the running calls, their deadlines and streamed text, the mirror of contexts, unreported deltas and completions.
+ * Does not own: the provider's sockets, retries, rates.
  *
  * - P1 Every call completes exactly once; later events of its provider are dropped.
  * - P2 The listener is never called from within `call`, `cancel` or `close`: completions are reported together, one
@@ -10,6 +10,7 @@
  * - P3 Deltas of a call keep their order, are collected for `DELTA_COALESCE_MS`, and none comes after its completion.
  * - P4 A call ends at its `timeoutMs` or at `cancel`, even if its provider ignores the signal.
  * - P5 No timer runs while no call does.
+ * - P6 A call keeps what it has streamed until it completes, whether its deltas are wanted or not.
  */
 import { DELTA_CHARACTERS_MAX, DELTA_COALESCE_MS } from '../../base/bounds.ts';
 import { type Clock, soon as nextTick, type Soon } from '../../base/clock.ts';
@@ -19,9 +20,10 @@ import { LazyAbort, withSignal } from '../../base/lazy-abort.ts';
 import { checkResponse } from '../anthropic/response-check.ts';
 import { CACHE_MARKS_MAX, withNewestMarks } from '../cache-marks.ts';
 import { modelErrorOf } from '../model-error.ts';
-import type { ModelCall, ModelCompletion, ModelPool, ModelPoolListener } from '../pool.ts';
+import type { ModelCall, ModelCompletion, ModelPool, ModelPoolListener, StreamedDelta } from '../pool.ts';
 import type { ModelDelta, ModelProvider, ModelRequest } from '../provider.ts';
 import { ContextMirror } from './context-mirror.ts';
+import { StreamedText } from './streamed-text.ts';
 
 /** A call in flight. */
 interface Running {
@@ -39,6 +41,10 @@ interface Running {
   /** Unreported deltas, neighbours of one type joined; undefined if there are none. */
   deltas: { type: ModelDelta['type']; texts: string[] }[] | undefined;
   deltaLength: number;
+  /** What was streamed, except for `deltas`. */
+  readonly streamed: StreamedText;
+  /** True once a piece was streamed, reported or not. */
+  hasStreamed: boolean;
 }
 
 /**
@@ -70,6 +76,7 @@ class InPlacePool implements ModelPool {
   #completions: ModelCompletion[] = [];
   #isReporting = false;
   #closed = false;
+  readonly #streamedSum = { characters: 0 };
   readonly #onIdle: (() => void)[] = [];
 
   constructor(provider: ModelProvider, listener: ModelPoolListener, clock: Clock, soon: Soon) {
@@ -93,6 +100,8 @@ class InPlacePool implements ModelPool {
       isOver: false,
       deltas: undefined,
       deltaLength: 0,
+      streamed: new StreamedText(this.#streamedSum),
+      hasStreamed: false,
     };
     this.#running.set(call.id, running);
     if (this.#closed) {
@@ -114,9 +123,14 @@ class InPlacePool implements ModelPool {
     return this.#mirror.holds(session, epoch, keep);
   }
 
-  wantsDeltas(id: number, isWanted: boolean): void {
+  wantsDeltas(id: number, isWanted: boolean, fromStart = false): void {
     const running = this.#running.get(id);
-    if (running !== undefined) running.wantsDeltas = isWanted;
+    if (running === undefined) return;
+    // Gathered pieces are reported first, so that they come before what is reported, or only kept, from now on.
+    this.#publishDeltasOf(running);
+    running.wantsDeltas = isWanted;
+    if (!isWanted || !fromStart || !running.hasStreamed) return;
+    this.#listener.delta(id, running.session, { type: 'text', text: '', before: running.streamed.pieces() });
   }
 
   cancel(id: number): void {
@@ -150,9 +164,7 @@ class InPlacePool implements ModelPool {
   };
 
   #start(running: Running, request: ModelRequest): void {
-    const onDelta = (delta: ModelDelta): void => {
-      if (running.wantsDeltas) this.#gather(running, delta);
-    };
+    const onDelta = (delta: ModelDelta): void => this.#gather(running, delta);
     const context = withSignal({ onDelta, session: running.session }, running.abort);
     try {
       const messages = withNewestMarks(request.messages, CACHE_MARKS_MAX);
@@ -199,6 +211,7 @@ class InPlacePool implements ModelPool {
 
   #complete(running: Running, completion: ModelCompletion): void {
     running.isOver = true;
+    running.streamed.drop();
     this.#running.delete(running.id);
     if (running.deadline !== undefined) this.#deadlines.remove(running.deadline);
     this.#completions.push(completion);
@@ -224,6 +237,11 @@ class InPlacePool implements ModelPool {
 
   #gather(running: Running, delta: ModelDelta): void {
     if (running.isOver || delta.text === '') return;
+    if (!running.wantsDeltas) {
+      running.hasStreamed = true;
+      running.streamed.add(delta.type, delta.text);
+      return;
+    }
     running.deltas ??= [];
     const last = running.deltas.at(-1);
     if (last?.type === delta.type) last.texts.push(delta.text);
@@ -251,7 +269,11 @@ class InPlacePool implements ModelPool {
     running.deltas = undefined;
     running.deltaLength = 0;
     for (const { type, texts } of deltas ?? []) {
-      this.#listener.delta(running.id, running.session, { type, text: texts.join('') });
+      const text = texts.join('');
+      const delta: StreamedDelta = running.hasStreamed ? { type, text } : { type, text, before: [] };
+      running.hasStreamed = true;
+      running.streamed.add(type, text);
+      this.#listener.delta(running.id, running.session, delta);
     }
   }
 }
