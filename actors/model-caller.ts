@@ -34,6 +34,8 @@ export interface ModelCallerHost {
   streamed(sessionId: string, turn: number, pieces: readonly ModelDelta[]): void;
   /** Called for each answered call with a message thread, before its answer is submitted. */
   threaded(sessionId: string, turn: number, sent: SentRequest): void;
+  /** Called with the stack of what a faulty provider threw. */
+  threw(sessionId: string, stack: string): void;
   readonly settings: Settings;
 }
 
@@ -167,6 +169,7 @@ export class ModelCaller {
       this.#forget(out);
       const sent = 'response' in completion ? completion.response.sent : undefined;
       if (sent?.thread !== undefined) this.#host.threaded(out.session, out.turn, sent);
+      if ('stack' in completion && completion.stack !== undefined) this.#host.threw(out.session, completion.stack);
       this.#host.submit(out.session, inputOf(out, completion));
     }
   }

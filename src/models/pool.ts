@@ -57,7 +57,13 @@ export interface CallWait {
 /** The outcome of a call. */
 export type ModelCompletion =
   | { readonly id: number; readonly response: ModelResponse; readonly ms: number }
-  | { readonly id: number; readonly error: ErrorShape; readonly ms: number };
+  | {
+      readonly id: number;
+      readonly error: ErrorShape;
+      readonly ms: number;
+      /** The stack of what a faulty provider threw, for the log. */
+      readonly stack?: string;
+    };
 
 /** A delta as a pool reports it. Its text may be empty if it has `before`. */
 export interface StreamedDelta extends ModelDelta {

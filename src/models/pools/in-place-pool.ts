@@ -12,10 +12,12 @@
  * - P5 No timer runs while no call does.
  * - P6 A call keeps what it has streamed until it completes, whether its deltas are wanted or not.
  */
-import { DELTA_CHARACTERS_MAX, DELTA_COALESCE_MS } from '../../base/bounds.ts';
+import { DELTA_CHARACTERS_MAX, DELTA_COALESCE_MS, ERROR_TEXT_CHARACTERS_MAX } from '../../base/bounds.ts';
 import { type Clock, soon as nextTick, type Soon } from '../../base/clock.ts';
 import { type Deadline, DeadlineQueue } from '../../base/deadline-queue.ts';
-import { CancelledError, errorShape } from '../../base/errors.ts';
+import { defined } from '../../base/defined.ts';
+import { CancelledError, errorShape, TroupeError } from '../../base/errors.ts';
+import { cutText } from '../../base/json.ts';
 import { LazyAbort, withSignal } from '../../base/lazy-abort.ts';
 import { checkResponse } from '../anthropic/response-check.ts';
 import { CACHE_MARKS_MAX, withNewestMarks } from '../cache-marks.ts';
@@ -202,7 +204,13 @@ class InPlacePool implements ModelPool {
 
   #fail(running: Running, error: unknown): void {
     if (running.isOver) return;
-    this.#complete(running, { id: running.id, error: errorShape(error), ms: this.#elapsedMs(running) });
+    const stack = faultStack(error);
+    this.#complete(running, {
+      id: running.id,
+      error: errorShape(error),
+      ms: this.#elapsedMs(running),
+      ...defined({ stack }),
+    });
   }
 
   #elapsedMs(running: Running): number {
@@ -276,4 +284,12 @@ class InPlacePool implements ModelPool {
       this.#listener.delta(running.id, running.session, delta);
     }
   }
+}
+
+/** The stack of an error that shows a fault in the provider's code, and not of one that it reports. */
+function faultStack(error: unknown): string | undefined {
+  const isReported = error instanceof TroupeError && error.code !== 'internal';
+  const fault = error instanceof TroupeError ? error.cause : error;
+  if (isReported || !(fault instanceof Error) || fault.stack === undefined) return undefined;
+  return cutText(fault.stack, ERROR_TEXT_CHARACTERS_MAX);
 }

@@ -11,6 +11,7 @@ import { CancelledError, ModelInvalidRequestError } from '../../base/errors.ts';
 import type { ContentBlock } from '../../base/messages.ts';
 import { type BlockView, checkRequest, fatalOf } from '../../context/legality/legality.ts';
 import { modelErrorOf } from '../model-error.ts';
+import { API_ANSWERS } from '../own-provider.ts';
 import type { GenerateContext, ModelProvider, ModelRequest, ModelResponse } from '../provider.ts';
 import { bodyOf } from '../request-body.ts';
 import { PauseTurnAnswers } from './pause-turn-answers.ts';
@@ -33,10 +34,12 @@ export function createScriptedProvider(script: Script, options: ScriptedOptions 
     strict: options.strict ?? true,
     paused: new PauseTurnAnswers(),
   };
-  return {
+  const provider: ModelProvider & { readonly [API_ANSWERS]: true } = {
     name: 'scripted',
     generate: (request, context) => generate(stage, request, context),
+    [API_ANSWERS]: true,
   };
+  return provider;
 }
 
 interface Stage {

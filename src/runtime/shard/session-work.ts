@@ -92,6 +92,7 @@ export class SessionWork {
         const after = place.inMemory(session)?.state.eventSeq;
         if (after !== undefined) place.publish(session, { type: 'streamed', after, turn: turnName(turn), pieces });
       },
+      threw: (session, stack) => this.#warn(session, 'the provider threw', { stack }),
       threaded: (session, turn, { thread, code, bytes }) => {
         if (thread === undefined || !place.isWatched(session)) return;
         place.publish(session, { type: 'llm.thread', turn: turnName(turn), thread, ...defined({ code, bytes }) });
