@@ -205,7 +205,7 @@ export interface StreamNoteBody {
 /** A `StreamNoteBody` as it is published. */
 export type StreamNote = { readonly session: string; readonly at: number } & StreamNoteBody;
 
-/** What a shard publishes to its host. */
+/** An event or a note, as a shard publishes them to its host. */
 export type PublishedEvent = SessionEvent | StreamNote;
 
 /**

@@ -88,7 +88,6 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
   #highest: number | undefined;
   /** Durable events in the buffer: the oldest of them is `#highest - #durables + 1`. */
   #durables = 0;
-  /** True until the note of E6 has come. */
   #isJoining: boolean;
   /** The first number noted for ephemeral events that is known to be right; those below it are estimates. */
   #exactFrom: number | undefined;

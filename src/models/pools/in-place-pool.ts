@@ -43,7 +43,7 @@ interface Running {
   /** Unreported deltas, neighbours of one type joined; undefined if there are none. */
   deltas: { type: ModelDelta['type']; texts: string[] }[] | undefined;
   deltaLength: number;
-  /** What was streamed, except for `deltas`. */
+  /** The text that was streamed, except for `deltas`. */
   readonly streamed: StreamedText;
   /** True once a piece was streamed, reported or not. */
   hasStreamed: boolean;
