@@ -10,7 +10,14 @@ import { errorShape } from '../src/base/errors.ts';
 import type { Settings } from '../src/base/settings.ts';
 import { wholeWindow } from '../src/context/request-window.ts';
 import { summaryHeader } from '../src/models/model-options.ts';
-import type { CallWait, ContextDelta, ModelCall, ModelCompletion, ModelPool } from '../src/models/pool.ts';
+import type {
+  CallWait,
+  ContextDelta,
+  ModelCall,
+  ModelCompletion,
+  ModelPool,
+  StreamedDelta,
+} from '../src/models/pool.ts';
 import type { ModelDelta, SentRequest } from '../src/models/provider.ts';
 import { readContainer } from '../src/session/state/container.ts';
 import type { Input } from '../src/session/state/inputs.ts';
@@ -23,8 +30,12 @@ export interface ModelCallerHost {
   /** True if a subscriber follows the deltas of this session. */
   wantsDeltas(sessionId: string): boolean;
   delta(sessionId: string, turn: number, delta: ModelDelta): void;
+  /** `pieces`: the whole text of the call before its next delta, for the readers that do not have it. */
+  streamed(sessionId: string, turn: number, pieces: readonly ModelDelta[]): void;
   /** Called for each answered call with a message thread, before its answer is submitted. */
   threaded(sessionId: string, turn: number, sent: SentRequest): void;
+  /** Called with the stack of what a faulty provider threw. */
+  threw(sessionId: string, stack: string): void;
   readonly settings: Settings;
 }
 
@@ -125,12 +136,14 @@ export class ModelCaller {
 
   /**
    * Called when subscribers of a session come or go. Without an id, subscribers of all sessions came or went. The
-   * session's calls start or stop publishing deltas.
+   * session's calls start or stop publishing deltas. `isNew`: a reader of this session begins, so that the text so far
+   * is published too.
    */
-  watched(sessionId: string | undefined): void {
+  watched(sessionId: string | undefined, isNew: boolean): void {
     const calls = sessionId === undefined ? this.#bySession.values() : [this.#bySession.get(sessionId)];
     for (const out of calls) {
-      if (out !== undefined && !out.isSilent) this.#pool.wantsDeltas(out.id, this.#host.wantsDeltas(out.session));
+      if (out === undefined || out.isSilent) continue;
+      this.#pool.wantsDeltas(out.id, this.#host.wantsDeltas(out.session), isNew);
     }
   }
 
@@ -156,14 +169,17 @@ export class ModelCaller {
       this.#forget(out);
       const sent = 'response' in completion ? completion.response.sent : undefined;
       if (sent?.thread !== undefined) this.#host.threaded(out.session, out.turn, sent);
+      if ('stack' in completion && completion.stack !== undefined) this.#host.threw(out.session, completion.stack);
       this.#host.submit(out.session, inputOf(out, completion));
     }
   }
 
   /** Takes the pool's deltas. */
-  delta(id: number, delta: ModelDelta): void {
+  delta(id: number, delta: StreamedDelta): void {
     const out = this.#byId.get(id);
-    if (out !== undefined) this.#host.delta(out.session, out.turn, delta);
+    if (out === undefined) return;
+    if (delta.before !== undefined) this.#host.streamed(out.session, out.turn, delta.before);
+    if (delta.text !== '') this.#host.delta(out.session, out.turn, delta);
   }
 
   #forget(out: CallOut): void {

@@ -5,7 +5,17 @@
  */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { agent, ModelError, type ModelProvider, type ModelResponse, open, tool } from 'troupe';
+import {
+  agent,
+  type GenerateContext,
+  ModelAuthenticationError,
+  ModelError,
+  ModelInvalidRequestError,
+  type ModelProvider,
+  type ModelResponse,
+  open,
+  tool,
+} from 'troupe';
 import { z } from 'zod';
 
 function acme(url: string): ModelProvider {
@@ -15,13 +25,33 @@ function acme(url: string): ModelProvider {
       const body = JSON.stringify({ messages: request.messages, tools: request.tools?.map(({ name }) => name) });
       // The signal ends the request when the turn is interrupted or takes too long.
       const response = await fetch(url, { method: 'POST', body, signal }).catch((cause: unknown) => {
-        signal.throwIfAborted();
-        throw new ModelError('model_connection', `${url} does not answer`, { retryable: true, cause });
+        throw lost(`${url} does not answer`, cause, signal);
       });
       if (!response.ok) throw await refusal(response);
-      return readAnswer(await response.text(), onDelta);
+      return readAnswer(linesOf(response, signal), onDelta);
     },
   };
+}
+
+/** A lost connection may be tried again. An aborted call ends as its signal says. */
+function lost(message: string, cause: unknown, signal: AbortSignal): ModelError {
+  signal.throwIfAborted();
+  return new ModelError('model_connection', message, { retryable: true, cause });
+}
+
+/** The lines as they arrive. A chunk may end within a line, and within a character. */
+async function* linesOf(response: Response, signal: AbortSignal): AsyncGenerator<string> {
+  let rest = '';
+  try {
+    for await (const text of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {
+      const lines = (rest + text).split('\n');
+      rest = lines.pop() ?? '';
+      yield* lines.filter((line) => line !== '');
+    }
+  } catch (cause) {
+    throw lost('the connection was lost within the answer', cause, signal);
+  }
+  if (rest !== '') yield rest;
 }
 
 async function refusal(response: Response): Promise<ModelError> {
@@ -32,7 +62,8 @@ async function refusal(response: Response): Promise<ModelError> {
     return new ModelError('model_rate_limited', message, { status, retryable: true, retryAfterMs });
   }
   if (status >= 500) return new ModelError('model_overloaded', message, { status, retryable: true });
-  return new ModelError('model_invalid_request', message, { status });
+  if (status === 401 || status === 403) return new ModelAuthenticationError(message, { status });
+  return new ModelInvalidRequestError(message, { status });
 }
 
 const lineSchema = z.union([
@@ -41,12 +72,11 @@ const lineSchema = z.union([
   z.object({ usage: z.object({ input_tokens: z.number(), output_tokens: z.number() }) }),
 ]);
 
-/** A service would read the lines as they arrive. */
-function readAnswer(text: string, onDelta: (delta: { type: 'text'; text: string }) => void): ModelResponse {
+async function readAnswer(lines: AsyncIterable<string>, onDelta: GenerateContext['onDelta']): Promise<ModelResponse> {
   let said = '';
   const calls: { type: 'tool_use'; id: string; name: string; input: Record<string, unknown> }[] = [];
-  for (const line of text.trim().split('\n')) {
-    const parsed = lineSchema.safeParse(JSON.parse(line));
+  for await (const line of lines) {
+    const parsed = lineSchema.safeParse(jsonOf(line));
     if (!parsed.success)
       throw new ModelError('model_protocol', `not a line of the protocol: ${line}`, { retryable: true });
     if ('text' in parsed.data) {
@@ -59,6 +89,14 @@ function readAnswer(text: string, onDelta: (delta: { type: 'text'; text: string 
     }
   }
   throw new ModelError('model_protocol', 'the answer ended before its usage', { retryable: true });
+}
+
+function jsonOf(line: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch {
+    return undefined;
+  }
 }
 
 let requests = 0;
@@ -99,6 +137,8 @@ const receipt = await session.send('How many words are in "one two three"?');
 let streamed = '';
 for await (const event of session.events({ until: receipt })) {
   if (event.type === 'llm.retry') console.log(`attempt ${event.attempt} failed with ${event.status}`);
+  // An attempt that failed may have streamed a part of the answer.
+  if (event.type === 'llm.retry') streamed = '';
   if (event.type === 'text.delta') streamed += event.text;
 }
 console.log('streamed:', streamed);

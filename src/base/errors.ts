@@ -366,7 +366,8 @@ const REBUILD: Readonly<Record<string, (message: string, details: ErrorDetails) 
 };
 
 /** The error that a shape describes, in its original class. Unknown codes give the base class. */
-export function errorFromShape(shape: ErrorShape, cause?: unknown): TroupeError {
+export function errorFromShape(shape: ErrorShape, given?: unknown): TroupeError {
+  const cause = given ?? causeOf(shape.data?.['causes']);
   const details: ErrorDetails = {
     ...(cause === undefined ? {} : { cause }),
     ...(shape.data === undefined ? {} : { data: shape.data }),
@@ -382,6 +383,16 @@ export function errorFromShape(shape: ErrorShape, cause?: unknown): TroupeError 
     });
   }
   return new TroupeError(shape.code, shape.message, details);
+}
+
+/** The errors that `data.causes` of a shape describes, each the cause of the one before. */
+function causeOf(causes: unknown): Error | undefined {
+  if (!Array.isArray(causes)) return undefined;
+  return causes.reduceRight((inner: Error | undefined, each: unknown) => {
+    if (typeof each !== 'object' || each === null || !('message' in each)) return inner;
+    const error = new Error(String(each.message), inner === undefined ? undefined : { cause: inner });
+    return 'code' in each && typeof each.code === 'string' ? Object.assign(error, { code: each.code }) : error;
+  }, undefined);
 }
 
 /**

@@ -199,6 +199,26 @@ export type EventBody =
   | { readonly type: 'gap'; readonly from: number; readonly to: number };
 
 /**
+ * Between shard and host: what the running model call of a session has streamed before its next delta. Published with
+ * the first delta of a call, and again when a reader of the session begins. The readers that lack it get it as deltas;
+ * no reader gets the note.
+ */
+export interface StreamNoteBody {
+  readonly type: 'streamed';
+  /** The number of the last durable event before the note. */
+  readonly after: number;
+  readonly turn: string;
+  /** In order. None: nothing was streamed, or more than is kept. */
+  readonly pieces: readonly { readonly type: 'text' | 'thinking'; readonly text: string }[];
+}
+
+/** A `StreamNoteBody` as it is published. */
+export type StreamNote = { readonly session: string; readonly at: number } & StreamNoteBody;
+
+/** An event or a note, as a shard publishes them to its host. */
+export type PublishedEvent = SessionEvent | StreamNote;
+
+/**
  * One event of a session. `at`: epoch ms. `seq`: durable events only, from 1, one total order per session. `rendered`:
  * a message or an entry as the reader's view mode shows it.
  */

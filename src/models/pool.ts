@@ -57,7 +57,22 @@ export interface CallWait {
 /** The outcome of a call. */
 export type ModelCompletion =
   | { readonly id: number; readonly response: ModelResponse; readonly ms: number }
-  | { readonly id: number; readonly error: ErrorShape; readonly ms: number };
+  | {
+      readonly id: number;
+      readonly error: ErrorShape;
+      readonly ms: number;
+      /** The stack of what a faulty provider threw, for the log. */
+      readonly stack?: string;
+    };
+
+/** A delta as a pool reports it. Its text may be empty if it has `before`. */
+export interface StreamedDelta extends ModelDelta {
+  /**
+   * The whole text of the call before this delta: none with the first delta of a call, and all of it after
+   * `wantsDeltas` with `fromStart`. Missing: the text before was reported as deltas.
+   */
+  readonly before?: readonly ModelDelta[];
+}
 
 /**
  * Receives the completions and deltas of a pool. Called on the owner's thread, never synchronously from within `call`.
@@ -66,7 +81,7 @@ export interface ModelPoolListener {
   /** Called exactly once for each call, cancelled ones included (error code `cancelled`). */
   completed(completions: readonly ModelCompletion[]): void;
   /** Coalesced deltas of a running call, in order; never after its completion. */
-  delta(id: number, session: string, delta: ModelDelta): void;
+  delta(id: number, session: string, delta: StreamedDelta): void;
 }
 
 /** Runs model calls. */
@@ -81,8 +96,11 @@ export interface ModelPool {
    * the whole context must be sent. The death of the thread and `forget` make it false.
    */
   holds(session: string, epoch: number, keep: number): boolean;
-  /** Starts or stops the deltas of a running call. Unknown ids are ignored. */
-  wantsDeltas(id: number, isWanted: boolean): void;
+  /**
+   * Starts or stops the deltas of a running call. `fromStart`: the text that the call has streamed so far is reported too
+   * (`StreamedDelta.before`), for a reader that begins now. Unknown ids are ignored.
+   */
+  wantsDeltas(id: number, isWanted: boolean, fromStart?: boolean): void;
   /** Aborts a running call; its completion comes as `cancelled`. Unknown ids are ignored. */
   cancel(id: number): void;
   /** Drops a session's mirror. */

@@ -116,16 +116,19 @@ export interface RequestRefusal {
   readonly remedy: string;
 }
 
-/** Why a model stopped. Open: a newer API may add reasons. */
-export type StopReason =
-  | 'end_turn'
-  | 'max_tokens'
-  | 'stop_sequence'
-  | 'tool_use'
-  | 'pause_turn'
-  | 'refusal'
-  | 'model_context_window_exceeded'
-  | (string & {});
+/** The reasons that a provider of one's own may give. */
+export const KNOWN_STOP_REASONS = [
+  'end_turn',
+  'max_tokens',
+  'stop_sequence',
+  'tool_use',
+  'pause_turn',
+  'refusal',
+  'model_context_window_exceeded',
+] as const;
+
+/** Why a model stopped. Open for the Messages API, which may add reasons; another provider gives one of the list. */
+export type StopReason = (typeof KNOWN_STOP_REASONS)[number] | (string & {});
 
 /** One rate limit, as the provider counted it when it took the call. */
 export interface RateLimit {
@@ -192,7 +195,7 @@ export interface ModelDelta {
 
 /** The arguments of a call besides its request. */
 export interface GenerateContext {
-  /** Aborted on interrupt and close. */
+  /** Aborted on interrupt and close, and when the call exceeds `settings.timeouts.api` (300 s by default). */
   readonly signal: AbortSignal;
   /** May be called any number of times before the promise settles; never throws. */
   readonly onDelta: (delta: ModelDelta) => void;
@@ -213,7 +216,7 @@ export interface ModelProvider {
   generate(request: ModelRequest, context: GenerateContext): Promise<ModelResponse>;
   /**
    * The first option of a request that this provider has no place for. `open` asks it about every agent if the provider
-   * is a value; a provider in a module refuses the call instead. Missing: the provider sends the Messages API's fields.
+   * is a value. For a provider in a module each call asks it, and fails with `model_invalid_request`. Missing: the provider sends the Messages API's fields.
    */
   readonly refuses?: (request: RequestShape) => RequestRefusal | undefined;
   /** The models that the vendor offers; missing: only the dated table is used. */

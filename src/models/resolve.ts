@@ -2,6 +2,7 @@
 import { defined } from '../base/defined.ts';
 import { ConfigError, describeValue } from '../base/errors.ts';
 import { importModule } from '../threads/user-modules.ts';
+import { moduleProvider } from './own-provider.ts';
 import type { ModelProvider, ProviderData } from './provider.ts';
 import { isModelProvider, isProviderData } from './provider-check.ts';
 import { importScript } from './script/player.ts';
@@ -34,9 +35,15 @@ async function build(data: Exclude<ProviderData, { readonly kind: 'module' }>): 
 
 async function resolveModule(url: string): Promise<ModelProvider> {
   const { default: value } = await importModule(url, `provider: ${url}`);
-  if (isModelProvider(value)) return value;
+  if (isModelProvider(value)) return moduleProvider(value);
   if (isProviderData(value) && value.kind !== 'module') return build(value);
+  const remedy =
+    typeof value === 'function'
+      ? '; call it in the module'
+      : value instanceof Promise
+        ? '; await it in the module'
+        : '';
   throw new ConfigError(
-    `provider: the default export of ${url} must be a provider (name, generate); got ${describeValue(value)}`,
+    `provider: the default export of ${url} must be a provider (name, generate); got ${describeValue(value)}${remedy}`,
   );
 }

@@ -10,7 +10,10 @@ test.each([
   [{ text: 'Hello' }, "the provider's content is undefined"],
   [{ content: 'Hello' }, "the provider's content is string"],
   [{ content: ['Hello'], stop_reason: 'end_turn' }, 'content.0 of the answer is string'],
-  [{ content: [{ type: 'text' }], stop_reason: 'end_turn' }, 'content.0.text.text of the answer is undefined'],
+  [
+    { content: [{ type: 'text' }], stop_reason: 'end_turn' },
+    'content.0.text of the answer, a block of type text, is undefined',
+  ],
   [{ content: [], stop_reason: 1 }, "the provider's stop_reason is number 1"],
 ])('%j', async (answer, problem) => {
   for (const threads of MATRIX) {

@@ -18,6 +18,7 @@ import {
   type Tool,
   tool,
 } from '../../src/index.ts';
+import { API_ANSWERS } from '../../src/models/own-provider.ts';
 import type { ModelProvider, ModelRequest, ModelResponse } from '../../src/models/provider.ts';
 import type { Script } from '../../src/models/script/script.ts';
 import type { FaultKind } from '../../src/testing/fake-faults.ts';
@@ -111,7 +112,9 @@ function answering(...answers: readonly unknown[]): {
   readonly requests: ModelRequest[];
 } {
   const requests: ModelRequest[] = [];
-  const provider: ModelProvider = {
+  // Stands for the Messages API: what it answers besides its types and counts is accepted.
+  const provider: ModelProvider & { readonly [API_ANSWERS]: true } = {
+    [API_ANSWERS]: true,
     name: 'by hand',
     generate: (request) => {
       const answer = answers[Math.min(requests.length, answers.length - 1)];

@@ -116,7 +116,7 @@ export function openShard(options: ShardOptions): TestShard {
     counters: new Counters(counters),
     host: {
       settled: () => undefined,
-      events: (told) => void events.push(...told),
+      events: (told) => void events.push(...told.filter((event) => event.type !== 'streamed')),
       introduced: (told) => void introduced.push(...told.map((each) => ({ ...each, behind: events.length }))),
       degraded: (error) => void degraded.push(error),
       log: () => undefined,

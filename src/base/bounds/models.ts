@@ -47,6 +47,13 @@ export const MODEL_CALL_MS_MAX = 600_000;
 export const MIRRORED_CONTEXTS_MAX = 10_000;
 /** UTF-16 units of text that one call may gather for its next delta. Beyond this bound the delta is sent early. */
 export const DELTA_CHARACTERS_MAX = 65_536;
+/**
+ * UTF-16 units of streamed text that a running call keeps for readers that begin later. The longest answers of today,
+ * 128,000 tokens, have half of it.
+ */
+export const STREAMED_CALL_CHARACTERS_MAX = 1_048_576;
+/** The same for all running calls of one thread: 1,000 streams of 32,768 units, or 32 of the longest. */
+export const STREAMED_CHARACTERS_MAX = 33_554_432;
 /** Sessions whose script position one scripted provider keeps. Tests and demos have fewer. */
 export const SCRIPT_SESSIONS_MAX = 1_000_000;
 /**

@@ -20,7 +20,7 @@ import {
   type Source,
   type Usage,
 } from '../../base/messages.ts';
-import { REMOVAL_REASONS, SESSION_STATES, type SessionEvent } from '../event.ts';
+import { type PublishedEvent, REMOVAL_REASONS, SESSION_STATES, type SessionEvent } from '../event.ts';
 import { CODE, FLAG, type PackedEvents, SOURCE_SHIFT, TYPE_SHIFT } from './packed-form.ts';
 
 /** The members of a usage that cross as numbers. A usage with others crosses as an object. */
@@ -44,8 +44,9 @@ export class EventPacking {
   }
 
   /** Packs one more event. The event is not changed, and its contents are not copied. */
-  add(event: SessionEvent): void {
-    if (event.rendered !== undefined || !this.#pack(event)) this.#values.push(CODE.whole, event);
+  add(event: PublishedEvent): void {
+    if (event.type === 'streamed' || event.rendered !== undefined || !this.#pack(event))
+      this.#values.push(CODE.whole, event);
   }
 
   /** Packs an event of a type that has a row in the table. For any other event, returns false and packs nothing. */

@@ -9,11 +9,11 @@ import {
   type Source,
   type Usage,
 } from '../../base/messages.ts';
-import { REMOVAL_REASONS, SESSION_STATES, type SessionEvent } from '../event.ts';
+import { type PublishedEvent, REMOVAL_REASONS, SESSION_STATES, type SessionEvent } from '../event.ts';
 import { CODE, CODE_MASK, FLAG, type PackedEvents, SOURCE_SHIFT, TYPE_SHIFT, WORD_MASK } from './packed-form.ts';
 
 /** The events that were packed. */
-export function unpackEvents(packed: PackedEvents): readonly SessionEvent[] {
+export function unpackEvents(packed: PackedEvents): readonly PublishedEvent[] {
   return new Unpacking(packed).events();
 }
 
@@ -31,8 +31,8 @@ class Unpacking {
     this.#values = values;
   }
 
-  events(): readonly SessionEvent[] {
-    const events: SessionEvent[] = [];
+  events(): readonly PublishedEvent[] {
+    const events: PublishedEvent[] = [];
     while (this.#index < this.#values.length) {
       const head = this.#take<number>();
       const code = head & CODE_MASK;

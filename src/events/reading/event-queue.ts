@@ -15,13 +15,15 @@
  * E5 Once the iteration has ended, for any reason, nothing is held and `onClose` was called, once. If the signal was
  *    aborted before the iteration began, the iteration ends at once without having been open, and `onClose` is not
  *    called.
+ * E6 A reader that `joins` gets the deltas of a model call from the first one on, also if it begins while the call
+ *    streams: it leaves out deltas until a `StreamNote` brings those before the next one, and takes no other note.
  *
  * Live events must flow before the first page of the log is requested. An event that therefore arrives twice is read
  * once.
  */
 import { LOST_SESSIONS_MAX, REPLAY_PAGE_EVENTS } from '../../base/bounds.ts';
 import { LimitError } from '../../base/errors.ts';
-import type { SessionEvent } from '../event.ts';
+import type { SessionEvent, StreamNote } from '../event.ts';
 import { type BufferBounds, charactersOf, EventBuffer } from './event-buffer.ts';
 import { type BudgetedReader, READERS, type ReaderBudget } from './reader-budget.ts';
 
@@ -47,6 +49,8 @@ export interface EventQueueOptions {
   readonly view?: (event: SessionEvent) => SessionEvent | undefined;
   /** False if text and thinking deltas are not wanted. */
   readonly deltas?: boolean;
+  /** True: a note comes before the first delta that the reader shall have (E6). */
+  readonly joins?: boolean;
   /** Ends the iteration at once, without an error. */
   readonly signal?: AbortSignal;
   /** Called once, when the iteration ends; not when `signal` was aborted before it began. Must not throw. */
@@ -84,6 +88,9 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
   #highest: number | undefined;
   /** Durable events in the buffer: the oldest of them is `#highest - #durables + 1`. */
   #durables = 0;
+  #isJoining: boolean;
+  /** The first number noted for ephemeral events that is known to be right; those below it are estimates. */
+  #exactFrom: number | undefined;
   #isReplaying: boolean;
   #isFetching = false;
   #page: readonly SessionEvent[] = [];
@@ -108,6 +115,7 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
     this.#options = options;
     this.#budget = options.budget ?? READERS;
     this.#buffer = new EventBuffer(options.bounds);
+    this.#isJoining = options.joins === true;
     this.#isReplaying = options.replay !== undefined && options.after !== undefined;
     this.#next = this.#isReplaying && options.after !== undefined ? options.after + 1 : undefined;
     if (options.signal?.aborted === true) this.#isOver = true;
@@ -157,13 +165,29 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
     this.#rouse();
   }
 
+  /** Receives the text that a model call has streamed so far (E6). Never throws. */
+  join({ session, at, after, turn, pieces }: StreamNote): void {
+    if (!this.#isJoining || this.#isOver || this.#ending !== undefined) return;
+    this.#isJoining = false;
+    if (this.#options.deltas === false) return;
+    this.#exactFrom = Math.min(this.#exactFrom ?? after, after);
+    const place = Math.max(this.#highest ?? 0, after);
+    for (const { type, text } of pieces) {
+      this.#put({ session, at, type: type === 'text' ? 'text.delta' : 'thinking.delta', text, turn }, place);
+    }
+    this.#account();
+    this.#rouse();
+  }
+
   #receive(event: SessionEvent): void {
-    if (this.#options.deltas === false && (event.type === 'text.delta' || event.type === 'thinking.delta')) return;
+    const isDelta = event.type === 'text.delta' || event.type === 'thinking.delta';
+    if (isDelta && (this.#isJoining || this.#options.deltas === false)) return;
     if (this.#options.replay === undefined || event.seq === undefined) {
       this.#put(event, this.#horizon());
     } else if (event.seq >= (this.#next ?? 1) && event.seq > (this.#highest ?? 0)) {
       this.#next ??= event.seq;
       this.#highest = event.seq;
+      this.#exactFrom ??= event.seq;
       this.#put(event, event.seq);
     }
   }
@@ -284,6 +308,9 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
     const gap = this.#announcement();
     if (gap !== undefined) return gap;
     if (this.#options.replay === undefined) return this.#buffer.take();
+    this.#trim();
+    const between = this.#betweenReplayed();
+    if (between !== undefined) return between;
     const replayed = this.#fromPage();
     if (replayed !== undefined) return replayed;
     this.#trim();
@@ -302,6 +329,15 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
       return { type: 'gap', session, at: this.#options.now(), from, to };
     }
     return undefined;
+  }
+
+  /** The next live event if it is ephemeral, and its place is known to be before the next event of the page (E3). */
+  #betweenReplayed(): SessionEvent | undefined {
+    if (this.#pageAt >= this.#page.length || this.#exactFrom === undefined || this.#next === undefined)
+      return undefined;
+    const after = this.#buffer.peekAfter();
+    if (after === undefined || after < this.#exactFrom || after !== this.#next - 1) return undefined;
+    return this.#buffer.peek()?.seq === undefined ? this.#drop() : undefined;
   }
 
   #fromPage(): SessionEvent | undefined {
@@ -408,7 +444,7 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
   /** The durable event after which an ephemeral event now comes, as far as is known. */
   #horizon(): number {
     if (this.#options.replay === undefined || this.#next === undefined) return UNKNOWN;
-    return Math.max(this.#highest ?? 0, this.#next - 1);
+    return Math.max(this.#highest ?? 0, this.#next - 1, this.#exactFrom ?? 0);
   }
 
   #put(event: SessionEvent, after: number): void {

@@ -7,11 +7,12 @@
  *    publication.
  * N2 No subscriber delays or breaks another, or the publisher: publishing only queues the event, also for a tap.
  * N3 Without readers, nothing need be sent: `onInterest` reports the arrival of the first reader and the departure of
- *    the last.
+ *    the last, and `onFurther` those in between.
+ * N4 A `StreamNote` reaches the readers of its session only: a reader of all sessions is live.
  */
 import { SUBSCRIBERS_MAX } from '../../base/bounds.ts';
 import { LimitError } from '../../base/errors.ts';
-import type { SessionEvent } from '../event.ts';
+import type { PublishedEvent, SessionEvent } from '../event.ts';
 import { EventQueue, type EventQueueOptions } from './event-queue.ts';
 import { EventTap, type TapReader } from './event-tap.ts';
 
@@ -24,10 +25,12 @@ export interface FanOutOptions {
    * The call comes before the subscriber can read from the log. Must not throw.
    */
   readonly onInterest?: (session: string | undefined, isWanted: boolean) => void;
+  /** Called when a session that has readers gets one more, as `onInterest` is for the first. Must not throw. */
+  readonly onFurther?: (session: string) => void;
   readonly subscribersMax?: number;
 }
 
-/** The options of reading one session: `after`, `replay`, `until`, `view`, `deltas`, `signal` as in `EventQueue`. */
+/** The options of reading one session: `after`, `replay`, `until`, `view`, `deltas`, `joins`, `signal` as in `EventQueue`. */
 export type SubscribeOptions = Omit<EventQueueOptions, 'session' | 'onClose' | 'now'> &
   Required<Pick<EventQueueOptions, 'replay'>>;
 /**
@@ -61,6 +64,7 @@ export class FanOut {
     if (!queue.isOver) {
       this.#bySession.set(session, queues);
       this.#add(session, queues, queue);
+      if (queues.size > 1) this.#options.onFurther?.(session);
     }
     return queue;
   }
@@ -86,14 +90,19 @@ export class FanOut {
   }
 
   /** Publishes events, in order. Never throws. */
-  publish(events: readonly SessionEvent[]): void {
+  publish(events: readonly PublishedEvent[]): void {
     if (this.#bySession.size > 0) for (const event of events) this.publishToSession(event);
-    for (const reader of this.#ofAll) reader.pushAll(events);
+    if (this.#ofAll.size === 0) return;
+    const live = withoutNotes(events);
+    for (const reader of this.#ofAll) reader.pushAll(live);
   }
 
   /** Publishes an event to the readers of its session only. Never throws. */
-  publishToSession(event: SessionEvent): void {
-    for (const queue of this.#bySession.get(event.session) ?? []) queue.push(event);
+  publishToSession(event: PublishedEvent): void {
+    for (const queue of this.#bySession.get(event.session) ?? []) {
+      if (event.type === 'streamed') queue.join(event);
+      else queue.push(event);
+    }
   }
 
   /** Sessions that have readers; a fresh array. */
@@ -161,4 +170,13 @@ export class FanOut {
     if (session !== undefined) this.#bySession.delete(session);
     this.#options.onInterest?.(session, false);
   }
+}
+
+/** The events as a reader of all sessions gets them; the same list if it has no notes, which is the usual case. */
+function withoutNotes(events: readonly PublishedEvent[]): readonly SessionEvent[] {
+  return events.every(isEvent) ? events : events.filter(isEvent);
+}
+
+function isEvent(event: PublishedEvent): event is SessionEvent {
+  return event.type !== 'streamed';
 }

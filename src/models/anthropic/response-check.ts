@@ -6,8 +6,8 @@ import { defined } from '../../base/defined.ts';
 import type { Draft } from '../../base/draft.ts';
 import { describeValue, ModelError } from '../../base/errors.ts';
 import { cutText, isRecord, type Json, NotPlainError, toPlainJson } from '../../base/json.ts';
-import type { ContentBlock } from '../../base/messages.ts';
-import { type ModelResponse, type SentRequest, THREAD_OUTCOMES } from '../provider.ts';
+import { type ContentBlock, isServerResult, isServerUse } from '../../base/messages.ts';
+import { KNOWN_STOP_REASONS, type ModelResponse, type SentRequest, THREAD_OUTCOMES } from '../provider.ts';
 import { readRateLimits } from '../rate-limits.ts';
 import { readUsage, tokenCount } from '../usage.ts';
 
@@ -19,6 +19,12 @@ const REQUIRED_STRINGS: ReadonlyMap<string, readonly string[]> = new Map([
   ['redacted_thinking', ['data']],
 ]);
 const NONE: readonly string[] = [];
+const TOKEN_COUNTERS = [
+  'input_tokens',
+  'output_tokens',
+  'cache_creation_input_tokens',
+  'cache_read_input_tokens',
+] as const;
 
 const EXPECTED =
   "a ModelProvider answers as the Messages API does: { content: [{ type: 'text', text: 'Hi' }], stop_reason: 'end_turn', usage: { input_tokens: 1, output_tokens: 1 } }";
@@ -61,6 +67,39 @@ export function checkResponse(value: unknown): ModelResponse {
   return response;
 }
 
+/** The block types of an answer that this library reads, besides those of the vendor's own tools. */
+const KNOWN_BLOCKS: readonly string[] = [...REQUIRED_STRINGS.keys(), 'provider_part', 'container_upload'];
+
+/**
+ * `checkResponse` for a provider of an embedder's own. It need not keep up with a newer API, so block types, stop reasons
+ * and usage must be those that this library knows: another one is a mistake, which would pass in silence. Throws as
+ * `checkResponse` does.
+ */
+export function checkOwnResponse(value: unknown): ModelResponse {
+  const response = checkResponse(value);
+  for (const [index, block] of response.content.entries()) {
+    if (KNOWN_BLOCKS.includes(block.type) || isServerUse(block) || isServerResult(block)) continue;
+    const known = `${KNOWN_BLOCKS.join(', ')}, or those of server tools`;
+    throw shapeError(`content.${index}.type of the answer is ${describeValue(block.type)}, not one of ${known}`);
+  }
+  const given = isRecord(value) ? value : {};
+  const reason = given['stop_reason'];
+  if (!KNOWN_STOP_REASONS.some((known) => known === reason)) {
+    const known = KNOWN_STOP_REASONS.join(', ');
+    throw shapeError(`the provider's stop_reason is ${describeValue(reason)}, not one of ${known}`);
+  }
+  const usage = given['usage'];
+  if (!isRecord(usage))
+    throw shapeError(`the provider's usage is ${describeValue(usage)}, not an object of token counts`);
+  for (const key of TOKEN_COUNTERS) {
+    const count = usage[key];
+    const isMissing = count === undefined || count === null;
+    if (isMissing ? key.startsWith('cache_') : tokenCount(count) !== undefined) continue;
+    throw shapeError(`the provider's usage.${key} is ${describeValue(count)}, not a whole number of tokens, 0 or more`);
+  }
+  return response;
+}
+
 /** The members of an answer besides its content, stop reason and usage that are kept as plain JSON. */
 const FACTS = ['stop_sequence', 'stop_details', 'container', 'context_management', 'input_transformations'] as const;
 
@@ -99,12 +138,15 @@ function plainFact(value: unknown): Json | undefined {
 
 function checkBlock(block: unknown, index: number): ContentBlock {
   if (!isRecord(block) || typeof block['type'] !== 'string') {
-    throw shapeError(`content.${index} of the answer is ${describeValue(block)}, not a block`);
+    const missing = isRecord(block) ? `; its type is ${describeValue(block['type'])}` : '';
+    throw shapeError(`content.${index} of the answer is ${describeValue(block)}, not a block${missing}`);
   }
   const type = block['type'];
   for (const key of REQUIRED_STRINGS.get(type) ?? NONE) {
     if (typeof block[key] === 'string') continue;
-    throw shapeError(`content.${index}.${type}.${key} of the answer is ${describeValue(block[key])}, not a string`);
+    throw shapeError(
+      `content.${index}.${key} of the answer, a block of type ${type}, is ${describeValue(block[key])}, not a string`,
+    );
   }
   return plainBlock(block, index) as unknown as ContentBlock;
 }

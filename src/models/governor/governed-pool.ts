@@ -141,9 +141,9 @@ class GovernedPool implements ModelPool {
     return this.#pool.holds(session, epoch, keep);
   }
 
-  wantsDeltas(id: number, isWanted: boolean): void {
+  wantsDeltas(id: number, isWanted: boolean, fromStart?: boolean): void {
     const waiting = this.#waiting.get(id);
-    if (waiting === undefined) this.#pool.wantsDeltas(id, isWanted);
+    if (waiting === undefined) this.#pool.wantsDeltas(id, isWanted, fromStart);
     else waiting.wantsDeltas = isWanted;
   }
 

@@ -119,9 +119,9 @@ class WarmUpPool implements ModelPool {
     return this.#pool.holds(session, epoch, keep);
   }
 
-  wantsDeltas(id: number, isWanted: boolean): void {
+  wantsDeltas(id: number, isWanted: boolean, fromStart?: boolean): void {
     const held = this.#held.get(id);
-    if (held === undefined) this.#pool.wantsDeltas(id, isWanted);
+    if (held === undefined) this.#pool.wantsDeltas(id, isWanted, fromStart);
     else held.wantsDeltas = isWanted;
   }
 

@@ -1,8 +1,8 @@
 /**
  * Makes model calls on the thread that asks for them. It is a session thread's own pool (`threads.models: 0`), and it
  * also runs inside each model thread.
- * Owns: the running calls, their deadlines, the mirror of contexts, unreported deltas and completions. Does not own:
- * the provider's sockets, retries, rates.
+ * Owns: the running calls, their deadlines and streamed text, the mirror of contexts, unreported deltas and completions.
+ * Does not own: the provider's sockets, retries, rates.
  *
  * - P1 Every call completes exactly once; later events of its provider are dropped.
  * - P2 The listener is never called from within `call`, `cancel` or `close`: completions are reported together, one
@@ -10,18 +10,22 @@
  * - P3 Deltas of a call keep their order, are collected for `DELTA_COALESCE_MS`, and none comes after its completion.
  * - P4 A call ends at its `timeoutMs` or at `cancel`, even if its provider ignores the signal.
  * - P5 No timer runs while no call does.
+ * - P6 A call keeps what it has streamed until it completes, whether its deltas are wanted or not.
  */
-import { DELTA_CHARACTERS_MAX, DELTA_COALESCE_MS } from '../../base/bounds.ts';
+import { DELTA_CHARACTERS_MAX, DELTA_COALESCE_MS, ERROR_TEXT_CHARACTERS_MAX } from '../../base/bounds.ts';
 import { type Clock, soon as nextTick, type Soon } from '../../base/clock.ts';
 import { type Deadline, DeadlineQueue } from '../../base/deadline-queue.ts';
-import { CancelledError, errorShape } from '../../base/errors.ts';
+import { defined } from '../../base/defined.ts';
+import { CancelledError, errorShape, TroupeError } from '../../base/errors.ts';
+import { cutText } from '../../base/json.ts';
 import { LazyAbort, withSignal } from '../../base/lazy-abort.ts';
 import { checkResponse } from '../anthropic/response-check.ts';
 import { CACHE_MARKS_MAX, withNewestMarks } from '../cache-marks.ts';
 import { modelErrorOf } from '../model-error.ts';
-import type { ModelCall, ModelCompletion, ModelPool, ModelPoolListener } from '../pool.ts';
+import type { ModelCall, ModelCompletion, ModelPool, ModelPoolListener, StreamedDelta } from '../pool.ts';
 import type { ModelDelta, ModelProvider, ModelRequest } from '../provider.ts';
 import { ContextMirror } from './context-mirror.ts';
+import { StreamedText } from './streamed-text.ts';
 
 /** A call in flight. */
 interface Running {
@@ -39,6 +43,10 @@ interface Running {
   /** Unreported deltas, neighbours of one type joined; undefined if there are none. */
   deltas: { type: ModelDelta['type']; texts: string[] }[] | undefined;
   deltaLength: number;
+  /** The text that was streamed, except for `deltas`. */
+  readonly streamed: StreamedText;
+  /** True once a piece was streamed, reported or not. */
+  hasStreamed: boolean;
 }
 
 /**
@@ -70,6 +78,7 @@ class InPlacePool implements ModelPool {
   #completions: ModelCompletion[] = [];
   #isReporting = false;
   #closed = false;
+  readonly #streamedSum = { characters: 0 };
   readonly #onIdle: (() => void)[] = [];
 
   constructor(provider: ModelProvider, listener: ModelPoolListener, clock: Clock, soon: Soon) {
@@ -93,6 +102,8 @@ class InPlacePool implements ModelPool {
       isOver: false,
       deltas: undefined,
       deltaLength: 0,
+      streamed: new StreamedText(this.#streamedSum),
+      hasStreamed: false,
     };
     this.#running.set(call.id, running);
     if (this.#closed) {
@@ -114,9 +125,14 @@ class InPlacePool implements ModelPool {
     return this.#mirror.holds(session, epoch, keep);
   }
 
-  wantsDeltas(id: number, isWanted: boolean): void {
+  wantsDeltas(id: number, isWanted: boolean, fromStart = false): void {
     const running = this.#running.get(id);
-    if (running !== undefined) running.wantsDeltas = isWanted;
+    if (running === undefined) return;
+    // Gathered pieces are reported first, so that they come before what is reported, or only kept, from now on.
+    this.#publishDeltasOf(running);
+    running.wantsDeltas = isWanted;
+    if (!isWanted || !fromStart || !running.hasStreamed) return;
+    this.#listener.delta(id, running.session, { type: 'text', text: '', before: running.streamed.pieces() });
   }
 
   cancel(id: number): void {
@@ -150,9 +166,7 @@ class InPlacePool implements ModelPool {
   };
 
   #start(running: Running, request: ModelRequest): void {
-    const onDelta = (delta: ModelDelta): void => {
-      if (running.wantsDeltas) this.#gather(running, delta);
-    };
+    const onDelta = (delta: ModelDelta): void => this.#gather(running, delta);
     const context = withSignal({ onDelta, session: running.session }, running.abort);
     try {
       const messages = withNewestMarks(request.messages, CACHE_MARKS_MAX);
@@ -190,7 +204,13 @@ class InPlacePool implements ModelPool {
 
   #fail(running: Running, error: unknown): void {
     if (running.isOver) return;
-    this.#complete(running, { id: running.id, error: errorShape(error), ms: this.#elapsedMs(running) });
+    const stack = faultStack(error);
+    this.#complete(running, {
+      id: running.id,
+      error: errorShape(error),
+      ms: this.#elapsedMs(running),
+      ...defined({ stack }),
+    });
   }
 
   #elapsedMs(running: Running): number {
@@ -199,6 +219,7 @@ class InPlacePool implements ModelPool {
 
   #complete(running: Running, completion: ModelCompletion): void {
     running.isOver = true;
+    running.streamed.drop();
     this.#running.delete(running.id);
     if (running.deadline !== undefined) this.#deadlines.remove(running.deadline);
     this.#completions.push(completion);
@@ -224,6 +245,11 @@ class InPlacePool implements ModelPool {
 
   #gather(running: Running, delta: ModelDelta): void {
     if (running.isOver || delta.text === '') return;
+    if (!running.wantsDeltas) {
+      running.hasStreamed = true;
+      running.streamed.add(delta.type, delta.text);
+      return;
+    }
     running.deltas ??= [];
     const last = running.deltas.at(-1);
     if (last?.type === delta.type) last.texts.push(delta.text);
@@ -251,7 +277,19 @@ class InPlacePool implements ModelPool {
     running.deltas = undefined;
     running.deltaLength = 0;
     for (const { type, texts } of deltas ?? []) {
-      this.#listener.delta(running.id, running.session, { type, text: texts.join('') });
+      const text = texts.join('');
+      const delta: StreamedDelta = running.hasStreamed ? { type, text } : { type, text, before: [] };
+      running.hasStreamed = true;
+      running.streamed.add(type, text);
+      this.#listener.delta(running.id, running.session, delta);
     }
   }
+}
+
+/** The stack of an error that shows a fault in the provider's code, and not of one that it reports. */
+function faultStack(error: unknown): string | undefined {
+  const isReported = error instanceof TroupeError && error.code !== 'internal';
+  const fault = error instanceof TroupeError ? error.cause : error;
+  if (isReported || !(fault instanceof Error) || fault.stack === undefined) return undefined;
+  return cutText(fault.stack, ERROR_TEXT_CHARACTERS_MAX);
 }

@@ -59,8 +59,12 @@ export function serveModelCalls(
     });
   });
   endpoint.handle('wantsDeltas', (payload) => {
-    const { id, isWanted } = payload as { readonly id: number; readonly isWanted: boolean };
-    withPool((pool) => pool.wantsDeltas(id, isWanted));
+    const { id, isWanted, fromStart } = payload as {
+      readonly id: number;
+      readonly isWanted: boolean;
+      readonly fromStart: boolean;
+    };
+    withPool((pool) => pool.wantsDeltas(id, isWanted, fromStart));
   });
   endpoint.handle('cancel', (id) => withPool((pool) => pool.cancel(id as number)));
   endpoint.handle('forget', (session) => withPool((pool) => pool.forget(session as string)));

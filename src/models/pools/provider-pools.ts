@@ -90,8 +90,8 @@ class ProviderPools implements ModelPool {
     return this.#sessions.get(session)?.pool.holds(session, epoch, keep) === true;
   }
 
-  wantsDeltas(id: number, isWanted: boolean): void {
-    this.#calls.get(id)?.place.pool.wantsDeltas(id, isWanted);
+  wantsDeltas(id: number, isWanted: boolean, fromStart?: boolean): void {
+    this.#calls.get(id)?.place.pool.wantsDeltas(id, isWanted, fromStart);
   }
 
   cancel(id: number): void {

@@ -20,8 +20,8 @@ import { CancelledError, type ErrorShape, errorShape } from '../../base/errors.t
 import { startThread, type Thread } from '../../threads/thread.ts';
 import { workerUrl } from '../../threads/worker-url.ts';
 import { modelErrorOf } from '../model-error.ts';
-import type { ModelCall, ModelCompletion, ModelPool, ModelPoolListener } from '../pool.ts';
-import type { ModelDelta, ProviderData } from '../provider.ts';
+import type { ModelCall, ModelCompletion, ModelPool, ModelPoolListener, StreamedDelta } from '../pool.ts';
+import type { ProviderData } from '../provider.ts';
 import { MirrorIndex } from './context-mirror.ts';
 
 /** The options of `createThreadedPool`. */
@@ -120,8 +120,8 @@ class ThreadedPool implements ModelPool {
     return this.#laneOf(session).index.holds(session, epoch, keep);
   }
 
-  wantsDeltas(id: number, isWanted: boolean): void {
-    this.#running.get(id)?.thread.endpoint.notify('wantsDeltas', { id, isWanted });
+  wantsDeltas(id: number, isWanted: boolean, fromStart = false): void {
+    this.#running.get(id)?.thread.endpoint.notify('wantsDeltas', { id, isWanted, fromStart });
   }
 
   cancel(id: number): void {
@@ -157,7 +157,7 @@ class ThreadedPool implements ModelPool {
     const { provider, startThread: start = startWorker } = this.#options;
     const thread = start(provider);
     thread.endpoint.handle('delta', (payload) => {
-      const { id, session, delta } = payload as { id: number; session: string; delta: ModelDelta };
+      const { id, session, delta } = payload as { id: number; session: string; delta: StreamedDelta };
       if (this.#running.get(id)?.thread === thread) this.#options.listener.delta(id, session, delta);
     });
     thread.endpoint.onClose(() => this.#lose(lane, thread));

@@ -14,6 +14,7 @@ import type { ContentBlock } from '../../base/messages.ts';
 import { parseOption } from '../../base/parse-option.ts';
 import { type BlockView, checkRequest, fatalOf } from '../../context/legality/legality.ts';
 import { modelErrorOf } from '../model-error.ts';
+import { API_ANSWERS } from '../own-provider.ts';
 import type { GenerateContext, ModelDelta, ModelProvider, ModelRequest, ModelResponse } from '../provider.ts';
 import { bodyOf } from '../request-body.ts';
 import { PauseTurnAnswers } from './pause-turn-answers.ts';
@@ -44,10 +45,12 @@ export function createScriptedProvider(script: Script, options: ScriptedOptions 
     pieceMs: parseOption(pieceSchema, 'scripted.pieceMs', options.pieceMs),
     paused: new PauseTurnAnswers(),
   };
-  return {
+  const provider: ModelProvider & { readonly [API_ANSWERS]: true } = {
     name: 'scripted',
     generate: (request, context) => generate(stage, request, context),
+    [API_ANSWERS]: true,
   };
+  return provider;
 }
 
 interface Stage {

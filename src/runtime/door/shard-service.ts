@@ -1,5 +1,6 @@
 /** A shard's side of the connection to its host: `shard.start` starts it, then it answers the whole protocol. */
 import { errorShape } from '../../base/errors.ts';
+import { valueProvider } from '../../models/own-provider.ts';
 import type { ModelProvider } from '../../models/provider.ts';
 import type { Endpoint } from '../../threads/endpoint.ts';
 import type { HostCaller, ShardPlan, ShardStart } from '../protocol/protocol.ts';
@@ -36,7 +37,10 @@ export function serveShardThread(endpoint: Endpoint, surroundingsOf: (plan: Shar
       ...surroundings,
       isolated,
       learned,
-      hostProvider: (key, name) => inPlace?.providers.get(key) ?? overEndpoint(key, name),
+      hostProvider: (key, name) => {
+        const value = inPlace?.providers.get(key);
+        return value === undefined ? overEndpoint(key, name) : valueProvider(value);
+      },
       host: {
         ...(inPlace === undefined ? publishPacked(endpoint) : publishInPlace(endpoint)),
         ...hostCalls(inPlace?.host ?? hostOver(endpoint)),

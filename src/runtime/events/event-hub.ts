@@ -1,5 +1,5 @@
 import { defined } from '../../base/defined.ts';
-import type { SessionEvent } from '../../events/event.ts';
+import type { PublishedEvent, SessionEvent } from '../../events/event.ts';
 import type { EventTap, TapReader } from '../../events/reading/event-tap.ts';
 import { FanOut } from '../../events/reading/fan-out.ts';
 import type { ShardLink } from '../host/shard-link.ts';
@@ -53,11 +53,17 @@ export class EventHub {
           });
         }
       },
+      onFurther: (session) => {
+        parts
+          .linkOf(session)
+          .watch(session, true)
+          .catch((error: unknown) => this.#failed(session, error));
+      },
     });
   }
 
   /** Takes the events of a shard. */
-  dispatch(events: readonly SessionEvent[]): void {
+  dispatch(events: readonly PublishedEvent[]): void {
     this.#fanOut.publish(events);
   }
 
@@ -70,6 +76,7 @@ export class EventHub {
     this.#linkOf(session);
     return this.#fanOut.subscribe(session, {
       ...reading,
+      joins: true,
       replay: (fromSeq, limit) => this.#pages.page(session, fromSeq - 1, limit),
     });
   }

@@ -5,7 +5,7 @@
 import type { Clock } from '../../base/clock.ts';
 import { defined } from '../../base/defined.ts';
 import { asError, CancelledError, ConfigError, describeValue } from '../../base/errors.ts';
-import { checkResponse } from '../../models/anthropic/response-check.ts';
+import { callOwnProvider } from '../../models/own-provider.ts';
 import type { ModelProvider } from '../../models/provider.ts';
 import type { Endpoint } from '../../threads/endpoint.ts';
 import { createHostRunner, type HostRunner, type HostWork, type McpToolOf } from '../../tools/host-tools.ts';
@@ -68,14 +68,12 @@ export function serveHost(endpoint: Endpoint, values: HostValues, options: HostS
       const controller = new AbortController();
       calls.set(id, controller);
       try {
-        const response = await provider.generate(request, {
+        // The answer is checked before it is cloned. An answer that a clone would shorten or refuse is invalid (F56).
+        return await callOwnProvider(provider, request, {
           signal: controller.signal,
           session,
           onDelta: (delta) => endpoint.notify('model.delta', { id, delta }),
         });
-        // The answer is checked before it is cloned. An answer that a clone would shorten or refuse is invalid, and is
-        // requested again (F56).
-        return checkResponse(response);
       } finally {
         calls.delete(id);
       }

@@ -17,7 +17,7 @@ import { SHARD_CLOSE_MS } from '../../base/bounds.ts';
 import type { Clock, Random } from '../../base/clock.ts';
 import { defined } from '../../base/defined.ts';
 import { CancelledError, type ErrorShape, errorFromShape, TroupeError } from '../../base/errors.ts';
-import type { SessionEvent } from '../../events/event.ts';
+import type { PublishedEvent, SessionEvent } from '../../events/event.ts';
 import type { PackedEvents } from '../../events/packing/packed-form.ts';
 import { unpackEvents } from '../../events/packing/unpacking.ts';
 import type { SessionKey } from '../../journal/position.ts';
@@ -47,7 +47,7 @@ import type { ShardThread } from './shard-threads.ts';
 
 /** Receives the notifications of a link. */
 export interface LinkListener {
-  events(events: readonly SessionEvent[]): void;
+  events(events: readonly PublishedEvent[]): void;
   /** Sessions that are about to publish for the first time. */
   introduced?(sessions: readonly SessionIntroduction[]): void;
   /** New messages of a session with callbacks. */
@@ -373,7 +373,7 @@ export class ShardLink implements ShardCaller {
   #listen(endpoint: Endpoint): void {
     const { listener } = this.#parts;
     // A shard on the host thread passes events as they are; a worker thread passes them packed.
-    endpoint.handle('events', (note) => this.#onEvents(note as EventsNote<readonly SessionEvent[]>));
+    endpoint.handle('events', (note) => this.#onEvents(note as EventsNote<readonly PublishedEvent[]>));
     endpoint.handle('events.packed', (note) => {
       const { introduced, events } = note as EventsNote<PackedEvents>;
       this.#onEvents({ introduced, events: unpackEvents(events) });
@@ -391,7 +391,7 @@ export class ShardLink implements ShardCaller {
     });
   }
 
-  #onEvents({ introduced, events }: EventsNote<readonly SessionEvent[]>): void {
+  #onEvents({ introduced, events }: EventsNote<readonly PublishedEvent[]>): void {
     const { listener } = this.#parts;
     // Introductions come first, so that the sessions are known before their events.
     if (introduced !== undefined) listener.introduced?.(introduced);

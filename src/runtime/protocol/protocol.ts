@@ -464,7 +464,7 @@ export interface LogLine {
   readonly error?: ErrorShape;
   /** The name of the provider that the line is about, if it has one. */
   readonly provider?: string;
-  /** The stack of what a tool threw. */
+  /** The stack of what a tool or a provider threw. */
   readonly stack?: string;
   /** Duration in milliseconds of the event that the line describes. */
   readonly ms?: number;

@@ -10,14 +10,14 @@
  *  V3 A session is introduced with its first events or before them.
  */
 import { EVENTS_OF_NOTE_MAX } from '../../base/bounds.ts';
-import type { SessionEvent } from '../../events/event.ts';
+import type { PublishedEvent } from '../../events/event.ts';
 import { EventPacking } from '../../events/packing/packing.ts';
 import type { Endpoint } from '../../threads/endpoint.ts';
 import type { SessionIntroduction } from '../protocol/protocol.ts';
 
 /** Publishes the events of a shard to its host. */
 export interface EventPublisher {
-  events(events: readonly SessionEvent[]): void;
+  events(events: readonly PublishedEvent[]): void;
   introduced(sessions: readonly SessionIntroduction[]): void;
 }
 
@@ -29,14 +29,14 @@ export function publishPacked(endpoint: Endpoint): EventPublisher {
 /** Publishes to a host on the same thread, without packing. */
 export function publishInPlace(endpoint: Endpoint): EventPublisher {
   return notesOf(endpoint, 'events', () => {
-    const values: SessionEvent[] = [];
+    const values: PublishedEvent[] = [];
     return { values, add: (event) => void values.push(event) };
   });
 }
 
 /** Accepts events, and holds the values that are sent for them. */
 interface Form {
-  add(event: SessionEvent): void;
+  add(event: PublishedEvent): void;
   readonly values: readonly unknown[];
 }
 

@@ -21,7 +21,7 @@ import { RUN_AHEAD_TURNS_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { type ErrorShape, errorShape } from '../../base/errors.ts';
 import { NO_USAGE } from '../../base/messages.ts';
-import type { EventBody } from '../../events/event.ts';
+import type { EventBody, StreamNoteBody } from '../../events/event.ts';
 import type { CallWait, ModelCompletion, ModelPool } from '../../models/pool.ts';
 import { turnName } from '../../session/apply/turn.ts';
 import type { Effect, EnricherName, Input, Unjudged } from '../../session/state/inputs.ts';
@@ -42,7 +42,7 @@ export interface WorkPlace {
   agentOf(actor: SessionActor): SessionAgent | undefined;
   isWatched(sessionId: string): boolean;
   /** Publishes an ephemeral event, after everything that was journalled before it. */
-  publish(sessionId: string, body: EventBody): void;
+  publish(sessionId: string, body: EventBody | StreamNoteBody): void;
   /** Called when a call in flight has ended. */
   still(): void;
   isClosing(): boolean;
@@ -88,6 +88,11 @@ export class SessionWork {
           text: delta.text,
           turn: turnName(turn),
         }),
+      streamed: (session, turn, pieces) => {
+        const after = place.inMemory(session)?.state.eventSeq;
+        if (after !== undefined) place.publish(session, { type: 'streamed', after, turn: turnName(turn), pieces });
+      },
+      threw: (session, stack) => this.#warn(session, 'the provider threw', { stack }),
       threaded: (session, turn, { thread, code, bytes }) => {
         if (thread === undefined || !place.isWatched(session)) return;
         place.publish(session, { type: 'llm.thread', turn: turnName(turn), thread, ...defined({ code, bytes }) });
@@ -161,9 +166,12 @@ export class SessionWork {
     return this.#tools.holds(sessionId, callId);
   }
 
-  /** Called when subscribers of a session come or go. Without an id, subscribers of all sessions came or went. */
-  watched(sessionId: string | undefined): void {
-    this.#models.watched(sessionId);
+  /**
+   * Called when subscribers of a session come or go. Without an id, subscribers of all sessions came or went. `isNew`: a
+   * reader of this session begins.
+   */
+  watched(sessionId: string | undefined, isNew: boolean): void {
+    this.#models.watched(sessionId, isNew);
   }
 
   /** Called when the idle session leaves memory. */

@@ -6,7 +6,7 @@ import type { Limits, ShardBounds } from '../../base/bounds.ts';
 import type { Clock, Random, Soon } from '../../base/clock.ts';
 import { errorShape, type TroupeError } from '../../base/errors.ts';
 import type { Settings } from '../../base/settings.ts';
-import type { SessionEvent } from '../../events/event.ts';
+import type { PublishedEvent } from '../../events/event.ts';
 import type { Durability, Journal } from '../../journal/journal.ts';
 import type { ModelPool, ModelPoolListener } from '../../models/pool.ts';
 import type { ReceiptState } from '../../session/state/state.ts';
@@ -37,7 +37,7 @@ export interface Reply {
 
 /** Calls from the shard to its host. */
 export interface ShardHost {
-  events(events: readonly SessionEvent[]): void;
+  events(events: readonly PublishedEvent[]): void;
   /** Sessions that publish for the first time since they became resident, or since introductions were requested. */
   introduced?(sessions: readonly SessionIntroduction[]): void;
   /** The durable end of a receipt that is followed. Undefined: the follower must ask for it. */

@@ -58,7 +58,7 @@ export class Shard {
     this.subscribers = new Subscribers(
       waiters,
       (id) => residency.inMemory(id),
-      (id) => work.watched(id),
+      (id, isNew) => work.watched(id, isNew),
       this.notices,
       parts.publishesNotices === true
         ? (state, announced) => noticeOf(state, announced, this.approvalsMs(state))

@@ -31,7 +31,7 @@ type Said = Parameters<NonNullable<Observer['said']>>[0];
 export class Subscribers {
   readonly #waiters: ShardWaiters;
   readonly #inMemory: (sessionId: string) => SessionActor | undefined;
-  readonly #onWatched: (sessionId: string | undefined) => void;
+  readonly #onWatched: (sessionId: string | undefined, isNew: boolean) => void;
   /** Sessions that are being read. `undefined` stands for all sessions. */
   readonly #watched = new Set<string | undefined>();
   /** Sessions whose messages have listeners (`history.said`). */
@@ -45,11 +45,14 @@ export class Subscribers {
   readonly #notices: NoticeMaker | undefined;
   readonly #chain: NoticeChain;
 
-  /** `watched` is called when the events of this session, or of all (`undefined`), start or stop being published. */
+  /**
+   * `watched` is called when the events of this session, or of all (`undefined`), start or stop being published, and with
+   * each further reader of a session. `isNew`: a reader of one session begins.
+   */
   constructor(
     waiters: ShardWaiters,
     inMemory: (sessionId: string) => SessionActor | undefined,
-    watched: (sessionId: string | undefined) => void,
+    watched: (sessionId: string | undefined, isNew: boolean) => void,
     chain: NoticeChain,
     notices?: NoticeMaker,
   ) {
@@ -60,11 +63,14 @@ export class Subscribers {
     this.#notices = notices;
   }
 
-  /** Starts or stops publishing the events of a session, or of all (`undefined`). */
+  /**
+   * Starts or stops publishing the events of a session, or of all (`undefined`). Each reader of a session that begins
+   * starts them again.
+   */
   watch(sessionId: string | undefined, on: boolean): void {
     if (on) this.#watched.add(sessionId);
     else this.#watched.delete(sessionId);
-    this.#onWatched(sessionId);
+    this.#onWatched(sessionId, on && sessionId !== undefined);
   }
 
   /** Starts or stops publishing the messages said in a session. */

@@ -23,7 +23,7 @@ import {
   type TreeTurnOutcome,
 } from '../../../actors/supervision/tree-transition.ts';
 import { errorFromShape, TroupeError } from '../../base/errors.ts';
-import type { EventBody, SessionEvent } from '../../events/event.ts';
+import type { EventBody, PublishedEvent, StreamNoteBody } from '../../events/event.ts';
 import type { Position, TurnEntry } from '../../journal/position.ts';
 import { storeContents } from '../../session/rules/waiting-content.ts';
 import { NO_RECORDS } from '../../session/state/decision.ts';
@@ -435,8 +435,8 @@ export class Transitions {
   // ---- beside transitions ----------------------------------------------------------------------------------------------
 
   /** Publishes an ephemeral event after all that was journalled before it: a delta must not precede its claim (A2). */
-  publish(session: string, body: EventBody): void {
-    const events: readonly SessionEvent[] = [{ session, at: this.#parts.clock.now(), ...body }];
+  publish(session: string, body: EventBody | StreamNoteBody): void {
+    const events: readonly PublishedEvent[] = [{ session, at: this.#parts.clock.now(), ...body }];
     this.afterCommit(
       () => this.#parts.host.events(events),
       () => undefined,

@@ -13,7 +13,7 @@ import {
   SOURCE_TYPES,
   type Usage,
 } from '../../../src/base/messages.ts';
-import { REMOVAL_REASONS, SESSION_STATES, type SessionEvent } from '../../../src/events/event.ts';
+import { type PublishedEvent, REMOVAL_REASONS, SESSION_STATES, type SessionEvent } from '../../../src/events/event.ts';
 import { durableEvent } from '../../../src/events/event-body.ts';
 import { WORD_MASK } from '../../../src/events/packing/packed-form.ts';
 import { EventPacking } from '../../../src/events/packing/packing.ts';
@@ -26,7 +26,7 @@ function packed(events: readonly SessionEvent[]): readonly unknown[] {
   return packing.values;
 }
 
-function crossed(events: readonly SessionEvent[]): readonly SessionEvent[] {
+function crossed(events: readonly SessionEvent[]): readonly PublishedEvent[] {
   return unpackEvents(structuredClone(packed(events)));
 }
 

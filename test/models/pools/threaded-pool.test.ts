@@ -118,7 +118,7 @@ describe('calls', () => {
     const models = await Models.open();
     const id = models.start('a', 'wait');
     await models.until(() => models.deltas.length > 0);
-    expect(models.deltas).toEqual([{ id, delta: { type: 'text', text: 'waiting' } }]);
+    expect(models.deltas).toEqual([{ id, delta: { type: 'text', text: 'waiting', before: [] } }]);
     models.pool.cancel(id);
     models.pool.cancel(999);
     expect(await models.outcome(id)).toMatchObject({ code: 'cancelled' });

@@ -5,7 +5,7 @@
 import { MessageChannel } from 'node:worker_threads';
 import { afterEach, expect, test } from 'vitest';
 import { EVENTS_OF_NOTE_MAX, SUBSCRIBER_EVENTS_MAX } from '../../../src/base/bounds.ts';
-import type { SessionEvent } from '../../../src/events/event.ts';
+import type { PublishedEvent } from '../../../src/events/event.ts';
 import { unpackEvents } from '../../../src/events/packing/unpacking.ts';
 import { FanOut } from '../../../src/events/reading/fan-out.ts';
 import type { EventsNote } from '../../../src/runtime/protocol/protocol.ts';
@@ -28,7 +28,7 @@ const inOnePlace = {
   method: 'events',
   tell: publishInPlace,
   ends: () => createLocalEndpoints(),
-  read: (events: unknown) => events as readonly SessionEvent[],
+  read: (events: unknown) => events as readonly PublishedEvent[],
 };
 const toAThread = {
   method: 'events.packed',
@@ -70,7 +70,7 @@ test.each([
   async (_name, way) => {
     const [near, far] = way.ends();
     open.push(near, far);
-    const notes: (readonly SessionEvent[])[] = [];
+    const notes: (readonly PublishedEvent[])[] = [];
     const heard: string[] = [];
     far.handle(way.method, (payload) => {
       const { events, introduced } = payload as EventsNote<unknown>;
