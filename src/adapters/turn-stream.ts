@@ -182,6 +182,7 @@ export const STREAM_HEADERS: Readonly<Record<string, string>> = Object.freeze({
   'x-accel-buffering': 'no',
 });
 
-function sse(data: string): string {
+/** One server-sent event. */
+export function sse(data: string): string {
   return `data: ${data}\n\n`;
 }
