@@ -104,6 +104,11 @@ export class HttpProblem extends Error {
   }
 }
 
+/** The problem for a body of more bytes than are accepted. */
+export function bodyTooLarge(bytesMax: number): HttpProblem {
+  return new HttpProblem('body_too_large', `the body may have ${bytesMax} bytes`);
+}
+
 /** The problem for input that cannot be read as a request. */
 export function unreadable(detail: string, cause: unknown): HttpProblem {
   return new HttpProblem('bad_request', detail, { cause });

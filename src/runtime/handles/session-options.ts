@@ -23,7 +23,7 @@ import { fingerprintOf } from '../protocol/sent-message.ts';
 export interface SendOptions {
   /** Idempotency: the same key and content returns the same receipt. */
   readonly key?: string;
-  /** How a busy session treats the message; see the table in the README. Default `ride`. */
+  /** How a busy session treats the message; see the table in docs/concepts.md. Default `ride`. */
   readonly deliver?: Deliver;
   /** If the turn fails, the message leaves the log again and returns in a `bounce_back` event. Default false. */
   readonly bounceBack?: boolean;

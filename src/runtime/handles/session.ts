@@ -409,7 +409,8 @@ export class Session<Answer = string> {
 
   /**
    * Finds a receipt by its id, or by the key of its message (one of the last 4,096 keys), also after a restart.
-   * `output`: the schema with which it was sent. Rejects with `TroupeError` (`unknown_session`), `InvalidNameError`.
+   * `output`: the schema with which it was sent. Rejects with `InvalidNameError`, and with `TroupeError`
+   * (`unknown_session`) if there is no such session, or if no message of it has that id or key.
    */
   receipt<Output extends OutputSchema>(
     named: string | { readonly key: string },
