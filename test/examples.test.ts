@@ -109,7 +109,7 @@ it('chat-service: answers with a tool, regenerates, resumes, lists, shows, stops
     ]);
     const unknown = { trigger: 'regenerate-message', messages: [{ ...message, id: 'other' }] };
     expect(await chat(unknown)).toBe('message_not_found\n');
-    expect((await fetch(`${url}/api/chat/none`)).status).toBe(404);
+    expect(await (await fetch(`${url}/api/chat/none`)).json()).toEqual([]);
     const stopped = await fetch(`${url}/api/chat/one/stop`, { method: 'POST' });
     expect(await stopped.json()).toEqual({ stopped: false });
     const question = { ...message, parts: [{ type: 'text', text: 'the time?' }] };

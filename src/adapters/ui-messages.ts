@@ -34,7 +34,7 @@ export interface UiMessage {
  * The messages of a session's conversation, oldest first, then those that wait in its mailbox. Messages that no person
  * wrote or reads are left out, as is the answer at work: `resumeResponse` streams it whole. The id of a user's message is
  * the one that its page gave it (the key that it was sent with), or else its id in `history`; `chatInput` and
- * `resumeResponse` understand both. Rejects with `TroupeError` (`unknown_session`).
+ * `resumeResponse` understand both. A session that does not exist yet has no messages.
  */
 export async function uiMessages(session: Session): Promise<UiMessage[]> {
   const current = await session.current();

@@ -29,7 +29,7 @@ export interface HistoryFields {
   readonly id: string;
   /** Epoch ms. An imported message keeps its own `createdAt`. */
   readonly createdAt: number | string;
-  /** Of a message that was sent: its key. */
+  /** The key that the message was sent with; missing: it had none. */
   readonly key?: string;
   /** The task (see `startTask`) that the message belongs to. A message without a task appears in every branch. */
   readonly taskId?: number;

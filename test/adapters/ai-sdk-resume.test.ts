@@ -173,6 +173,7 @@ test('uiMessages: texts, files, tools and their results; the answer at work is l
   const model = gatedModel();
   const runtime = await kit.open({ provider: model.provider, agents: [agent({ name: 'adder', tools: [add] })] });
   const session = runtime.session('s');
+  expect(await uiMessages(session)).toEqual([]);
   const url =
     'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
   const parts = [
