@@ -2,8 +2,8 @@
  * Finds the message that a page of `useChat` means by an id: the page's own id, which was the key of the message, or an
  * id of `session.history`.
  *
- * A message with the key `k` is replaced by a message with the key `k~1`, that one by `k~2`, and so on: a key is used
- * once. The page keeps its id, so each of them is the message that the page calls `k`.
+ * A message that the page calls `k` is replaced by a message with the key `k~1`, that one by `k~2`, and so on: a key is
+ * used once. The page keeps its id, so each of them is the message that the page calls `k`.
  */
 import { InvalidArgumentError, type Receipt, type SendOptions, type Session, TroupeError } from '../index.ts';
 
@@ -31,7 +31,8 @@ export async function replacing(
       { data: { id } },
     );
   }
-  const first = pageId('key' in replaces ? replaces.key : replaces.id);
+  // The new key begins with the id of this page, which keeps it and may replace the message again.
+  const first = pageId(id);
   for (let version = 1; ; version += 1) {
     const key = `${first}~${version}`;
     if ((await receiptOf(session, key)) === undefined) return { key, replaces };

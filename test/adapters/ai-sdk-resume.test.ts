@@ -134,15 +134,14 @@ test('edit and regenerate: a page names the messages that it loaded; an unknown 
     await post(session, { id: 's', trigger: 'regenerate-message', messageId: 'm2', messages: [user('m1', 'first')] })
   ).text();
   expect(await said(session)).toEqual(['user: first', 'assistant: Two.']);
-  const [loaded] = await uiMessages(session);
-  expect(loaded?.id).toBe('u1');
-  // By the id that `uiMessages` shows, twice.
-  await (await post(session, submit('u1', 'edited', { messageId: 'u1' }))).text();
+  // The page keeps that id, also when it loads again.
+  expect((await uiMessages(session))[0]?.id).toBe('m1');
+  await (await post(session, submit('m1', 'edited', { messageId: 'm1' }))).text();
   expect(await said(session)).toEqual(['user: edited', 'assistant: Three.']);
-  expect((await uiMessages(session))[0]?.id).toBe('u1');
   const refused = await failure(post(session, submit('unknown', 'edit', { messageId: 'unknown' })));
   expect(refused).toMatchObject({ code: 'message_not_found', data: { id: 'unknown' } });
-  expect(await failure(post(session, submit('m1', 'edit', { messageId: 'm1' })))).toMatchObject({
+  // A page that was not loaded since another page replaced the message by another id.
+  expect(await failure(post(session, submit('u1', 'edit', { messageId: 'u1' })))).toMatchObject({
     code: 'message_not_found',
   });
   expect(await said(session)).toEqual(['user: edited', 'assistant: Three.']);
