@@ -88,7 +88,7 @@ it('steady-service: the second model answers with the tools of both servers, ove
   expect(await ended).toEqual([0, null]);
 });
 
-it('chat-service: answers, regenerates, resumes nothing when idle, and serves the sessions', async () => {
+it('chat-service: answers with a tool, regenerates, resumes, lists, shows, stops, and serves the sessions', async () => {
   const service = compiled.start('chat-service');
   const ended = once(service, 'exit');
   try {
@@ -102,6 +102,22 @@ it('chat-service: answers, regenerates, resumes nothing when idle, and serves th
     expect(await chat({})).toContain('You said: hello');
     expect(await chat({ trigger: 'regenerate-message' })).toContain('You said: hello');
     expect((await fetch(`${url}/api/chat/one/stream`)).status).toBe(204);
+    expect(await (await fetch(`${url}/api/chat/one/stream?message=m1`)).text()).toContain('You said: hello');
+    expect(await (await fetch(`${url}/api/chat/one`)).json()).toMatchObject([
+      { id: 'm1', role: 'user' },
+      { role: 'assistant', parts: [{ type: 'step-start' }, { type: 'text', text: 'You said: hello' }] },
+    ]);
+    const unknown = { trigger: 'regenerate-message', messages: [{ ...message, id: 'other' }] };
+    expect(await chat(unknown)).toBe('message_not_found\n');
+    expect(await (await fetch(`${url}/api/chat/none`)).json()).toEqual([]);
+    const stopped = await fetch(`${url}/api/chat/one/stop`, { method: 'POST' });
+    expect(await stopped.json()).toEqual({ stopped: false });
+    const question = { ...message, parts: [{ type: 'text', text: 'the time?' }] };
+    expect(await chat({ id: 'two', messages: [question] })).toMatch(/"toolName":"clock".*It is \d{4}-/s);
+    const listed = (await (await fetch(`${url}/api/chats`)).json()) as readonly { id: string }[];
+    expect(listed.map(({ id }) => id)).toEqual(['two', 'one']);
+    const large = await fetch(`${url}/api/chat`, { method: 'POST', body: 'x'.repeat(9_000_000) });
+    expect(large.status).toBe(413);
     const session = createClient({ url: `${url}/agents` }).session('one');
     expect((await session.history()).map(({ content }) => content)).toEqual(['hello', 'You said: hello']);
     expect((await fetch(`${url}/api/chat`, { method: 'POST', body: '{}' })).status).toBe(400);

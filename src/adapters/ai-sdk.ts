@@ -9,30 +9,39 @@
 import { z } from 'zod';
 import { ContentError, describeValue } from '../base/errors.ts';
 import type { ContentBlock, UserContent } from '../base/messages.ts';
-import type { Session } from '../index.ts';
-import { replaceMessage } from './replaced-message.ts';
-import { recorded, replayed } from './turn-recording.ts';
+import type { Receipt, Session } from '../index.ts';
+import { receiptOfPage, replacing } from './replaced-message.ts';
+import { recorded, replayed, untilAborted } from './turn-recording.ts';
 import type { Piece } from './turn-story.ts';
 import {
   eventStream,
   followTurn,
   problemsOf,
   STREAM_HEADERS,
+  sse,
   type TurnSource,
   TurnStream,
   type Writer,
 } from './turn-stream.ts';
+import { loggedValue } from './ui-messages.ts';
 
 export type { TurnSource, TurnStream } from './turn-stream.ts';
+export { type UiMessage, type UiPart, type UiToolPart, uiMessages } from './ui-messages.ts';
 
 /** The options of streaming a turn. */
 export interface UiStreamOptions {
-  /** A signal that stops the reading, never the session. A request's own signal also ends what `resumeResponse` repeats. */
+  /** A signal that ends this stream, never the turn, and no other stream of it. A request's own signal fits. */
   readonly signal?: AbortSignal;
   /** Id of the assistant's message in the client; default: the receipt's. */
   readonly messageId?: string;
   /** Headers to add. */
   readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** The options of streaming a turn to a page that comes back. */
+export interface ResumeOptions extends UiStreamOptions {
+  /** Id of the user's message that the page wants the answer to: then its turn is streamed also after its end. */
+  readonly key?: string;
 }
 
 /** One chunk of the protocol. */
@@ -46,8 +55,8 @@ export interface ChatInput {
   /** Id of the user's message: a key that makes a repeated request harmless. */
   readonly key: string | undefined;
   /**
-   * True if the message takes the place of the one that was sent with this key: the user edited it, or wants another
-   * answer.
+   * True if the message takes the place of the one that the page knows by this key: the user edited it, or wants
+   * another answer. The key is the one it was sent with, or its id in `history`.
    */
   readonly replaces: boolean;
 }
@@ -91,40 +100,51 @@ export function chatInput(body: unknown): ChatInput {
  * Answers a request with the turn that consumes `source`. A client that disconnects cancels nothing; a failure is
  * reported in the stream. Rejects as `session.send` does, if there is a message to send.
  *
- * A `ChatInput` that replaces a message (`regenerate`, or a message sent again with the id of an earlier one) interrupts
- * the session, removes that message and everything after it from the history, and is then sent. Rejects with
- * `InvalidArgumentError` (`message_not_found`) if that message has left the conversation.
+ * A `ChatInput` that replaces a message (`regenerate`, or a message sent again with the id of an earlier one) is sent with
+ * `replaces`: that message and everything after it leave the history in the step that accepts this one. Rejects with
+ * `InvalidArgumentError` (`message_not_found`) if the conversation does not have that message.
  */
 export async function uiMessageResponse(
   session: Session,
   source: TurnSource | ChatInput,
   options: UiStreamOptions = {},
 ): Promise<Response> {
-  const chunks = await uiMessageChunks(session, source, options);
+  // The signal ends this client's stream. The turn is read on, for the clients that come later.
+  const { signal: _signal, ...others } = options;
+  const chunks = await uiMessageChunks(session, source, others);
   const body = eventStream(chunks, {
     last: ['[DONE]'],
     fail: (error) => [JSON.stringify({ type: 'error', errorText: error.message }), '[DONE]'],
   });
-  const { receipt } = chunks;
-  return streamResponse(recorded(receipt, options.messageId ?? receipt.id, body), options);
+  return streamResponse(recorded(chunks.receipt, startOf(chunks.receipt, options), body), options);
+}
+
+/** The first event of a stream, which has the id of the message. */
+function startOf(receipt: Receipt, { messageId = receipt.id }: UiStreamOptions): Uint8Array {
+  return new TextEncoder().encode(sse(JSON.stringify({ type: 'start', messageId })));
 }
 
 function streamResponse(body: ReadableStream<Uint8Array>, options: UiStreamOptions): Response {
-  return new Response(body, {
+  return new Response(untilAborted(body, options.signal), {
     headers: { ...STREAM_HEADERS, 'x-vercel-ai-ui-message-stream': 'v1', ...options.headers },
   });
 }
 
 /**
  * Answers the request with which `useChat({ resume: true })` asks for the turn at work: the turn from its beginning,
- * then live. 204 if the session is idle. A turn that this process streams is repeated as it was sent. Any other is read
- * from the log; the text of a model call that began before comes with the end of that call.
+ * then live. 204 if the session is idle. With `key` it is the turn of that message, also after its end: a client that
+ * lost its connection gets the answer whole. Without a message of that key it is the turn at work.
+ *
+ * A turn that this process streams is repeated as it was sent. Any other is read from the log; the text of a model call
+ * that runs comes as far as it was written, and then live.
  */
-export async function resumeResponse(session: Session, options: UiStreamOptions = {}): Promise<Response> {
-  const receipt = await session.current();
+export async function resumeResponse(session: Session, options: ResumeOptions = {}): Promise<Response> {
+  const { key, ...others } = options;
+  const wanted = key === undefined ? undefined : await receiptOfPage(session, key);
+  const receipt = wanted ?? (await session.current());
   if (receipt === undefined) return new Response(null, { status: 204, headers: { ...options.headers } });
-  const body = options.signal === undefined ? replayed(receipt, options.messageId ?? receipt.id) : undefined;
-  return body === undefined ? uiMessageResponse(session, receipt, options) : streamResponse(body, options);
+  const body = replayed(receipt, startOf(receipt, options));
+  return body === undefined ? uiMessageResponse(session, receipt, others) : streamResponse(body, options);
 }
 
 /**
@@ -149,7 +169,7 @@ function isChatInput(source: TurnSource | ChatInput): source is ChatInput {
 
 async function turnSource(session: Session, { content, key, replaces }: ChatInput): Promise<TurnSource> {
   if (key === undefined) return { content };
-  return { content, key: replaces ? await replaceMessage(session, key) : key };
+  return { content, ...(replaces ? await replacing(session, key) : { key }) };
 }
 
 /** Opens and closes parts as the protocol requires. */
@@ -181,7 +201,7 @@ class ChunkWriter implements Writer<UiMessageChunk> {
       case 'result':
         return [
           piece.success
-            ? { type: 'tool-output-available', toolCallId: piece.id, output: resultValue(piece.text), dynamic: true }
+            ? { type: 'tool-output-available', toolCallId: piece.id, output: loggedValue(piece.text), dynamic: true }
             : { type: 'tool-output-error', toolCallId: piece.id, errorText: piece.text, dynamic: true },
         ];
       case 'note':
@@ -214,15 +234,6 @@ class ChunkWriter implements Writer<UiMessageChunk> {
     if (!this.#isStepOpen) return ended;
     this.#isStepOpen = false;
     return [...ended, { type: 'finish-step' }];
-  }
-}
-
-/** The value of a result: the log has it as text, which is JSON unless the tool returned a text. */
-function resultValue(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return text;
   }
 }
 

@@ -1,32 +1,63 @@
 /**
- * Takes a message back that a new one replaces: the user edited it, or wants another answer to it. The message and
- * everything after it leave the history in one operation, so readers see one durable event.
+ * Finds the message that a page of `useChat` means by an id: the page's own id, which was the key of the message, or an
+ * id of `session.history`.
  *
- * A message with the key `k` is replaced by a message with the key `k~1`, that one by `k~2`, and so on. A repetition
- * after a crash between the removal and the send finds nothing left to remove.
+ * A message that the page calls `k` is replaced by a message with the key `k~1`, that one by `k~2`, and so on: a key is
+ * used once. The page keeps its id, so each of them is the message that the page calls `k`.
  */
-import { InvalidArgumentError, type Receipt, type Session, TroupeError } from '../index.ts';
+import { InvalidArgumentError, type Receipt, type SendOptions, type Session, TroupeError } from '../index.ts';
+
+/** Names a message that was sent. */
+type Named = NonNullable<SendOptions['replaces']>;
+
+/** The id under which a page knows the messages that were sent with a key. */
+export function pageId(key: string): string {
+  return key.replace(/~[1-9]\d*$/, '');
+}
 
 /**
- * Removes the newest message that was sent for `key`, with everything after it. Resolves to the key of the message that
- * replaces it; to `key` itself if there was none. Rejects with `InvalidArgumentError` (`message_not_found`) if later
- * messages are in the conversation but that one is not, since it was compressed or removed.
+ * How to send the message that takes the place of the one that a page calls `id`. Rejects with `InvalidArgumentError`
+ * (`message_not_found`) if the conversation does not have that one.
  */
-export async function replaceMessage(session: Session, key: string): Promise<string> {
-  let newest: Receipt | undefined;
-  let next = key;
-  for (let version = 1; ; version += 1) {
-    const found = await receiptOf(session, next);
-    if (found === undefined) break;
-    newest = found;
-    next = `${key}~${version}`;
+export async function replacing(
+  session: Session,
+  id: string,
+): Promise<Required<Pick<SendOptions, 'key' | 'replaces'>>> {
+  const replaces = await sentAs(session, id);
+  if (replaces === undefined) {
+    throw new InvalidArgumentError(
+      'message_not_found',
+      `the conversation has no message ${JSON.stringify(id)} to replace; a message that never arrived is sent as a new one`,
+      { data: { id } },
+    );
   }
-  if (newest === undefined) return key;
-  await session.interrupt('the message that it answers was replaced');
-  if (await session.recall(newest.pendingId)) return next;
-  const seq = await messageSeq(session, newest);
-  if (seq !== undefined) await removeFrom(session, seq, newest);
-  return next;
+  // The new key begins with the id of this page, which keeps it and may replace the message again.
+  const first = pageId(id);
+  for (let version = 1; ; version += 1) {
+    const key = `${first}~${version}`;
+    if ((await receiptOf(session, key)) === undefined) return { key, replaces };
+  }
+}
+
+/** The receipt of the message that a page calls `id`; undefined if the conversation does not have that message. */
+export async function receiptOfPage(session: Session, id: string): Promise<Receipt | undefined> {
+  const named = await sentAs(session, id);
+  return named !== undefined && 'key' in named ? receiptOf(session, named.key) : undefined;
+}
+
+/** The newest message that a page may mean by `id`, in the mailbox or in the history. */
+async function sentAs(session: Session, id: string): Promise<Named | undefined> {
+  const waiting = (await session.pending()).filter(({ type }) => type === 'user_message');
+  const said = (await session.history.messages()).filter(({ role }) => role === 'user');
+  const keys = [...said, ...waiting].flatMap(({ key }) => (key === undefined ? [] : [key]));
+  const key = keys.findLast((each) => each === id) ?? keys.findLast((each) => pageId(each) === id);
+  if (key !== undefined) return { key };
+  const named = said.find((message) => message.id === id);
+  if (named !== undefined) return named.key === undefined ? { id } : { key: named.key };
+  // The keys of messages that were joined into one are known to their receipts only.
+  const receipt = await receiptOf(session, id);
+  const seq = receipt === undefined ? undefined : await messageSeq(session, receipt);
+  return said.some((message) => message.id === `m${seq}`) ? { id: `m${seq}` } : undefined;
 }
 
 async function receiptOf(session: Session, key: string): Promise<Receipt | undefined> {
@@ -38,10 +69,12 @@ async function receiptOf(session: Session, key: string): Promise<Receipt | undef
   }
 }
 
-/** The number of the message that an entry became; undefined if it left the mailbox without entering the log. */
-async function messageSeq(session: Session, { pendingId, seq }: Receipt): Promise<number | undefined> {
+/** The number of the message that an entry became; undefined if it did not enter the log, or not yet. */
+export async function messageSeq(session: Session, { pendingId, seq }: Receipt): Promise<number | undefined> {
+  const { seq: newest } = await session.state();
+  if (newest <= seq) return undefined;
   let isPromoted = false;
-  for await (const event of session.events({ after: seq, deltas: false })) {
+  for await (const event of session.events({ after: seq, deltas: false, until: (each) => each.seq === newest })) {
     if (event.type === 'pending.removed' && event.pendingId === pendingId) {
       if (event.reason !== 'promoted') return undefined;
       isPromoted = true;
@@ -51,18 +84,4 @@ async function messageSeq(session: Session, { pendingId, seq }: Receipt): Promis
     }
   }
   return undefined;
-}
-
-async function removeFrom(session: Session, seq: number, receipt: Receipt): Promise<void> {
-  const ids = (await session.history.toArray()).map(({ id }) => Number(id?.slice(1)));
-  // A message that was imported may have an id without its number.
-  const numbers = ids.filter((id) => !Number.isNaN(id));
-  if (!numbers.includes(seq)) {
-    if (numbers.every((number) => number < seq)) return;
-    throw new InvalidArgumentError('message_not_found', 'the message to replace is no longer in the conversation', {
-      data: { message: seq },
-    });
-  }
-  const { incarnation } = receipt;
-  await session.history.rollbackBefore({ id: `m${seq}`, seq, session: session.id, incarnation });
 }

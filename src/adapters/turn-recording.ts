@@ -7,6 +7,7 @@
  *  G1 The bytes of one recording, and of all of the process, are bounded; a recording that would exceed a bound is
  *     dropped, and its client's stream continues.
  *  G2 A recording that no client reads is dropped after a while, and with it the reader of the session's events.
+ *  G3 No client ends the stream of another: each has a signal and a first piece for itself.
  */
 import { RECORDING_BYTES_MAX, RECORDING_UNREAD_MS, RECORDINGS_BYTES_MAX } from '../base/bounds.ts';
 import type { Receipt } from '../index.ts';
@@ -16,25 +17,56 @@ import { runtimeOf } from '../runtime/handles/receipt.ts';
 const recordings = new WeakMap<object, Map<string, TurnRecording>>();
 let heldBytes = 0;
 
-/** Starts to record a stream; returns the stream to send. `start`: what distinguishes this stream's first message. */
+/**
+ * Starts to record a stream; returns the stream to send, of the recording that the turn already has if it has one.
+ * `start`: the first piece of this client's stream, which has the id of its message.
+ */
 export function recorded(
   receipt: Receipt,
-  start: string,
+  start: Uint8Array,
   stream: ReadableStream<Uint8Array>,
 ): ReadableStream<Uint8Array> {
   const own = recordings.get(runtimeOf(receipt)) ?? new Map<string, TurnRecording>();
   recordings.set(runtimeOf(receipt), own);
-  // A second request for the same turn does not need a second recording.
-  if (own.has(receipt.id)) return stream;
-  const recording = new TurnRecording(start, stream, () => own.delete(receipt.id));
+  const known = own.get(receipt.id);
+  if (known !== undefined) {
+    // The recording has the text that is being written, which the log does not have.
+    stream.cancel().catch(() => undefined);
+    return known.read(start);
+  }
+  const recording = new TurnRecording(stream, () => own.delete(receipt.id));
   own.set(receipt.id, recording);
-  return recording.read();
+  return recording.read(start);
 }
 
 /** The recorded stream of a turn from its beginning, then live; undefined if there is none. */
-export function replayed(receipt: Receipt, start: string): ReadableStream<Uint8Array> | undefined {
-  const found = recordings.get(runtimeOf(receipt))?.get(receipt.id);
-  return found?.start === start ? found.read() : undefined;
+export function replayed(receipt: Receipt, start: Uint8Array): ReadableStream<Uint8Array> | undefined {
+  return recordings.get(runtimeOf(receipt))?.get(receipt.id)?.read(start);
+}
+
+/** The stream until the signal aborts: then it ends, and what it reads from is cancelled (G3). */
+export function untilAborted(
+  stream: ReadableStream<Uint8Array>,
+  signal: AbortSignal | undefined,
+): ReadableStream<Uint8Array> {
+  if (signal === undefined) return stream;
+  const reader = stream.getReader();
+  // The pending read resolves as done. A source that cannot be cancelled fails its read, which the client sees.
+  const stop = (): void => void reader.cancel().catch(() => undefined);
+  const leave = (): void => signal.removeEventListener('abort', stop);
+  signal.addEventListener('abort', stop, { once: true });
+  if (signal.aborted) stop();
+  const pull = async (controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> => {
+    const { done, value } = await reader.read();
+    if (!done) return controller.enqueue(value);
+    leave();
+    controller.close();
+  };
+  const cancel = (reason: unknown): Promise<void> => {
+    leave();
+    return reader.cancel(reason);
+  };
+  return new ReadableStream<Uint8Array>({ pull, cancel }, { highWaterMark: 0 });
 }
 
 /** A client of a recording. `next`: the number of the piece that it reads next. */
@@ -44,7 +76,6 @@ interface Client {
 
 /** See the head of the file. */
 class TurnRecording {
-  readonly start: string;
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
   readonly #forget: () => void;
   readonly #clients = new Set<Client>();
@@ -59,15 +90,14 @@ class TurnRecording {
   #waiting: (() => void)[] = [];
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(start: string, stream: ReadableStream<Uint8Array>, forget: () => void) {
-    this.start = start;
+  constructor(stream: ReadableStream<Uint8Array>, forget: () => void) {
     this.#reader = stream.getReader();
     this.#forget = forget;
     this.#record().catch(() => this.#end());
   }
 
-  /** The stream from its beginning. */
-  read(): ReadableStream<Uint8Array> {
+  /** The stream from its beginning, with `start` as its first piece. */
+  read(start: Uint8Array): ReadableStream<Uint8Array> {
     const client: Client = { next: 0 };
     this.#clients.add(client);
     clearTimeout(this.#timer);
@@ -82,7 +112,8 @@ class TurnRecording {
       while (this.#pieces[client.next - this.#first] === undefined && !this.#isOver && this.#clients.has(client)) {
         await this.#change();
       }
-      const piece = this.#pieces[client.next - this.#first];
+      const held = this.#pieces[client.next - this.#first];
+      const piece = held !== undefined && client.next === 0 ? start : held;
       client.next += 1;
       if (!this.#clients.has(client)) return;
       if (piece === undefined) {

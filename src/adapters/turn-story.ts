@@ -5,8 +5,8 @@
  * Owns: which parts of the current answer were already emitted. Does not own: the session, the reader of its events.
  * C1 Nothing is emitted before the message is promoted: until then the session may be busy with the answer to another
  *    message.
- * C2 The text of an answer is emitted whole: the durable message supplies the parts that the deltas did not. Deltas of
- *    a model call that began before the reading are left out, because the first deltas of that call were missed.
+ * C2 The text of an answer is emitted whole: the durable message supplies the parts that the deltas did not. A reader
+ *    that begins while a call streams gets the deltas of that call from the first one on.
  * C3 A call is emitted before its result, and each once. The last piece is the only `end`.
  */
 import { defined } from '../base/defined.ts';
@@ -44,9 +44,6 @@ export type Piece =
 /** See the head of the file. */
 export class TurnStory {
   readonly #pendingId: number;
-  readonly #readFrom: number;
-  /** True if the current model call began after the reading began. */
-  #isWhole = false;
   #isPromoted = false;
   #isOver = false;
   /** The emitted text of the current answer. */
@@ -54,12 +51,9 @@ export class TurnStory {
   readonly #calls = new Map<string, string>();
   readonly #answered = new Set<string>();
 
-  /**
-   * `pendingId`: the id in the message's receipt. `readFrom`: the newest event at the time live events began to flow.
-   */
-  constructor(pendingId: number, readFrom = 0) {
+  /** `pendingId`: the id in the message's receipt. */
+  constructor(pendingId: number) {
     this.#pendingId = pendingId;
-    this.#readFrom = readFrom;
   }
 
   /** True once the end was emitted. */
@@ -73,20 +67,19 @@ export class TurnStory {
     if (!this.#isPromoted) return this.#await(event);
     switch (event.type) {
       case 'session.state':
-        return event.state === 'awaiting' && event.phase === undefined ? this.#step(event) : [];
+        return event.state === 'awaiting' && event.phase === undefined ? this.#step() : [];
       case 'text.delta':
-        if (!this.#isWhole || event.text === '') return [];
+        if (event.text === '') return [];
         this.#written += event.text;
         return [{ type: 'text', delta: event.text }];
       case 'thinking.delta':
-        return !this.#isWhole || event.text === '' ? [] : [{ type: 'thinking', delta: event.text }];
+        return event.text === '' ? [] : [{ type: 'thinking', delta: event.text }];
       case 'message.created':
         return this.#logged(event.message);
       case 'pending.created':
         return this.#result(event.pending);
       case 'llm.retry': {
         this.#written = '';
-        this.#began(event);
         const { attempt, waitMs, status } = event;
         return [{ type: 'break' }, note('retry', { attempt, waitMs, ...defined({ status }) })];
       }
@@ -123,18 +116,11 @@ export class TurnStory {
     if (event.type !== 'pending.removed' || event.pendingId !== this.#pendingId) return [];
     if (event.reason !== 'promoted') return this.#end({ type: 'end', how: 'cancelled', reason: event.reason });
     this.#isPromoted = true;
-    this.#began(event);
     return [{ type: 'step' }];
   }
 
-  /** Notes that a model call began with this event. */
-  #began({ seq }: SessionEvent): void {
-    this.#isWhole = seq === undefined || seq > this.#readFrom;
-  }
-
-  #step(event: SessionEvent): readonly Piece[] {
+  #step(): readonly Piece[] {
     this.#written = '';
-    this.#began(event);
     return [{ type: 'break' }, { type: 'step' }];
   }
 

@@ -27,8 +27,6 @@ export interface Writer<T> {
 interface Reading {
   readonly receipt: Receipt;
   readonly events: AsyncIterableIterator<SessionEvent>;
-  /** The newest event at the time live events began to flow. */
-  readonly readFrom: number;
 }
 
 /** The messages of a protocol, one by one. `return` stops the reading. */
@@ -42,12 +40,12 @@ export class TurnStream<T> implements AsyncIterableIterator<T, undefined> {
   #isOver = false;
 
   constructor(
-    { receipt, events, readFrom }: Reading,
+    { receipt, events }: Reading,
     parts: { readonly first: T; readonly writer: Writer<T>; readonly signal: AbortSignal | undefined },
   ) {
     this.receipt = receipt;
     this.#events = events;
-    this.#story = new TurnStory(receipt.pendingId, readFrom);
+    this.#story = new TurnStory(receipt.pendingId);
     this.#writer = parts.writer;
     this.#signal = parts.signal;
     this.#waiting = [parts.first];
@@ -105,30 +103,23 @@ export async function followTurn(session: Session, source: TurnSource, signal?: 
   const { seq: after } = await session.state();
   const events = session.events({ after, ...defined({ signal }) });
   try {
-    const { seq: readFrom } = await session.state();
     const receipt = await session.send(content, options);
-    if (receipt.seq > after) return { receipt, events, readFrom };
+    if (receipt.seq > after) return { receipt, events };
     // The message had already been accepted, so its turn may have begun, or have ended.
     await events.return?.();
-    return await followReceipt(session, receipt, signal);
+    return followReceipt(session, receipt, signal);
   } catch (error) {
     await events.return?.();
     throw error;
   }
 }
 
-async function followReceipt(session: Session, receipt: Receipt, signal: AbortSignal | undefined): Promise<Reading> {
+function followReceipt(session: Session, receipt: Receipt, signal: AbortSignal | undefined): Reading {
   const events = session.events({
     after: Math.max(0, receipt.seq - 1),
     ...defined({ signal }),
   });
-  try {
-    const { seq: readFrom } = await session.state();
-    return { receipt, events, readFrom };
-  } catch (error) {
-    await events.return?.();
-    throw error;
-  }
+  return { receipt, events };
 }
 
 function messageOf(source: Exclude<TurnSource, Receipt>): {
@@ -182,6 +173,7 @@ export const STREAM_HEADERS: Readonly<Record<string, string>> = Object.freeze({
   'x-accel-buffering': 'no',
 });
 
-function sse(data: string): string {
+/** One server-sent event. */
+export function sse(data: string): string {
   return `data: ${data}\n\n`;
 }

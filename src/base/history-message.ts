@@ -29,6 +29,8 @@ export interface HistoryFields {
   readonly id: string;
   /** Epoch ms. An imported message keeps its own `createdAt`. */
   readonly createdAt: number | string;
+  /** The key that the message was sent with; missing: it had none. */
+  readonly key?: string;
   /** The task (see `startTask`) that the message belongs to. A message without a task appears in every branch. */
   readonly taskId?: number;
   /** True for a message that is sent to the model and hidden from people, and that no user wrote. */

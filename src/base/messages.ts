@@ -279,6 +279,8 @@ export interface Message {
   readonly success?: boolean;
   readonly source?: Source;
   readonly usage?: Usage;
+  /** The key that the message was sent with; of messages that were merged, the first key. */
+  readonly key?: string;
   /**
    * On the first message of an answer for which the provider ran its own tools, or which has files: all blocks of the
    * answer except its thoughts, in order. They have the provider's calls, results and files, and the citations of the
@@ -316,6 +318,8 @@ export interface Pending {
   readonly toolUseId?: string;
   readonly success?: boolean;
   readonly deliver?: Deliver;
+  /** The key that the message was sent with. */
+  readonly key?: string;
 }
 
 /** The text of a content: a string as it is, otherwise its text blocks joined by newlines. */

@@ -51,6 +51,8 @@ export interface RemoteSendOptions extends RequestOptions {
   readonly deliver?: Deliver;
   readonly bounceBack?: boolean;
   readonly from?: string;
+  /** The message whose place this one takes, by its key or its id in the history; see `SendOptions` of the library. */
+  readonly replaces?: { readonly key: string } | { readonly id: string };
 }
 
 /** Options of `events`. */

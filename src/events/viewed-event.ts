@@ -153,6 +153,7 @@ const MESSAGE_MEMBERS: {
   success: 'carried',
   source: 'carried',
   usage: 'carried',
+  key: 'carried',
   blocks: 'hidden',
 };
 const PENDING_MEMBERS: { readonly [Name in keyof Pending]-?: Name extends 'content' ? 'hidden' : 'carried' } = {
@@ -165,6 +166,7 @@ const PENDING_MEMBERS: { readonly [Name in keyof Pending]-?: Name extends 'conte
   toolUseId: 'carried',
   success: 'carried',
   deliver: 'carried',
+  key: 'carried',
 };
 const ERROR_MEMBERS: { readonly [Name in keyof ErrorShape]-?: Name extends 'data' ? 'hidden' : 'carried' } = {
   name: 'carried',

@@ -62,6 +62,7 @@ export const message: z.ZodType = z.looseObject({
   content,
   at: z.number().describe('Epoch ms'),
   tokens: z.number(),
+  key: z.string().optional().describe('The key that the message was sent with'),
 });
 
 /** A page of messages. */

@@ -41,6 +41,10 @@ const send = route({
     deliver: z.enum(DELIVERIES).optional(),
     bounceBack: z.boolean().optional().describe('On failure the message leaves the log and comes back in an event'),
     from: z.string().min(1).max(KEY_CHARACTERS_MAX).optional().describe('Who sends, for the record'),
+    replaces: z
+      .union([z.strictObject({ id: z.string().min(1) }), z.strictObject({ key })])
+      .optional()
+      .describe('The message whose place it takes: that one and all later ones leave the history in the same step'),
     output: z
       .record(z.string(), z.unknown())
       .optional()
@@ -51,6 +55,7 @@ const send = route({
   answers: [
     { status: 202, description: 'It is on disk', schema: answers.receipt },
     problemAnswer(400, 'Not a message, or an answer that cannot be asked for'),
+    problemAnswer(404, 'The conversation has no message that `replaces` names'),
     problemAnswer(409, 'The session is busy (deliver: reject), or the key was used for another message'),
     problemAnswer(413, 'The message is too large'),
     problemAnswer(429, 'The mailbox is full; Retry-After says when to try again'),
@@ -70,7 +75,8 @@ const send = route({
     try {
       return accepted(await postMessage(runtime.session(part('id')), bytes));
     } catch (error) {
-      throw error instanceof InvalidArgumentError ? unreadable(error.message, error) : error;
+      const isUnreadable = error instanceof InvalidArgumentError && error.code === 'invalid_argument';
+      throw isUnreadable ? unreadable(error.message, error) : error;
     }
   },
 });

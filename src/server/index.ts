@@ -7,7 +7,7 @@ export type { FetchHandler } from './application.ts';
 export { type FastifyLike, type FastifyReplyLike, type FastifyRequestLike, fastifyPlugin } from './mounts.ts';
 export { type NodeListener, nodeListener } from './node-bridge.ts';
 export type { HandlerOptions, ServeOptions } from './options.ts';
-export type { HttpCode, Problem, ProblemCode } from './problem.ts';
+export { type HttpCode, type Problem, type ProblemCode, statusOf } from './problem.ts';
 export { type RunningServer, serve } from './serve.ts';
 
 /**

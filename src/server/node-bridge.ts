@@ -9,14 +9,15 @@
  *      room for it.
  *  J2  When the client disconnects, the request's signal fires and the answer's body is cancelled.
  *  J3  An unread body is discarded within a bound; beyond it, the connection is closed too.
+ *  J4  A body is bounded, also one that does not say its length: reading it fails beyond the bound.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { LOOP_PIECE_BYTES_MIN, SERVER_DISCARD_BYTES_MAX } from '../base/bounds.ts';
+import { LOOP_PIECE_BYTES_MIN, SERVER_BODY_BYTES_MAX, SERVER_DISCARD_BYTES_MAX } from '../base/bounds.ts';
 import { LimitError } from '../index.ts';
 import type { FetchHandler } from './application.ts';
 import { ANSWERS } from './loop-budget.ts';
 import { setPeer } from './peer.ts';
-import { HttpProblem, problemResponse, unreadable } from './problem.ts';
+import { bodyTooLarge, HttpProblem, problemResponse, unreadable } from './problem.ts';
 
 /** Answers one request of `node:http`. Resolves when the exchange is over; never rejects. */
 export type NodeListener = (incoming: IncomingMessage, outgoing: ServerResponse) => Promise<void>;
@@ -33,9 +34,14 @@ const FORBIDDEN_METHODS: ReadonlySet<string> = new Set(['CONNECT', 'TRACE', 'TRA
 /**
  * A listener that answers with `handler`: for `node:http`, and for frameworks that pass on its requests and responses,
  * such as Express (`app.use('/agents', nodeListener(handler(runtime)))`). `onError` receives failures of the handler
- * itself and broken answers.
+ * itself and broken answers. Reading a body of more than 8 MB rejects with an error that `statusOf` knows, and
+ * that is answered with 413 if the handler rejects with it. `bodyBytesMax`: another bound, for a handler of your own.
  */
-export function nodeListener(handler: FetchHandler, onError: (error: unknown) => void = () => undefined): NodeListener {
+export function nodeListener(
+  handler: FetchHandler,
+  onError: (error: unknown) => void = () => undefined,
+  { bodyBytesMax = SERVER_BODY_BYTES_MAX }: { readonly bodyBytesMax?: number } = {},
+): NodeListener {
   // The platform loads its fetch on first use, which takes 30 ms. This line loads it now rather than during the first
   // request.
   void globalThis.Request;
@@ -44,7 +50,7 @@ export function nodeListener(handler: FetchHandler, onError: (error: unknown) =>
   const answerTo = async (incoming: IncomingMessage, signal: AbortSignal): Promise<Response> => {
     let request: Request | undefined;
     try {
-      request = toRequest(incoming, signal);
+      request = toRequest(incoming, signal, bodyBytesMax);
       underWay.add(request);
       return await handler(request);
     } catch (error) {
@@ -69,12 +75,12 @@ export function nodeListener(handler: FetchHandler, onError: (error: unknown) =>
 }
 
 /** Throws `HttpProblem` if no `Request` can be made. */
-function toRequest(incoming: IncomingMessage, signal: AbortSignal): Request {
+function toRequest(incoming: IncomingMessage, signal: AbortSignal, bodyBytesMax: number): Request {
   const { method = 'GET', url = '/' } = incoming;
   if (FORBIDDEN_METHODS.has(method))
     throw new HttpProblem('method_not_allowed', `${method} is for proxies`, { headers: { allow: 'GET' } });
   const address = addressOf(incoming, url);
-  const body = bodyOf(incoming);
+  const body = bodyOf(incoming, bodyBytesMax);
   try {
     const request = new Request(address, {
       method,
@@ -106,18 +112,19 @@ function headersOf({ rawHeaders }: IncomingMessage): Headers {
 }
 
 /** The body as it arrives, or as a framework has already read it. Undefined if there is none. */
-function bodyOf(incoming: IncomingMessage): ReadableStream<Uint8Array> | string | undefined {
+function bodyOf(incoming: IncomingMessage, bytesMax: number): ReadableStream<Uint8Array> | string | undefined {
   const { method, headers } = incoming;
   if (method === 'GET' || method === 'HEAD') return undefined;
   if (headers['transfer-encoding'] === undefined && (headers['content-length'] ?? '0') === '0') return undefined;
-  if (!incoming.readableEnded) return incomingStream(incoming);
+  if (!incoming.readableEnded) return incomingStream(incoming, bytesMax);
   const parsed: unknown = Reflect.get(incoming, 'body');
   return typeof parsed === 'string' ? parsed : parsed === undefined ? undefined : JSON.stringify(parsed);
 }
 
 /** The body as a stream. It reads from the socket only as fast as the stream itself is read. */
-function incomingStream(incoming: IncomingMessage): ReadableStream<Uint8Array> {
+function incomingStream(incoming: IncomingMessage, bytesMax: number): ReadableStream<Uint8Array> {
   let isOver = false;
+  let bytes = 0;
   return new ReadableStream<Uint8Array>(
     {
       start(controller) {
@@ -129,6 +136,8 @@ function incomingStream(incoming: IncomingMessage): ReadableStream<Uint8Array> {
         };
         incoming.on('data', (piece: Buffer) => {
           if (isOver) return;
+          bytes += piece.length;
+          if (bytes > bytesMax) return end(bodyTooLarge(bytesMax));
           controller.enqueue(piece);
           incoming.pause();
         });
@@ -136,6 +145,7 @@ function incomingStream(incoming: IncomingMessage): ReadableStream<Uint8Array> {
         incoming.once('error', end);
         incoming.once('close', () => end(new Error('the connection closed in the middle of the body')));
         incoming.pause();
+        if (Number(incoming.headers['content-length'] ?? 0) > bytesMax) end(bodyTooLarge(bytesMax));
       },
       pull: () => void incoming.resume(),
       cancel: () => {

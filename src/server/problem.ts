@@ -104,6 +104,11 @@ export class HttpProblem extends Error {
   }
 }
 
+/** The problem for a body of more bytes than are accepted. */
+export function bodyTooLarge(bytesMax: number): HttpProblem {
+  return new HttpProblem('body_too_large', `the body may have ${bytesMax} bytes`);
+}
+
 /** The problem for input that cannot be read as a request. */
 export function unreadable(detail: string, cause: unknown): HttpProblem {
   return new HttpProblem('bad_request', detail, { cause });
@@ -135,7 +140,7 @@ export function problemOf(thrown: unknown): Problem {
   }
   // A code that this table lacks, from a newer library, counts as an internal failure.
   if (!Object.hasOwn(TABLE, thrown.code)) return problem('internal', thrown.message, thrown.retryable);
-  const found = problem(thrown.code, thrown.message, thrown.retryable, statusOf(thrown));
+  const found = problem(thrown.code, thrown.message, thrown.retryable, statusOfError(thrown));
   const { issues } = thrown.data;
   return thrown.code === 'answer_invalid' && Array.isArray(issues) ? { ...found, issues: firstIssues(issues) } : found;
 }
@@ -162,8 +167,16 @@ function problem(code: ProblemCode, detail: string, retryable: boolean, status: 
   };
 }
 
+/**
+ * The status with which the server answers an error: for a route of your own. 500 for an error that is not a
+ * `TroupeError`, whose message a client must not see.
+ */
+export function statusOf(error: unknown): number {
+  return problemOf(error).status;
+}
+
 /** If one code has several meanings, the error's data decides. */
-function statusOf({ code, retryable, data }: TroupeError): number {
+function statusOfError({ code, retryable, data }: TroupeError): number {
   if (code === 'limit' && data['limit'] === 'messageBytes') return 413;
   if (code === 'limit' && retryable) return 503;
   // The message was withdrawn or its turn was interrupted. A server that stops has the same code but another status.

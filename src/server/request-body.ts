@@ -11,7 +11,7 @@ import {
 } from '../base/bounds.ts';
 import { LimitError } from '../index.ts';
 import { BODIES } from './loop-budget.ts';
-import { HttpProblem, unreadable } from './problem.ts';
+import { bodyTooLarge, HttpProblem, unreadable } from './problem.ts';
 
 /** Most characters of a message about a bad value: it may contain a name from outside. */
 const MESSAGE_CHARACTERS_MAX = 300;
@@ -65,7 +65,7 @@ async function readBytes(request: Request): Promise<Uint8Array> {
   try {
     for (;;) {
       const { done, value } = await reader.read().catch((error: unknown) => {
-        throw unreadable('the body ended early', error);
+        throw error instanceof HttpProblem ? error : unreadable('the body ended early', error);
       });
       if (done && isRefused) throw tooMany();
       if (done) {
@@ -112,7 +112,7 @@ function tooMany(): LimitError {
 }
 
 function tooLarge(): HttpProblem {
-  return new HttpProblem('body_too_large', `the body may have ${SERVER_BODY_BYTES_MAX} bytes`);
+  return bodyTooLarge(SERVER_BODY_BYTES_MAX);
 }
 
 function parse(bytes: Uint8Array): unknown {

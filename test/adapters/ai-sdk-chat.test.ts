@@ -204,19 +204,6 @@ test('edit: a message that still waits is withdrawn', async () => {
   expect((await session.viewport()).map(({ content }) => content)).toEqual(['first', 'Yes.']);
 });
 
-test('edit: a message that was removed while later ones stayed is refused; one whose removal was the last step is not', async () => {
-  const runtime = await kit.open({ provider: scripted(['One.', 'Two.', 'Three.']) });
-  const session = runtime.session('chat');
-  await session.ask('first', { key: 'user-1' });
-  await session.ask('second', { key: 'user-2' });
-  await session.history.remove({ id: 'm1' });
-  const edit = (id: string): Promise<Response> =>
-    uiMessageResponse(session, { id: 'chat', content: 'new', key: id, replaces: true });
-  await expect(edit('user-1')).rejects.toMatchObject({ code: 'message_not_found' });
-  await session.history.unset();
-  expect(await (await edit('user-1')).text()).toContain('Three.');
-});
-
 test('progress reaches the client and is not kept in the message', async () => {
   const isShown = deferred();
   const work = tool({

@@ -61,20 +61,6 @@ describe('C2: the parts of the text add up to the whole text', () => {
     expect(texts(promoted, awaiting, delta('one '), delta('three'), whole)).toEqual(['one three', 'one two three']);
   });
 
-  test('deltas of a call that began before the reader are dropped; those of the next call are published', () => {
-    const told = new TurnStory(1, 2);
-    const events = [
-      { ...promoted, seq: 2 },
-      delta('two '),
-      { ...message({ type: 'agent_message', content: 'one two ' }), seq: 3 },
-      { ...awaiting, seq: 4 },
-      delta('three'),
-    ];
-    const pieces = events.flatMap((event) => told.take({ session: 's', at: 0, ...event } as SessionEvent));
-    const said = pieces.flatMap((piece) => (piece.type === 'text' ? [piece.delta] : []));
-    expect(said).toEqual(['one two ', 'three']);
-  });
-
   test('the text of a failed attempt is not taken for the start of the next answer', () => {
     const retry: EventBody = { type: 'llm.retry', attempt: 1, waitMs: 5, status: 529 };
     expect(texts(promoted, awaiting, delta('on'), retry, delta('one two three'), whole)).toEqual([

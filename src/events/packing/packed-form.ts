@@ -58,6 +58,8 @@ export const FLAG = {
   usageRead: 262_144,
   deliver: 524_288,
   background: 1_048_576,
+  /** A message or an entry was sent with a key. */
+  key: 1_073_741_824,
   /** The usage has members besides its counters: it follows as one object. */
   usageMore: 536_870_912,
 } as const;
@@ -91,10 +93,11 @@ const MESSAGE_IS_WHOLE: Covers<
   | 'source'
   | 'usage'
   | 'blocks'
+  | 'key'
 > = true;
 const PENDING_IS_WHOLE: Covers<
   Pending,
-  'id' | 'type' | 'kind' | 'content' | 'at' | 'source' | 'toolUseId' | 'success' | 'deliver'
+  'id' | 'type' | 'kind' | 'content' | 'at' | 'source' | 'toolUseId' | 'success' | 'deliver' | 'key'
 > = true;
 const SOURCE_IS_WHOLE: Covers<Source, 'type' | 'name'> = true;
 void [MESSAGE_IS_WHOLE, PENDING_IS_WHOLE, SOURCE_IS_WHOLE];

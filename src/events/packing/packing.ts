@@ -120,30 +120,34 @@ export class EventPacking {
   }
 
   #message(message: Message, publishedAt: number): void {
-    const { type, content, at, toolUseId, toolName, input, success, source, usage } = message;
+    const { type, content, at, toolUseId, toolName, input, success, source, usage, key } = message;
     let head = CODE.created | word(MESSAGE_TYPES, type, TYPE_SHIFT) | this.#contentFlag(content) | sourceBits(source);
     if (at !== publishedAt) head |= FLAG.time;
     if (input !== undefined) head |= FLAG.input;
     if (success !== undefined) head |= success ? FLAG.ended | FLAG.success : FLAG.ended;
     if (usage !== undefined) head |= FLAG.usage | usageFlags(usage);
+    if (key !== undefined) head |= FLAG.key;
     this.#head(head, toolUseId, toolName);
     this.#values.push(message.seq, message.tokens);
     this.#contentAndSource(head, content, at, source);
     if (input !== undefined) this.#values.push(input);
     if (usage !== undefined) this.#usage(usage);
+    if (key !== undefined) this.#values.push(key);
   }
 
   #pending(pending: Pending, publishedAt: number): void {
-    const { type, kind, content, at, source, toolUseId, success, deliver } = pending;
+    const { type, kind, content, at, source, toolUseId, success, deliver, key } = pending;
     let head = CODE.accepted | word(PENDING_TYPES, type, TYPE_SHIFT) | this.#contentFlag(content) | sourceBits(source);
     if (at !== publishedAt) head |= FLAG.time;
     if (kind === 'background') head |= FLAG.background;
     if (success !== undefined) head |= success ? FLAG.ended | FLAG.success : FLAG.ended;
     if (deliver !== undefined) head |= FLAG.deliver;
+    if (key !== undefined) head |= FLAG.key;
     this.#head(head, toolUseId, undefined);
     this.#values.push(pending.id);
     this.#contentAndSource(head, content, at, source);
     if (deliver !== undefined) this.#values.push(deliver);
+    if (key !== undefined) this.#values.push(key);
   }
 
   /** Packs the members that messages and entries share, as the head says. */

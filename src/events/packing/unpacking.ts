@@ -109,6 +109,7 @@ class Unpacking {
     if ((head & FLAG.ended) !== 0) message.success = (head & FLAG.success) !== 0;
     if (source !== undefined) message.source = source;
     if ((head & FLAG.usage) !== 0) message.usage = this.#usage(head);
+    if ((head & FLAG.key) !== 0) message.key = this.#take();
     return message;
   }
 
@@ -124,6 +125,7 @@ class Unpacking {
     if (names(head)) pending.toolUseId = this.#toolUseId;
     if ((head & FLAG.ended) !== 0) pending.success = (head & FLAG.success) !== 0;
     if ((head & FLAG.deliver) !== 0) pending.deliver = this.#take();
+    if ((head & FLAG.key) !== 0) pending.key = this.#take();
     return pending;
   }
 

@@ -5,6 +5,7 @@
 import type { Draft } from '../../base/draft.ts';
 import { errorShape } from '../../base/errors.ts';
 import type { CompressAnswer } from '../../session/decide/compression.ts';
+import type { Input } from '../../session/state/inputs.ts';
 import type { Entry } from '../../session/state/records.ts';
 import type { ReceiptState } from '../../session/state/state.ts';
 import { estimateContent, formBytes } from '../../session/state/tokens.ts';
@@ -102,7 +103,7 @@ export function sessionChanges(door: ShardDoor): SessionChanges {
 }
 
 function send(door: ShardDoor, request: Send['request']): Promise<Send['answer']> {
-  const { session, content, deliver, key, fingerprint, bounceBack, from, output, follow } = request;
+  const { session, content, deliver, key, fingerprint, bounceBack, from, replaces, output, follow } = request;
   const contentBytes = typeof content === 'string' ? Buffer.byteLength(content) : estimateContent(content) * 4;
   const bytes = output === undefined ? contentBytes : contentBytes + formBytes(output);
   // The members are assigned one by one: almost every message has none of these members, and a thousand messages may
@@ -123,7 +124,9 @@ function send(door: ShardDoor, request: Send['request']): Promise<Send['answer']
       reply.isDeferrable = true;
       reply.onAccepted = (pendingId) => followReceipt(door, session, pendingId, follow);
     }
-    door.shard.transitions.submit(session, [{ type: 'send', entry, bytes }], reply, door.agentFor(request));
+    const input: Draft<Extract<Input, { type: 'send' }>> = { type: 'send', entry, bytes };
+    if (replaces !== undefined) input.replaces = replaces;
+    door.shard.transitions.submit(session, [input], reply, door.agentFor(request));
   });
 }
 

@@ -23,7 +23,7 @@ import { fingerprintOf } from '../protocol/sent-message.ts';
 export interface SendOptions {
   /** Idempotency: the same key and content returns the same receipt. */
   readonly key?: string;
-  /** How a busy session treats the message; see the table in the README. Default `ride`. */
+  /** How a busy session treats the message; see the table in docs/concepts.md. Default `ride`. */
   readonly deliver?: Deliver;
   /** If the turn fails, the message leaves the log again and returns in a `bounce_back` event. Default false. */
   readonly bounceBack?: boolean;
@@ -31,6 +31,13 @@ export interface SendOptions {
   readonly signal?: AbortSignal;
   /** The sender, for the record. */
   readonly from?: string;
+  /**
+   * The message whose place this one takes, because it was edited or needs another answer: by the key that it was sent
+   * with, or by its id in `history`. That message and everything after it leave the history in the step that accepts
+   * this one, so a crash leaves both or neither. A running turn is interrupted; a message that still waits is withdrawn,
+   * and nothing is interrupted. The receipts of removed messages stay as they are.
+   */
+  readonly replaces?: { readonly key: string } | { readonly id: string };
 }
 
 /** Options of `send` and `ask` for a structured answer. */

@@ -120,7 +120,8 @@ export class Session<Answer = string> {
   /**
    * Puts a message into the mailbox; resolves once it is durable. Rejects with `ContentError` (blank or not storable),
    * `KeyReusedError`, `MailboxFullError`, `LimitError` (too large), `SessionBusyError` (`deliver: 'reject'`), `ConfigError`
-   * (bad option), `StoreFullError`, `CancelledError` (signal, closed). `output`: the schema of a structured answer.
+   * (bad option), `InvalidArgumentError` (`message_not_found`: the conversation has no message that `replaces` names),
+   * `StoreFullError`, `CancelledError` (signal, closed). `output`: the schema of a structured answer.
    */
   send<Output extends OutputSchema>(
     content: UserContent,
@@ -418,7 +419,8 @@ export class Session<Answer = string> {
 
   /**
    * Finds a receipt by its id, or by the key of its message (one of the last 4,096 keys), also after a restart.
-   * `output`: the schema with which it was sent. Rejects with `TroupeError` (`unknown_session`), `InvalidNameError`.
+   * `output`: the schema with which it was sent. Rejects with `InvalidNameError`, and with `TroupeError`
+   * (`unknown_session`) if there is no such session, or if no message of it has that id or key.
    */
   receipt<Output extends OutputSchema>(
     named: string | { readonly key: string },

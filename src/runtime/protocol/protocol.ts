@@ -33,7 +33,7 @@ import type { Notice } from '../../session/rules/notices.ts';
 import type { NumberedWait } from '../../session/rules/queued-calls.ts';
 import type { AnswerForm } from '../../session/state/answer-form.ts';
 import type { EditRequest } from '../../session/state/edit-request.ts';
-import type { EnricherFacts, SpawnRequest } from '../../session/state/inputs.ts';
+import type { EnricherFacts, ReplacedMessage, SpawnRequest } from '../../session/state/inputs.ts';
 import type { SessionRecord } from '../../session/state/records.ts';
 import type { ReceiptState } from '../../session/state/state.ts';
 import type { McpGrantData } from '../../tools/mcp/grants.ts';
@@ -244,6 +244,7 @@ export interface ShardMethods {
       readonly fingerprint?: string;
       readonly bounceBack?: boolean;
       readonly from?: string;
+      readonly replaces?: ReplacedMessage;
       /** The form of the answer that is asked for. */
       readonly output?: AnswerForm;
       /** Given if the sender waits for the end of the receipt: that end is published once, under this number. */

@@ -11,6 +11,7 @@ import { fingerprint } from '../../base/fingerprint.ts';
 import { NotPlainError, toPlainJson, wellFormed } from '../../base/json.ts';
 import { type ContentBlock, DELIVERIES, type Deliver, isBlank } from '../../base/messages.ts';
 import { parseOption } from '../../base/parse-option.ts';
+import type { ReplacedMessage } from '../../session/state/inputs.ts';
 import { answerForm } from './output-option.ts';
 import type { ShardMethods } from './protocol.ts';
 
@@ -23,6 +24,7 @@ interface SentOptions {
   readonly deliver?: Deliver | undefined;
   readonly bounceBack?: boolean | undefined;
   readonly from?: string | undefined;
+  readonly replaces?: ReplacedMessage | undefined;
   readonly output?: unknown;
 }
 
@@ -31,6 +33,12 @@ const options = {
   deliver: z.enum(DELIVERIES).optional(),
   bounceBack: z.boolean().optional(),
   from: z.string().min(1).max(KEY_CHARACTERS_MAX).transform(wellFormed).optional(),
+  replaces: z
+    .union([
+      z.strictObject({ id: z.string().min(1) }),
+      z.strictObject({ key: z.string().min(1).max(KEY_CHARACTERS_MAX) }),
+    ])
+    .optional(),
 };
 /** Options of `send`. */
 export const sendSchema: z.ZodType<SentOptions & { readonly signal?: AbortSignal | undefined }> = z.strictObject({
@@ -50,11 +58,12 @@ const postedSchema = z.strictObject({
  * has none of them, and this runs for a thousand messages at once.
  */
 export function putOptions(message: Draft<SentMessage>, sent: SentOptions): void {
-  const { key, deliver, bounceBack, from } = sent;
+  const { key, deliver, bounceBack, from, replaces } = sent;
   if (sent.output !== undefined) putForm(message, sent);
   if (deliver !== undefined) message.deliver = deliver;
   if (bounceBack !== undefined) message.bounceBack = bounceBack;
   if (from !== undefined) message.from = from;
+  if (replaces !== undefined) message.replaces = replaces;
   if (key !== undefined) {
     message.key = key;
     message.fingerprint =
@@ -79,7 +88,7 @@ function putForm(message: Draft<SentMessage>, { deliver = 'turn', output }: Sent
 }
 
 /**
- * The message in bytes of JSON: `{ content, key, deliver, bounceBack, from, output }`. Throws `InvalidArgumentError` for
+ * The message in bytes of JSON: `{ content, key, deliver, bounceBack, from, replaces, output }`. Throws `InvalidArgumentError` for
  * bytes without the form of a message, `ContentError`, and `ConfigError` for an answer that cannot be asked for.
  */
 export function postedMessage(json: Uint8Array): SentMessage {

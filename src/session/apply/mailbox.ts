@@ -50,6 +50,7 @@ export function applyAccepted(fold: Fold, record: RecordOf<'accepted'>): void {
   if (entry.deliver !== undefined) waiting.deliver = entry.deliver;
   if (entry.bounceBack !== undefined) waiting.bounceBack = entry.bounceBack;
   if (entry.seed !== undefined) waiting.seed = entry.seed;
+  if (entry.key !== undefined) waiting.key = entry.key;
   if (entry.output !== undefined) {
     waiting.output = entry.output;
     waiting.bytes += formBytes(entry.output);

@@ -10,6 +10,7 @@ import type { SessionState } from '../state/state.ts';
 import { denyForInput } from './approval.ts';
 import { withPreparationGivenUp } from './enrichment.ts';
 import { interruptRecords } from './interrupt.ts';
+import { decideReplacing } from './replace.ts';
 
 /**
  * The effect of each delivery policy on arrival, by whether the session is busy. `selectEntries` has the effect at
@@ -41,6 +42,11 @@ export function decideSend(
       );
     }
     return { records: [], effects: [{ type: 'accepted', pendingId: known.id, seq: known.seq, duplicate: true }] };
+  }
+  const { replaces } = input;
+  if (replaces !== undefined) {
+    const isRefused = (after: SessionState): TroupeError | undefined => refusalOf(after, input, environment);
+    return decideReplacing(state, { ...input, replaces }, { environment, refusalOf: isRefused });
   }
   const refusal = refusalOf(state, input, environment);
   if (refusal !== undefined) return refuse(refusal);

@@ -3,6 +3,7 @@
  * assistant message, each result becomes one `tool` message, in the order of the conversation. Pure. It never exposes
  * objects of the state.
  */
+import { defined } from '../../base/defined.ts';
 import type { Draft } from '../../base/draft.ts';
 import type { AssistantMessage, HistoryCall, HistoryMessage, ReasoningPart } from '../../base/history-message.ts';
 import { type ContentBlock, textOf } from '../../base/messages.ts';
@@ -71,7 +72,7 @@ function historyForm(logged: readonly [LoggedMessage, ...LoggedMessage[]], taskI
   if (first.history !== undefined) return { ...first.history, ...base };
   switch (first.type) {
     case 'user_message':
-      return { ...base, role: 'user', content: first.content };
+      return { ...base, ...defined({ key: first.key }), role: 'user', content: first.content };
     case 'system_message':
       return { ...base, role: 'user', content: `[system] ${textOf(first.content)}`, systemInjected: true };
     case 'tool_response':

@@ -1,5 +1,6 @@
 /** The log messages that a mailbox entry becomes (contract §3.5). Pure. */
 import { PHANTOM_CALL_TOKENS } from '../../base/bounds.ts';
+import type { Draft } from '../../base/draft.ts';
 import type { ContentBlock, Source } from '../../base/messages.ts';
 import { textOf } from '../../base/messages.ts';
 import type { FilledEntry, LoggedMessage } from '../state/messages.ts';
@@ -78,7 +79,15 @@ export function promote(entries: readonly [FilledEntry, ...FilledEntry[]]): read
   }
   if (entry.type === 'user_message') {
     const content = entries.length === 1 ? entry.content : joinContents(entries.map((each) => each.content));
-    return [{ type: 'user_message', content, tokens: estimateContent(content), source: entry.source }];
+    const message: Draft<MessageDraft> = {
+      type: 'user_message',
+      content,
+      tokens: estimateContent(content),
+      source: entry.source,
+    };
+    const key = entries.find((each) => each.key !== undefined)?.key;
+    if (key !== undefined) message.key = key;
+    return [message];
   }
   return phantomPair(entry);
 }

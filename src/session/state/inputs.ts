@@ -182,10 +182,21 @@ export interface SpawnRequest {
   readonly callId?: string;
 }
 
+/** Names a message of the conversation or of the mailbox: by its id in the history, or by the key it was sent with. */
+export type ReplacedMessage = { readonly id: string } | { readonly key: string };
+
 /** All inputs of a session. */
 export type Input =
   | { readonly type: 'create'; readonly agent: string }
-  | { readonly type: 'send'; readonly entry: Entry; readonly bytes: number }
+  | {
+      readonly type: 'send';
+      readonly entry: Entry;
+      readonly bytes: number;
+      /** The message whose place the new one takes. */
+      readonly replaces?: ReplacedMessage;
+      /** True once the session was interrupted for it. */
+      readonly hasInterrupted?: true;
+    }
   | { readonly type: 'wake' }
   | {
       readonly type: 'answered';

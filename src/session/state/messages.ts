@@ -97,6 +97,7 @@ export function isSpoken({ type }: Pick<Message, 'type'>): boolean {
 /** The public form of a message, without the members only rendering needs. */
 export function publicMessage(message: LoggedMessage): Message {
   const { seq, type, content, at, tokens, toolUseId, toolName, input, success, source, usage } = message;
+  const key = messageKey(message);
   const shown: Draft<Message> = { seq, type, content, at, tokens };
   if (toolUseId !== undefined) shown.toolUseId = toolUseId;
   if (toolName !== undefined) shown.toolName = toolName;
@@ -104,9 +105,16 @@ export function publicMessage(message: LoggedMessage): Message {
   if (success !== undefined) shown.success = success;
   if (source !== undefined) shown.source = source;
   if (usage !== undefined) shown.usage = usage;
+  if (key !== undefined) shown.key = key;
   const { blocks } = message;
   if (blocks?.some(isShownBlock)) shown.blocks = blocks.filter((block) => !isThought(block));
   return shown;
+}
+
+/** The key that a message was sent with. An imported message, and one that was changed, has it in the form it was given. */
+export function messageKey({ key, history }: Pick<LoggedMessage, 'key' | 'history'>): string | undefined {
+  const kept = history?.key;
+  return typeof kept === 'string' ? kept : key;
 }
 
 /** True for a block that no other member of a message shows. */
@@ -116,11 +124,12 @@ function isShownBlock(block: ContentBlock): boolean {
 
 /** The public form of a mailbox entry. */
 export function publicEntry(entry: FilledEntry): Pending {
-  const { id, type, kind, content, at, source, toolUseId, success, deliver } = entry;
+  const { id, type, kind, content, at, source, toolUseId, success, deliver, key } = entry;
   const shown: Draft<Pending> = { id, type, kind, content, at, source };
   if (toolUseId !== undefined) shown.toolUseId = toolUseId;
   if (success !== undefined) shown.success = success;
   if (deliver !== undefined) shown.deliver = deliver;
+  if (key !== undefined) shown.key = key;
   return shown;
 }
 

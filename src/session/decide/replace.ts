@@ -1,0 +1,98 @@
+/**
+ * A message that takes the place of an earlier one: the user edited it, or wants another answer to it. The earlier
+ * message and everything after it leave the history, and the new one is accepted, in one transition: a crash leaves both
+ * or neither. Pure.
+ *
+ * A message that still waits is recalled, and nothing is interrupted. Otherwise the session is interrupted first, since
+ * the answer in flight belongs to a message that leaves. Everything that may refuse the new message is checked before
+ * anything is removed.
+ */
+import { InvalidArgumentError, TroupeError } from '../../base/errors.ts';
+import { planEdit } from '../history/edit-plan.ts';
+import { messageId } from '../history/history-form.ts';
+import { type Decision, refuse, WAKE } from '../state/decision.ts';
+import type { Effect, Environment, Input, ReplacedMessage } from '../state/inputs.ts';
+import { type MailboxEntry, messageKey } from '../state/messages.ts';
+import type { SessionState } from '../state/state.ts';
+import { decideEdit } from './edit.ts';
+import { decideInterrupt, decideRecall } from './interrupt.ts';
+
+type Send = Extract<Input, { type: 'send' }>;
+
+const REASON = 'the message that it answers was replaced';
+
+/** See the head of the file. `refusalOf`: why a state cannot accept the new message; undefined if it can. */
+export function decideReplacing(
+  state: SessionState,
+  input: Send & { readonly replaces: ReplacedMessage },
+  parts: {
+    readonly environment: Environment;
+    readonly refusalOf: (after: SessionState) => TroupeError | undefined;
+  },
+): Decision {
+  const { environment, refusalOf } = parts;
+  const { type, entry, bytes, replaces, hasInterrupted } = input;
+  const send: Effect = { type: 'again', input: { type, entry, bytes } };
+  const waiting = waitingEntry(state, replaces);
+  if (waiting !== undefined) {
+    const refusal = refusalOf(withoutEntry(state, waiting));
+    if (refusal !== undefined) return refuse(refusal);
+    return followedBy(decideRecall(state, waiting.id), send);
+  }
+  const id = idOf(state, replaces);
+  if (id === undefined) return refuse(notFound(replaces));
+  const request = { operation: 'rollbackBefore', id } as const;
+  if (hasInterrupted === true) {
+    const edited = decideEdit(state, { type: 'edit', request }, environment);
+    return edited.effects.some((effect) => effect.type === 'refused') ? edited : followedBy(edited, send);
+  }
+  try {
+    const removed = new Set(planEdit(state, request, environment).record?.removed);
+    const messages = state.messages.filter(({ seq }) => !removed.has(seq));
+    const refusal = refusalOf({ ...state, messages });
+    if (refusal !== undefined) return refuse(refusal);
+  } catch (error) {
+    if (error instanceof TroupeError) return refuse(error);
+    throw error;
+  }
+  return followedBy(decideInterrupt(state, REASON), { type: 'again', input: { ...input, hasInterrupted: true } });
+}
+
+/** The entry that waits; undefined if the message is not in the mailbox. */
+function waitingEntry({ mailbox }: SessionState, replaces: ReplacedMessage): MailboxEntry | undefined {
+  if (!('key' in replaces)) return undefined;
+  return mailbox.find(({ type, seed, key }) => type === 'user_message' && seed === undefined && key === replaces.key);
+}
+
+/** The id of the user's message in the history; undefined if the conversation does not have it now. */
+function idOf({ messages }: SessionState, replaces: ReplacedMessage): string | undefined {
+  const found = messages.findLast(
+    (message) =>
+      message.type === 'user_message' &&
+      ('id' in replaces ? messageId(message) === replaces.id : messageKey(message) === replaces.key),
+  );
+  return found === undefined ? undefined : messageId(found);
+}
+
+function withoutEntry(state: SessionState, gone: MailboxEntry): SessionState {
+  const mailbox = state.mailbox.filter(({ id }) => id !== gone.id);
+  return { ...state, mailbox, mailboxBytes: state.mailboxBytes - gone.bytes };
+}
+
+/**
+ * A decision that is followed by another input. Its own result answers no request, and nothing is claimed before the
+ * input that follows.
+ */
+function followedBy({ records, effects }: Decision, next: Effect): Decision {
+  const kept = effects.filter((effect) => effect.type !== 'result' && effect !== WAKE);
+  return { records, effects: [...kept, next] };
+}
+
+function notFound(replaces: ReplacedMessage): InvalidArgumentError {
+  const [name, value] = 'key' in replaces ? ['key', replaces.key] : ['id', replaces.id];
+  return new InvalidArgumentError(
+    'message_not_found',
+    `the conversation has no message with the ${name} ${JSON.stringify(value)} to replace: send it without \`replaces\``,
+    { data: { [name]: value } },
+  );
+}
