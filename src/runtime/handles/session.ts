@@ -208,11 +208,10 @@ export class Session<Answer = string> {
   }
 
   /**
-   * Sets the tokens, input and output, that the session and all its descendants may use in total, what they have used
-   * before included; at least 1, `null` for no limit. Durable when it resolves. A model call that would begin after the
-   * total is used up fails its turn with `LimitError` (`data.limit` is `budget`); calls in flight still complete.
-   * `state().budget` has the use. Rejects with `ConfigError`, and with `LimitError` for a first budget of a session with
-   * more than 1,000 sessions below it.
+   * Sets the tokens (at least 1; `null`: no limit), input and output, that the session and all its descendants may use in
+   * total, with those used before. Durable when it resolves. A model call that would begin after the total is used up
+   * fails its turn with `LimitError` (`data.limit` is `budget`); calls in flight still complete. `state().budget` has the
+   * use. Rejects with `ConfigError`, and with `LimitError` for a first budget of a session above more than 1,000 others.
    */
   async setBudget(tokens: number | null): Promise<void> {
     await this.#parts.link.call('session.budget', { ...this.address, ...checkBudget(tokens) }, true);

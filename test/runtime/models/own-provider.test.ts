@@ -6,8 +6,8 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { expect, test } from 'vitest';
-import { agent, ModelError, type ModelProvider, open } from '../../src/index.ts';
-import { runtimeKit } from '../support/runtime-kit.ts';
+import { agent, ModelError, type ModelProvider, open } from '../../../src/index.ts';
+import { runtimeKit } from '../../support/runtime-kit.ts';
 
 const kit = runtimeKit();
 const usage = { input_tokens: 1, output_tokens: 1 };
