@@ -19,7 +19,10 @@ export interface ToolContext {
   readonly session: string;
   /** The model's id of this call. */
   readonly callId: string;
-  /** Stable for this call across crashes and restarts: an idempotency key for external systems. */
+  /**
+   * An idempotency key for external systems: stable for this call across crashes and restarts, and another one after the
+   * session was deleted and created again, or in another store.
+   */
   readonly key: string;
   /**
    * The number of this attempt, from 1: above 1 the tool's `retry` runs the call again. Counted from 1 again after a

@@ -40,7 +40,7 @@ const RESULT = {
   id: 2,
   entry: {
     type: 'tool_response',
-    content: 'result of once for s#2',
+    content: 'result of once for s#2@0',
     source: { type: 'tool', name: 'once' },
     toolUseId: 'toolu_1',
     success: true,
@@ -98,7 +98,7 @@ let checker: Checker;
 beforeEach(() => {
   ledger = new Ledger();
   checker = new Checker(ledger);
-  ledger.hearTools([{ type: 'started', tool: 'once', key: 's#2', life: 1 }]);
+  ledger.hearTools([{ type: 'started', tool: 'once', key: 's#2@0', life: 1 }]);
 });
 
 /** The kinds of violation that the checks find after one life. */
@@ -283,12 +283,12 @@ describe('I3, A8: requests', () => {
 
 describe('I4: runs of tools', () => {
   test('I4: a tool of effect "once" that started twice is found', () => {
-    ledger.hearTools([{ type: 'started', tool: 'once', key: 's#2', life: 1 }]);
+    ledger.hearTools([{ type: 'started', tool: 'once', key: 's#2@0', life: 1 }]);
     expect(found([WHOLE_FACTS()])).toEqual(['repeated', 'repeated']);
   });
 
   test('I4: a tool of effect "probe" that ran again without a probe is found', () => {
-    const run = { type: 'started', tool: 'probe', key: 's#3' } as const;
+    const run = { type: 'started', tool: 'probe', key: 's#3@0' } as const;
     ledger.hearTools([{ ...run, life: 1 }]);
     const probing = (): SessionFacts => factsOf([ASK, CALL]);
     found([probing()]);
@@ -305,17 +305,17 @@ describe('I4: runs of tools', () => {
 
   test('I4: a run after its result was stored is found', () => {
     found([WHOLE_FACTS()]);
-    ledger.hearTools([{ type: 'started', tool: 'once', key: 's#2', life: 2 }]);
+    ledger.hearTools([{ type: 'started', tool: 'once', key: 's#2@0', life: 2 }]);
     expect(found([WHOLE_FACTS()], { number: 2 })).toEqual(['repeated', 'repeated']);
   });
 
   test('I4: a tool run without a call is found', () => {
-    ledger.hearTools([{ type: 'started', tool: 'keyed', key: 's#9', life: 1 }]);
+    ledger.hearTools([{ type: 'started', tool: 'keyed', key: 's#9@0', life: 1 }]);
     expect(found([WHOLE_FACTS()])).toEqual(['failed']);
   });
 
   test('A2: the intent of a pure call may be lost with a killed process', () => {
-    ledger.hearTools([{ type: 'started', tool: 'pure', key: 's#9', life: 1 }]);
+    ledger.hearTools([{ type: 'started', tool: 'pure', key: 's#9@0', life: 1 }]);
     expect(found([WHOLE_FACTS()])).toEqual([]);
   });
 });
@@ -425,11 +425,11 @@ describe('F01: the store', () => {
   }
 
   test.each([
-    ['whole', WHOLE.map((records) => encodeTransition({ at: 1, records })), []],
-    ['cut off in the middle', [encodeTransition({ at: 1, records: ASK }).slice(0, 40)], ['torn']],
+    ['whole', WHOLE.map((records) => encodeTransition({ at: 0, records })), []],
+    ['cut off in the middle', [encodeTransition({ at: 0, records: ASK }).slice(0, 40)], ['torn']],
     [
       'not following from what is before it',
-      [ASK, ANSWER].map((records) => encodeTransition({ at: 1, records })),
+      [ASK, ANSWER].map((records) => encodeTransition({ at: 0, records })),
       ['torn'],
     ],
   ] as const)('F01: a turn that is %s', async (_what, turns, expected) => {

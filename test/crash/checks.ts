@@ -2,6 +2,7 @@
  * The invariants, checked after each kill: the victims' reports (`ledger.ts`) against the store (`session-facts.ts`).
  * The checks do not know what happened in between, so they apply to every schedule.
  */
+import { callKey } from '../../src/session/decide/tools.ts';
 import { INTERRUPT_NOTICE, OUTCOME_UNKNOWN } from '../../src/session/rules/tool-texts.ts';
 import { timeoutText } from '../../src/tools/tool-execution.ts';
 import { checkEnrichers, checkEnrichersFinished } from './enricher-checks.ts';
@@ -139,7 +140,7 @@ export class Checker {
   // ---- I5: calls and their results ----------------------------------------------------------------------------------
 
   #checkCalls({ calls, state }: SessionFacts): void {
-    const open = new Set([...state.openCalls.values()].map((call) => `${state.id}#${call.seq}`));
+    const open = new Set([...state.openCalls.values()].map((call) => callKey(state, call)));
     for (const [key, call] of calls) {
       const places = call.results.length + (open.has(key) ? 1 : 0);
       if (places !== 1)

@@ -10,6 +10,7 @@ import { type RenderOptions, renderSession } from '../../src/context/render.ts';
 import type { EventBody } from '../../src/events/event.ts';
 import { apply } from '../../src/session/apply/apply.ts';
 import type { Observer } from '../../src/session/apply/fold.ts';
+import { callKey } from '../../src/session/decide/tools.ts';
 import { historyMessages } from '../../src/session/history/history-form.ts';
 import { answerText } from '../../src/session/rules/answer.ts';
 import type { Entry, SessionRecord, TransitionRecords } from '../../src/session/state/records.ts';
@@ -257,7 +258,7 @@ export class FactsGatherer {
     }
     // A delivery is a pair that the runtime made, not a call of the model.
     if (message.type !== 'tool_call' || message.toolUseId === undefined || message.source !== undefined) return;
-    const key = `${this.#facts.id}#${message.seq}`;
+    const key = callKey(this.#facts.state, message);
     this.#callKeys.set(message.toolUseId, key);
     this.#facts.calls.set(key, { tool: message.toolName ?? '', results: [] });
   }

@@ -479,5 +479,5 @@ function lineOf({ type, content, toolName, success }: Message): string {
   const label = type === 'tool_response' && success === false ? 'failed' : LABELS[type];
   if (type === 'tool_call') return `${label} ${toolName ?? ''}`;
   // The key of a call depends on its position in the log, which a fault may shift.
-  return `${label} ${textOf(content).replaceAll(/ for \S+#\d+/g, '')}`;
+  return `${label} ${textOf(content).replaceAll(/ for \S+#\d+@\w+/g, '')}`;
 }

@@ -2,7 +2,8 @@
  * Lets a process end whose runtime was never closed, once the runtime has nothing to do.
  *
  * Owns: whether the session threads keep the process alive. Does not own: the threads, nor what they do.
- *  P1 The threads keep the process alive while a request is unanswered or a session works, and for two looks after;
+ *  P1 The threads keep the process alive while a request is unanswered or a session works, and for two looks after. Then
+ *     each thread is asked as well: one that is in a long step has counted nothing of it yet;
  *  P2 a request to a released thread holds it again before it leaves;
  *  P3 a process that ends for want of other work closes its runtimes first, so that everything is flushed and the
  *     directories are released. A wait for a session that does not work, such as `ask` on a paused one, holds nothing.
@@ -33,6 +34,8 @@ export class ProcessHold {
   #isReleased = false;
   /** The figures of the last look at which the runtime was idle. */
   #rest: string | undefined;
+  /** True while the threads are asked whether they have anything to do. */
+  #isAsking = false;
   #timer: NodeJS.Timeout | undefined;
 
   /** `close`: closes the runtime. `counters`: those of its shards, which are complete before the first look. */
@@ -98,14 +101,29 @@ export class ProcessHold {
   }
 
   #look(): void {
-    if (this.#isReleased) return;
+    if (this.#isReleased || this.#isAsking) return;
+    const rest = this.#idleFigures();
+    if (rest !== undefined && rest === this.#rest) void this.#ask(rest);
+    this.#rest = rest;
+  }
+
+  /** Releases the threads if all of them say that they have nothing to do, and nothing has happened meanwhile. */
+  async #ask(rest: string): Promise<void> {
+    this.#isAsking = true;
+    const asked = [...this.#threads].map(({ endpoint }) => endpoint.call('runtime.drain', { id: 0 }));
+    const answers = await Promise.allSettled(asked);
+    this.#isAsking = false;
+    // A thread that ended meanwhile has a successor, which the next looks ask.
+    if (answers.every(({ status }) => status === 'fulfilled') && this.#idleFigures() === rest) this.#release();
+  }
+
+  /** Figures that differ after any work; undefined while the runtime counts something to do. */
+  #idleFigures(): string | undefined {
     const { sessionsLive, sessionsQueued, modelCallsRunning, toolCallsRunning, turns, accepted } = readCounters(
       this.#counters,
     );
     const isIdle = sessionsLive + sessionsQueued + modelCallsRunning + toolCallsRunning + this.#unanswered === 0;
-    const rest = isIdle ? `${turns} ${accepted}` : undefined;
-    if (rest !== undefined && rest === this.#rest) this.#release();
-    this.#rest = rest;
+    return isIdle ? `${turns} ${accepted}` : undefined;
   }
 
   #release(): void {

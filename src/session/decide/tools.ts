@@ -11,6 +11,9 @@ import type { OpenCall } from '../state/messages.ts';
 import type { Entry } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 
+/** The base in which a key holds a time: letters and digits. */
+const TIME_RADIX = 36;
+
 /** Starts every open call, in order. Refused and unknown calls are answered at once with a failure. */
 export function decideDispatch(
   state: SessionState,
@@ -51,11 +54,15 @@ export function startCall(
 }
 
 /**
- * Idempotency key of a call, made of the session and the seq of the call's message: stable across crashes, unique in
- * the store.
+ * Idempotency key of a call: the session, the seq of the call's message, and the time at which the session was created.
+ * Stable across crashes. Without the time, a session that was deleted and created again, or one of the same name in
+ * another store, would give a service the key of an earlier call.
  */
-export function callKey(state: SessionState, call: OpenCall): string {
-  return `${state.id}#${call.seq}`;
+export function callKey(
+  { id, createdAt }: Pick<SessionState, 'id' | 'createdAt'>,
+  { seq }: Pick<OpenCall, 'seq'>,
+): string {
+  return `${id}#${seq}@${createdAt.toString(TIME_RADIX)}`;
 }
 
 function failCall(callId: string, content: string): Effect {

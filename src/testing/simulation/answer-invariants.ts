@@ -1,4 +1,5 @@
 /** The invariants of structured answers and replies to questions (I19, I24 of `invariants.ts`): what was asked for, and what was given. */
+import { callKey } from '../../session/decide/tools.ts';
 import { type Ledger, type Outcome, sessionOfKey } from './ledger.ts';
 import { isReply } from './questions/simulated-questions.ts';
 import type { SessionStory } from './session-story.ts';
@@ -40,7 +41,8 @@ export function checkReplies(ledger: Ledger, stories: Stories): void {
     const session = sessionOfKey(key);
     const story = stories.get(session);
     if (story === undefined || ledger.isDeleted(session)) continue;
-    const results = story.calls.get(key)?.results ?? [];
+    const seq = Number(key.slice(key.lastIndexOf('#') + 1));
+    const results = story.calls.get(callKey(story.state, { seq }))?.results ?? [];
     const [result] = results;
     const isSame =
       value === undefined

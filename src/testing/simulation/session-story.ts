@@ -3,6 +3,7 @@
  * messages, requests as they must have been sent, calls and their results, and messages between child and parent.
  * `invariants.ts` judges them.
  */
+
 import { withoutOrigins } from '../../base/block-origin.ts';
 import { defined } from '../../base/defined.ts';
 import type { Json } from '../../base/json.ts';
@@ -14,6 +15,7 @@ import type { EventBody } from '../../events/event.ts';
 import type { Position } from '../../journal/position.ts';
 import { apply } from '../../session/apply/apply.ts';
 import type { Observer } from '../../session/apply/fold.ts';
+import { callKey } from '../../session/decide/tools.ts';
 import { taskOf } from '../../session/history/tasks.ts';
 import { answerText } from '../../session/rules/answer.ts';
 import type { Entry, SessionRecord, TransitionRecords } from '../../session/state/records.ts';
@@ -142,10 +144,7 @@ class Teller {
   readonly #questions = new QuestionTrail();
   readonly #budget = new BudgetTrail();
   readonly #ends = new EndTrail();
-  /**
-   * The half-step whose request was noted last, and its epoch. A request that is made again after a change counts as
-   * another request.
-   */
+  /** The half-step whose request was noted last, and its epoch: made again after a change, it is another request. */
   #noted = '';
   /** The stop reason of the last answer. */
   #stop = '';
@@ -452,7 +451,7 @@ class Teller {
     if (message.type === 'user_message') story.userTexts.push(textOf(message.content));
     // A delivery is a phantom pair, not a call of the model.
     if (message.type !== 'tool_call' || message.toolUseId === undefined || message.source !== undefined) return;
-    const key = `${story.id}#${message.seq}`;
+    const key = callKey(story.state, message);
     this.#callKeys.set(message.toolUseId, key);
     const tool = message.toolName ?? '';
     story.calls.set(key, { tool, startsAfter: this.#position, results: [], isLeft: false });

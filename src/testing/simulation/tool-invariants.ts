@@ -2,8 +2,10 @@
  * The invariants of tool calls (I4, I5, I14, I18 and I26 of `invariants.ts`): how often, why and when a call started, and its
  * result.
  */
+
 import { TOOL_REPEATS_MAX } from '../../base/bounds.ts';
 import { rowOf } from '../../journal/rows/row-codec.ts';
+import { callKey } from '../../session/decide/tools.ts';
 import { INTERRUPT_NOTICE, OUTCOME_UNKNOWN } from '../../session/rules/tool-texts.ts';
 import { type Ledger, sessionOfKey, type ToolStory } from './ledger.ts';
 import type { CallFact, SessionStory } from './session-story.ts';
@@ -57,7 +59,7 @@ function checkIntent(ledger: Ledger, key: string, { tool, starts }: ToolStory, s
 
 /** Checks that each call has one result, or is open, or was left. Violations go to the ledger. */
 export function checkResults(ledger: Ledger, { calls, state }: SessionStory): void {
-  const open = new Set([...state.openCalls.values()].map((call) => `${state.id}#${call.seq}`));
+  const open = new Set([...state.openCalls.values()].map((call) => callKey(state, call)));
   for (const [key, call] of calls) {
     const places = call.results.length + (open.has(key) ? 1 : 0);
     if (places > 1 || (places === 0 && !call.isLeft))

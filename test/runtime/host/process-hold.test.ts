@@ -2,7 +2,11 @@
 import { spawn } from 'node:child_process';
 import { readdir } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
-import { expect, test } from 'vitest';
+import { afterEach, expect, test, vi } from 'vitest';
+import { PROCESS_HOLD_LOOK_MS } from '../../../src/base/bounds.ts';
+import { ProcessHold } from '../../../src/runtime/host/process-hold.ts';
+import type { ShardWorker } from '../../../src/runtime/host/shard-threads.ts';
+import { createCounterMemory } from '../../../src/runtime/protocol/metrics.ts';
 import { scripted } from '../../../src/testing/scripted.ts';
 import { runtimeKit } from '../../support/runtime-kit.ts';
 
@@ -29,4 +33,44 @@ test('a turn that nothing waits for is finished first; the directory is released
     ['later', 'answered', 2],
     ['s', 'answered', 2],
   ]);
+});
+
+afterEach(() => vi.useRealTimers());
+
+test('P1: a thread in a long step, whose figures stand still, is not released before it answers', async () => {
+  vi.useFakeTimers();
+  let answerDrain = (): void => undefined;
+  let exited = (): void => undefined;
+  const calls: string[] = [];
+  const released = vi.fn();
+  const thread: ShardWorker = {
+    endpoint: {
+      call: (method) => {
+        calls.push(method);
+        return new Promise((resolve) => {
+          answerDrain = () => resolve(undefined);
+        });
+      },
+      notify: () => undefined,
+      notifyLate: () => undefined,
+      handle: () => undefined,
+      onClose: () => undefined,
+      close: () => undefined,
+    },
+    onExit: (listener) => {
+      exited = () => listener({});
+    },
+    exit: async () => undefined,
+    serve: () => () => undefined,
+    ref: () => undefined,
+    unref: released,
+  };
+  new ProcessHold([createCounterMemory(1)], async () => undefined).watch(thread);
+  await vi.advanceTimersByTimeAsync(10 * PROCESS_HOLD_LOOK_MS);
+  expect(calls).toEqual(['runtime.drain']);
+  expect(released).not.toHaveBeenCalled();
+  answerDrain();
+  await vi.advanceTimersByTimeAsync(0);
+  expect(released).toHaveBeenCalledTimes(1);
+  exited();
 });

@@ -65,9 +65,9 @@ describe('recovery uses the normal transitions', () => {
     const keys = machine.lastOf('runTool').map((effect) => [effect.callId, effect.key]);
     const again = reopened(machine);
     expect(again.lastOf('runTool').map((effect) => [effect.callId, effect.key, effect.mode])).toEqual([
-      ['p', 's#2', 'run'],
-      ['k', 's#3', 'run'],
-      ['q', 's#4', 'probe'],
+      ['p', 's#2@ltqzq4o0', 'run'],
+      ['k', 's#3@ltqzq4o0', 'run'],
+      ['q', 's#4@ltqzq4o0', 'probe'],
     ]);
     expect(keys.slice(0, 3)).toEqual(again.lastOf('runTool').map((effect) => [effect.callId, effect.key]));
     expect(again.state.mailbox).toMatchObject([{ toolUseId: 'o', content: OUTCOME_UNKNOWN, success: false }]);

@@ -88,7 +88,7 @@ describe('a call that needs an approval', () => {
   it('if allowed it runs, and the round closes', () => {
     const machine = asking({ a: 'bash' });
     expect(decide(machine, 'a', true)).toBe(true);
-    expect(machine.effect('runTool')).toMatchObject({ callId: 'a', input: { command: 'a' }, key: 's#2' });
+    expect(machine.effect('runTool')).toMatchObject({ callId: 'a', input: { command: 'a' }, key: 's#2@ltqzq4o0' });
     expect(machine.events('tool.started').map(({ toolUseId }) => toolUseId)).toEqual(['a']);
     expect(machine.events('session.state').at(-1)).toEqual({ type: 'session.state', state: 'executing' });
     machine.finish('a');

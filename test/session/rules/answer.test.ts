@@ -33,11 +33,11 @@ describe('an answer', () => {
         callId: 'a',
         name: 'bash',
         input: { command: 'ls' },
-        key: 's#2',
+        key: 's#2@ltqzq4o0',
         mode: 'run',
         timeoutMs: 180_000,
       },
-      { type: 'runTool', callId: 'b', name: 'read_file', key: 's#3' },
+      { type: 'runTool', callId: 'b', name: 'read_file', key: 's#3@ltqzq4o0' },
     ]);
     expect(machine.events('tool.started').map((event) => event.toolName)).toEqual(['bash', 'read_file']);
   });

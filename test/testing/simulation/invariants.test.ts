@@ -62,7 +62,7 @@ test('I5: the edit that discards a call of a suspended run gives it its result (
   } as const;
   machine.replay(discarded);
   const story = writeStory('s', storedTurns(machine));
-  expect(story.calls.get('s#2')?.results).toEqual([{ content: 'Interrupted.', success: false }]);
+  expect(story.calls.get('s#2@ltqzq4o0')?.results).toEqual([{ content: 'Interrupted.', success: false }]);
   expect(story.state.openCalls.size).toBe(0);
   expect(accused([{ reading: readingOf(machine), calls: [] }])).toEqual([]);
 });
@@ -86,10 +86,10 @@ test('I5: a call of a suspended run needs no result after a branch switch; a cal
   expect(machine.state.openCalls.size).toBe(0);
   const reading = readingOf(machine);
   expect(accused([{ reading, calls: [] }])).toEqual([]);
-  const call = reading.stories.get('s')?.calls.get('s#2');
+  const call = reading.stories.get('s')?.calls.get('s#2@ltqzq4o0');
   expect(call).toMatchObject({ results: [], isLeft: true });
   if (call !== undefined) call.isLeft = false;
-  expect(accused([{ reading, calls: [] }])).toEqual(['lost: call s#2 has 0 results']);
+  expect(accused([{ reading, calls: [] }])).toEqual(['lost: call s#2@ltqzq4o0 has 0 results']);
 });
 
 test('A8: a half-step whose claim was lost may be requested with other bytes; with a durable claim it may not (seed 300511)', () => {
@@ -137,7 +137,7 @@ test('I18: a call starts only once its answer is stored; one that needs approval
   const found = (effect: 'keyed' | 'pure', storedRow: number): readonly string[] => {
     const ledger = new Ledger();
     const process = new SimulatedProcess('tool');
-    ledger.tools.set('s#2', {
+    ledger.tools.set('s#2@ltqzq4o0', {
       tool: 'save',
       effect,
       starts: [{ incarnation: 0, storedRow, process, attempt: 1, atMs: 0 }],
@@ -146,7 +146,7 @@ test('I18: a call starts only once its answer is stored; one that needs approval
     checkToolRuns(ledger, readingOf(machine).stories, new Map());
     return ledger.violations.map(({ what }) => what);
   };
-  const early = ['save started for s#2 before the store had what lets it start (I18)'];
+  const early = ['save started for s#2@ltqzq4o0 before the store had what lets it start (I18)'];
   expect(decision).toBeGreaterThan(answer);
   expect(found('keyed', answer - 1)).toEqual(early);
   expect(found('keyed', answer)).toEqual(early);
