@@ -110,6 +110,8 @@ const COMMON_FAULT_KINDS = [
   // A tool with `retry` fails some times before it answers. The process dies while its call waits for the next attempt.
   'tool.flaky',
   'tool.crash',
+  // The provider passes a delta without a text.
+  'model.malformed_delta',
 ] as const;
 
 /** Every kind of fault the simulator knows, grouped by its target. */
