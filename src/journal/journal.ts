@@ -13,11 +13,14 @@
  *  J3 after a failed write its data is not readable, and everything acknowledged before is still there;
  *  J4 a reader that sees a transition also sees all transitions at lower positions;
  *  J5 one owner: a journal opened with a lower fence than the store has seen refuses to write;
+ *  J7 after a removal and enough calls of `eraseSome`, each flushed, no row has bytes of the removed sessions' entries,
+ *     and the entries of other sessions are read as before, at their positions;
  *  J6 base64 of `MEDIA_CHARACTERS_MIN` characters or more, in a member `data` of an entry, takes space once for each
  *     session, however often the session's entries have it. A reader of an entry receives the text that was appended.
  */
 
 import type { StoreLostError } from '../base/errors.ts';
+import type { Erasure } from './engine.ts';
 import type { Head, Position, SessionKey, StoredEntry, TurnEntry } from './position.ts';
 import type { StoredLog } from './stored-log.ts';
 
@@ -112,13 +115,26 @@ export interface Journal {
     readonly prefix?: string;
     readonly limit?: number;
   }): readonly (readonly [string, SessionKey])[];
-  /** Removes sessions: names, heads, readable entries and media. Atomic, durable with the next flush. */
+  /**
+   * Removes sessions: names, heads, blobs and media at once, and their entries for readers. Notes that the rows still
+   * have the entries' bytes (`erasures`). Atomic, durable with the next flush.
+   */
   remove(keys: readonly SessionKey[]): void;
+  /** The removed sessions of which something may still be stored, after a crash as well. */
+  erasures(): ReadonlyMap<SessionKey, Erasure>;
+  /**
+   * Takes the entries of removed sessions out of a bounded number of rows, durable with the next flush. False: nothing
+   * can be done before a flush, or at all.
+   */
+  eraseSome(): boolean;
+  /** Forgets removed sessions that are in no row any more. Called when nothing else of them is stored either. */
+  erased(keys: Iterable<SessionKey>): void;
 
   /**
-   * Stores a text of JSON under its content address (SHA-256 of its stored form, hex); the same text is stored once.
-   * Durable with the next flush. `owner`: the session that the text belongs to. Its media are stored like those of the
-   * session's entries, so the text cannot be read after the session was removed. Missing: the text is stored whole.
+   * Stores a text of JSON under its content address (SHA-256 of its stored form, hex); the same text is stored once for
+   * each owner. Durable with the next flush. `owner`: the session that the text belongs to. The text is removed with
+   * that session, and its media are stored like those of the session's entries. Missing: the text is stored whole, until
+   * a checkpoint names it as outdated.
    */
   putBlob(text: string, owner?: SessionKey): string;
   blob(address: string): string | undefined;

@@ -5,8 +5,8 @@
  * Owns: values up to a number of bytes. Does not own: the decision when values are read.
  *
  * Invariants:
- *  C1 what a key stands for never changes: no row's number is given twice (E2), and a medium's address is that of its
- *     bytes. So a value is right for as long as the environment is the same.
+ *  C1 a value is right for as long as the environment is the same: no row's number is given twice (E2), a rewritten row
+ *     is deleted here, and a medium's address is that of its bytes.
  */
 
 /** A value whose length is its bytes: bytes, or a text of ASCII characters. */
@@ -41,6 +41,13 @@ export class RecentValues<Key, Value extends Sized> {
       this.#values.delete(oldest);
       this.#bytes -= length;
     }
+  }
+
+  delete(key: Key): void {
+    const value = this.#values.get(key);
+    if (value === undefined) return;
+    this.#values.delete(key);
+    this.#bytes -= value.length;
   }
 
   clear(): void {

@@ -4,7 +4,7 @@ import type { SessionKey } from '../position.ts';
 import type { BlobPiece, RowPiece } from '../stored-log.ts';
 import { decodeRow, type RowEntry, sliceRow } from './row-codec.ts';
 import { unpackRow } from './row-packing.ts';
-import { blobAddress, decodeBlob } from './stored-text.ts';
+import { decodeBlob, isBlobOf } from './stored-text.ts';
 
 /** A whole stored row. */
 export interface ShippedRow {
@@ -78,7 +78,7 @@ export async function shippedBlob(
     at += next.bytes.length;
   }
   const text = decodeBlob(bytes);
-  if (text === undefined || blobAddress(text) !== address) {
+  if (text === undefined || !isBlobOf(address, text)) {
     throw new StoreCorruptError(`the blob ${address} of the journal cannot be read`);
   }
   return text;
