@@ -1,6 +1,6 @@
 /**
  * Subpath `troupe/ag-ui`: translates a turn to events of the Agent User Interaction protocol (AG-UI). The turn that
- * consumes a message is one run, and each half-step is one step.
+ * consumes a message is one run of the protocol. Each half-step (one model call and its tools) is one step.
  *
  * Source of the protocol: https://docs.ag-ui.com/concepts/events. The events are plain data, so a server needs none of
  * the protocol's packages.
