@@ -32,7 +32,10 @@ const problemSchema = z.looseObject({
   code: z.string().optional(),
 });
 
-/** The server at an address. `origin`: the option or variable that has it. Throws `UsageError` for no http address. */
+/**
+ * The server at an address. `origin`: the option or variable that gives it. Throws `UsageError` if it is not an http or
+ * https address.
+ */
 export function serverAt(address: string, token: string | undefined, origin: string): Server {
   const base = URL.canParse(address) ? new URL(address) : undefined;
   if (base === undefined || (base.protocol !== 'http:' && base.protocol !== 'https:')) {

@@ -33,7 +33,7 @@
  *      metadata of another model (checked by `simulated-model.ts` and `other-vendor.ts`);
  *  I22 a session asks the model that its log says (a part of I3: the model is a part of the request);
  *  I23 a half-step asks no model again after it has moved on to another; each model has its own attempts, and the
- *      half-step fails only when the last model has used all of its own (checked by `model-trail.ts`);
+ *      half-step fails only when the last model has used all its attempts (checked by `model-trail.ts`);
  *  I24 a question is asked once and decided once; its answer fits the form in its record, and an acknowledged reply is
  *      the result of its call (checked by `simulated-questions.ts` and `answer-invariants.ts`);
  *  I25 each waiting call, and each end of a turn, is delivered to a webhook at least once and in order (checked by

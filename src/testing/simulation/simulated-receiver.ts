@@ -3,7 +3,7 @@
  * from a separate stream, so that runs without a webhook do not change.
  *
  * Owns: the deliveries that arrived, the time until which the receiver is down, the durable cursors. Does not own: the
- * deliveries, which are the production code.
+ * sending, which is the production code.
  *
  *  I25 while the receiver is up, each call that waits for a person, and each end of a turn of a session without a
  *      parent, is delivered at least once, and for the first time in the order of its session. Nothing is delivered
