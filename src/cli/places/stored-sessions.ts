@@ -35,7 +35,7 @@ export interface StoredSession extends SessionSummary {
   readonly messages: number;
   readonly events: number;
   readonly usage: Usage;
-  /** As in `state()`; missing: the session has no budget. */
+  /** The budget as `state()` returns it; missing: the session has no budget. */
   readonly budget?: { readonly tokens: number; readonly used: number };
   readonly why: {
     readonly reason: Explanation['reason'] | 'completed' | 'failed' | 'cancelled';
