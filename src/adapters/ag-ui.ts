@@ -54,8 +54,8 @@ const inputSchema = z.looseObject({
 const textPart = z.looseObject({ type: z.literal('text'), text: z.string() });
 
 /**
- * The newest user message of a run request. Throws `ContentError` for a body of another form, for a conversation that
- * does not end with the user, and for content that holds more than text.
+ * The newest user message of a run request. Throws `ContentError` for a body of another form, and for a conversation
+ * that does not end with the user. Also throws it for content other than text.
  */
 export function agUiInput(body: unknown): AgUiInput {
   const parsed = inputSchema.safeParse(body);

@@ -136,8 +136,8 @@ function streamResponse(body: ReadableStream<Uint8Array>, options: UiStreamOptio
 /**
  * Answers the request with which `useChat({ resume: true })` asks for the running turn. The stream begins with the
  * beginning of the turn and then follows it live. The status is 204 if the session is idle. With `key` the stream is
- * that of the turn of that message, even after its end, so a client that lost its connection gets the whole answer. If
- * no message has that key, it is the running turn.
+ * the turn of that message, even after the turn has ended. So a client that lost its connection gets the whole answer.
+ * If no message has that key, the stream is the running turn.
  *
  * A turn that this process streams is repeated as it was sent. Any other turn is read from the log. For a model call in
  * flight, the stream has the text written so far and then the new text live.

@@ -206,7 +206,7 @@ export class RemoteSession<Answer = string> {
     return this.#all<HistoryMessage>('/history', 'messages', options);
   }
 
-  /** Does one operation on the history, such as `{ operation: 'popLast' }`. Resolves to its outcome; null: it has none. */
+  /** Does one operation on the history, such as `{ operation: 'popLast' }`. Resolves to its outcome, or null. */
   async edit(
     operation: { readonly operation: string; readonly key?: string } & Readonly<Record<string, unknown>>,
     options: RequestOptions = {},

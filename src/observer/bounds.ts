@@ -1,6 +1,6 @@
 /**
- * Every bound of the observer page, with unit and reason. Items beyond a bound leave, oldest first, and the page says
- * so.
+ * Every bound of the observer page, with unit and reason. Items beyond a bound leave, oldest first, and the page
+ * reports that.
  */
 
 /** Sessions kept in the tree: twice the largest number measured with a runtime. One costs about 400 bytes. */

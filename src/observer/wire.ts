@@ -178,7 +178,7 @@ function readListed(value: WireRecord): ListedSession {
   };
 }
 
-/** One page of messages, ascending by `seq`. `isLast`: the server says that no more follow. */
+/** One page of messages, ascending by `seq`. `isLast`: no further page follows. */
 export function readMessages(body: unknown): { readonly messages: readonly Message[]; readonly isLast: boolean } {
   const page = recordOf(body, 'the messages');
   return { messages: listOf(page['messages'], 'messages').map(readMessage), isLast: page['next'] === undefined };

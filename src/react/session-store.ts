@@ -9,7 +9,7 @@ import { ClientError, type RemoteSession } from '../client/index.ts';
 import type { Message, Pending, SessionEvent } from '../client/types.ts';
 
 /**
- * `connecting`: nothing is known yet. `idle`: the session waits for a message. `working`: a turn is at work. `waiting`:
+ * `connecting`: nothing is known yet. `idle`: the session waits for a message. `working`: a turn is running. `waiting`:
  * a person must decide or answer. `failed`: the session cannot be read; `error` says why.
  */
 export type SessionStatus = 'connecting' | 'idle' | 'working' | 'waiting' | 'failed';

@@ -226,7 +226,7 @@ function lastEventId(request: Request): string | undefined {
 }
 
 /**
- * Settles as the promise does. Rejects as soon as the client disconnects, since then no client waits for the answer.
+ * Settles as the promise does. Rejects as soon as the client disconnects, because then no client waits for the answer.
  */
 function untilGone<T>(promise: Promise<T>, request: Request): Promise<T> {
   // Keeps the request referenced: its signal lives only as long as the request.

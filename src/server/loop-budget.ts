@@ -9,7 +9,7 @@
  *  B2 Waiting requests are granted in the order they were made; a later request never overtakes them.
  *  B3 Nothing is scheduled while nothing was granted and nothing waits.
  *  B4 A tick that accepted a connection grants nothing. libuv accepts one connection per tick, so each connection waits
- *     one tick for every connection before it, and a health check behind fifty of them would wait for fifty grants.
+ *     one tick for every connection before it. A health check behind fifty connections would wait for fifty grants.
  *     After `LOOP_YIELDS_MAX` such ticks in a row, one tick grants again, so that a flood of connections cannot stop
  *     all answers.
  */

@@ -119,7 +119,7 @@ function parse(bytes: Uint8Array): unknown {
   try {
     return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
   } catch (error) {
-    // No parser message is passed on, since it would show the body.
+    // The parser's message is not passed on, because it would show the body.
     throw unreadable('the body is not JSON in UTF-8', error);
   }
 }

@@ -41,8 +41,8 @@ export interface RunningServer {
 }
 
 /**
- * Serves a runtime over HTTP. Resolves once the server listens. Rejects with `ConfigError` for a bad option, for an
- * address that other machines can reach without a token, and for an address on which the server cannot listen.
+ * Serves a runtime over HTTP. Resolves once the server listens. Rejects with `ConfigError` for a bad option, and for an
+ * address on which the server cannot listen. An address that other machines can reach needs a token.
  */
 export async function serve(runtime: Runtime, options: ServeOptions): Promise<RunningServer> {
   const checked = checkServeOptions(options);

@@ -15,12 +15,12 @@ export interface FoldedSession {
   readonly id: string;
   readonly shard: SalvageShard;
   readonly state: SessionState;
-  /** All messages of the session, including those that left its window, but not the removed ones. */
+  /** All messages of the session, including messages that left the window, without removed messages. */
   readonly messages: readonly Message[];
   readonly turns: number;
   /** UTF-8 bytes of its entries. */
   readonly bytes: number;
-  /** Epoch ms of its first and last transition; 0 when it has none. */
+  /** Epoch ms of the session's first and last transition; 0 if there is none. */
   readonly oldest: number;
   readonly newest: number;
   readonly hasSnapshot: boolean;

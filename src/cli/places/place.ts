@@ -39,8 +39,8 @@ export type Place =
 
 /**
  * The place of the sessions. `mayCreate`: a directory without a store is a place too. Rejects with `UsageError` for
- * options that exclude each other, `NotFoundError` for a directory without a store, `StoreLockedError` for a directory
- * that a process has open and does not serve.
+ * options that exclude each other, and with `NotFoundError` for a directory without a store. Rejects with
+ * `StoreLockedError` if a process has the directory open and does not serve it.
  */
 export async function findPlace(
   given: Arguments,
@@ -65,9 +65,9 @@ export async function findPlace(
 }
 
 /**
- * The owner of the store: the process that has it open. An owner that opened the store a moment ago may be a command
- * that only reads it, or a program that is about to serve it. So this waits until the owner has gone, serves the store,
- * or has had it for `PLACE_WAIT_MS`.
+ * The owner of the store: the process that has it open. A new owner may be a command that only reads the store, or a
+ * program that is about to serve it. So this waits until the owner has gone, serves the store, or has had it open for
+ * `PLACE_WAIT_MS`.
  */
 async function settledOwner(directory: string): Promise<StoreOwner | undefined> {
   for (;;) {
@@ -111,8 +111,8 @@ function serverOf({ pid, host, since, isLocal, server }: StoreOwner, token: stri
 }
 
 /**
- * True for an address of this machine. A directory that came from elsewhere may have a lock that names any server, which
- * must not receive the token.
+ * True for an address of this machine. A directory that came from elsewhere may have a lock that names any server. Such
+ * a server must not receive the token.
  */
 function isOfThisMachine(url: string): boolean {
   const name = URL.canParse(url) ? new URL(url).hostname.replace(/^\[|\]$/g, '') : '';

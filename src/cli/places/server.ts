@@ -18,8 +18,8 @@ export interface Server {
   /** Scheme, host and port, for people. */
   readonly origin: string;
   /**
-   * The answer to a request, in the form of the schema. Rejects with `NotFoundError` for a session that does not exist,
-   * and with `ServerError` if the server does not answer, or answers with a failure or in another form.
+   * The answer to a request, in the form of the schema. Rejects with `NotFoundError` for a session that does not exist.
+   * Rejects with `ServerError` if the server does not answer, reports a failure, or answers in another form.
    */
   ask<T>(path: string, schema: z.ZodType<T>, request?: ServerRequest): Promise<T>;
   /** The response to a request, its body unread. Rejects as `ask` does. */

@@ -77,7 +77,7 @@ function read(task: Task, calls: readonly AnsweredCall[], withPages: ReviewPace 
   const more = last.isError ? null : MORE.exec(last.text);
   if (more !== null && pages.length < REVIEW_PAGES_MAX) {
     const offset = Number(more[2]);
-    // A longer file has longer pages, because the pages that are left must reach its end.
+    // A longer file gets longer pages, so that the remaining pages reach the end of the file.
     const share = Math.ceil((Number(more[1]) - offset + 1) / (REVIEW_PAGES_MAX - pages.length));
     const next = withPages === undefined ? {} : { limit: Math.max(withPages.pageLines, share) };
     return { toolUse: { name: READ_FILE, input: { path, offset, ...next } } };

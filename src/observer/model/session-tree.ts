@@ -5,11 +5,10 @@
  *
  *  T1 A node is in `nodes` and in exactly one list: its parent's `children`, or `roots` when it has no parent or its
  *     parent is not known.
- *  T2 `below` and `busyBelow` of a node are the numbers of its known descendants, and of those of them that are not
- *     idle.
+ *  T2 `below` of a node is the number of its known descendants. `busyBelow` is the number of those that are not idle.
  *  T3 An event counts once: an event already counted by a list changes no mailbox number. An event also overrides a
  *     list or an answer that was read before the event and arrives after it.
- *  T4 There are at most `SESSIONS_MAX` nodes; `isFull` says that one was left out.
+ *  T4 There are at most `SESSIONS_MAX` nodes; `isFull` says that a session was left out.
  *  T5 `version` grows with every change. `shape` grows with every change that adds, removes or moves a node.
  */
 import type { Usage } from '../../base/messages.ts';

@@ -7,9 +7,8 @@
  *  L1 The stretches of a span follow each other without a hole; only the last may be open.
  *  L2 A durable event is folded once: an event whose number was already seen is ignored.
  *  L3 There are at most `SPANS_MAX` spans. The oldest leave, and `left` counts them. Turns leave with their last span.
- *  L4 The waiting of a half-step begins when the oldest message it takes in was accepted, or when the last answer of
- *     its round of tools arrived. Its work is the time of its model call in flight. A pause before another attempt is
- *     waiting.
+ *  L4 The waiting of a half-step begins when its oldest message was accepted, or when the last result of its tool calls
+ *     arrived. Its work is the time of its model call in flight. A pause before another attempt is waiting.
  */
 import type { Pending } from '../../base/messages.ts';
 import { PENDING_MAX, SPANS_MAX } from '../bounds.ts';

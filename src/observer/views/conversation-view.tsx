@@ -109,7 +109,7 @@ const STREAMED: MessageView = {
   isPending: false,
 };
 
-/** Messages as they were last drawn. While an answer streams below it, an unchanged message is not compared again. */
+/** Messages as they were last drawn. An unchanged message is not compared again while an answer streams. */
 type DrawnMessages = WeakMap<
   Message,
   { readonly mode: ViewMode; readonly isEvicted: boolean; readonly item: JSX.Element | undefined }

@@ -61,7 +61,10 @@ export class HistoryActions {
     return this.#parts.send(session);
   }
 
-  /** Resumes the session, which continues a suspended run, or decides about its waiting calls or those of a child. */
+  /**
+   * Resumes the session, or decides about its waiting calls or the waiting calls of a child. Resuming continues a
+   * suspended run.
+   */
   decide(session: string): Promise<void> {
     const { random } = this.#parts;
     return this.#parts.attempt('decide', async () => {

@@ -58,9 +58,7 @@ export interface MessageStory {
   pendingId?: number;
   /** True if the message was refused permanently, so that it must not be in the store. */
   isRefused?: true;
-  /**
-   * True if the message has a key and the mailbox had no room for it at the last attempt, so that it may be sent again.
-   */
+  /** True if the mailbox had no room at the last attempt. A message with a key is then sent again. */
   hasNoRoom?: boolean;
 }
 
@@ -210,8 +208,8 @@ export class Ledger {
   }
 
   /**
-   * Records a start of a tool call. Within one incarnation a call may start again only if the process of its previous
-   * run has died, or as the next attempt of a tool with `retry` (I26).
+   * Records a start of a tool call. Within one incarnation a call may start again in two cases only: the process of its
+   * previous run has died, or its tool has `retry` and this is the next attempt (I26).
    */
   toolStarted(key: string, story: ToolStory, start: ToolStart): void {
     const { retry, starts } = story;
@@ -236,7 +234,7 @@ export class Ledger {
     return false;
   }
 
-  /** Deletes a session and its descendants from the ledger: earlier replies about them need not hold any more. */
+  /** Deletes a session and its descendants from the ledger: earlier replies about them no longer count. */
   forget(session: string): void {
     const isOf = (id: string): boolean => isWithin(id, session);
     for (const [uid, story] of this.messages) if (isOf(story.session)) this.messages.delete(uid);

@@ -1,7 +1,7 @@
 /**
  * The facts of a session's log, collected transition by transition with the runtime's own fold. The facts are fates of
  * messages, requests as they must have been sent, calls and their results, and messages between child and parent.
- * `invariants.ts` judges them.
+ * `invariants.ts` checks them.
  */
 
 import { withoutOrigins } from '../../base/block-origin.ts';
@@ -87,7 +87,7 @@ export interface SessionStory {
   readonly corrections: Map<number, number>;
   /** Approval decisions about calls, by idempotency key; true if the call was allowed. */
   readonly decided: Map<string, boolean>;
-  /** The history at the time of each fork made of it, by number. */
+  /** The history at the time of each fork of this session, by the fork's number. */
   readonly forksMade: Map<number, { readonly child: string; readonly texts: readonly string[] }>;
   /** The history with which the session begins, if it is a fork. */
   begins: readonly string[] | undefined;

@@ -246,7 +246,7 @@ class Simulation {
     return false;
   }
 
-  /** Runs the last life, which is without faults: everything finishes (I7). */
+  /** Runs the last life, without faults: all work finishes (I7). */
   async #settle(): Promise<void> {
     const { process, opened } = this.#begin();
     const runtime = await opened;

@@ -219,7 +219,7 @@ export class SimulatedModel {
       const n = this.#next();
       return { type: 'text', text: answerToChild(request, { n, random }) ?? `answer ${n}` };
     };
-    // With manual thinking the model always thinks, since a turn must start with a thought (R22).
+    // With manual thinking the model always thinks, because a turn must start with a thought (R22).
     const isManual = request.thinking?.type === 'enabled';
     const thinking = thinks(request) && (isManual || random.chance(0.5)) ? [this.#thought(request)] : [];
     if (faults.strikes('model.empty', 0.03)) return { content: [], stop_reason: 'end_turn', usage };

@@ -5,9 +5,9 @@
  * Owns: the deliveries that arrived, the time until which the receiver is down, the durable cursors. Does not own: the
  * sending, which is the production code.
  *
- *  I25 while the receiver is up, each call that waits for a person, and each end of a turn of a session without a
- *      parent, is delivered at least once, and for the first time in the order of its session. Nothing is delivered
- *      that the log does not have. A repetition has the id of the first delivery.
+ *  I25 while the receiver is up, each call that waits for a person is delivered at least once. So is each end of a turn
+ *      of a session without a parent. The first deliveries of a session are in the order of its log. Nothing is
+ *      delivered that the log does not have. A repetition has the id of the first delivery.
  */
 import type { OpenOptions } from '../../runtime/protocol/options.ts';
 import type { CursorStore } from '../../runtime/webhooks/cursor.ts';

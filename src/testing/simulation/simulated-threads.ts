@@ -1,6 +1,6 @@
 /**
- * The message threads of the simulated API. They turn the part of a request that was sent into the whole conversation
- * for which it stands, and have the faults of the API's memory.
+ * The message threads of the simulated API. They restore the whole conversation from the part of a request that was
+ * sent. They also have the faults of the API's memory.
  *
  * Owns: the kept conversations. Does not own: the answers.
  *

@@ -186,7 +186,7 @@ function flakyText(attempt: number, attempts: number): string {
   return `flaky: attempt ${attempt} of ${attempts}`;
 }
 
-/** True for a failure of `tool.flaky` that is not that of the last attempt: the call should have run again. */
+/** True for a failure by `tool.flaky` before the last attempt: the call should have run again. */
 export function isGivenUpEarly(content: string): boolean {
   const [, attempt, attempts] = /flaky: attempt (\d+) of (\d+)/.exec(content) ?? [];
   return Number(attempt) < Number(attempts);

@@ -1,6 +1,6 @@
 /**
- * Remembers the items with which a fake of the Responses API has answered, and checks the items that come back in
- * requests (O02 to O12 of `open-ai.ts`).
+ * Remembers the items of a fake's answers (OpenAI's Responses API), and checks the items of its requests: O02 to O12 of
+ * `open-ai.ts`.
  *
  * Owns: the items, and which reasoning belongs to which item. Beyond a bound the oldest items are forgotten and no
  * longer checked.

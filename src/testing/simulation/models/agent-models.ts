@@ -30,7 +30,7 @@ const NORTH_MODELS = ['claude-opus-4-6', 'claude-sonnet-4-5', 'claude-opus-5-5',
 const MAX_TOKENS = parseSettings({}).llm.maxTokens;
 /** Share of the runs whose agents have several models. */
 const SHARE = 0.3;
-/** Parts the stream of these draws from that of the whole run. */
+/** Separates the stream of these draws from that of the whole run. */
 const STREAM = 0x5eed_fa11;
 
 /** The random numbers for everything that exists only in runs with several models. */
