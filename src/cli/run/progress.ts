@@ -72,7 +72,9 @@ function progressLine({ board, seconds }: ProgressSource): string {
 }
 
 /**
- * A bounded number of lines that are redrawn in place. Owns: the terminal's cursor until `stop`.
+ * A bounded number of lines that are redrawn in place.
+ *
+ * Owns: the terminal's cursor until `stop`.
  *  T1 the cursor is shown again however the process ends, except by a kill;
  *  T2 no line is wider than the terminal, and the terminal has a row for each line, so that a frame can be drawn over
  *     the previous one;

@@ -1,7 +1,8 @@
 /**
  * The display of a running review. It takes the reports of the process that works on the review: this process or
- * another one. Owns: the board, the times of sends, the progress on the terminal. Does not own: the review, the final
- * report.
+ * another one.
+ *
+ * Owns: the board, the times of sends, the progress on the terminal. Does not own: the review, the final report.
  *  D1 the terminal is restored when the screen stops, and before a signal closes the review.
  */
 import type { ReviewStanding } from '../review/command.ts';

@@ -1,6 +1,7 @@
 /**
- * Controls a process that works on a staged review, for the command that shows the review. Owns: the process, its last
- * output on stderr. Does not own: the display, the decision to start another process.
+ * Controls a process that works on a staged review, for the command that shows the review.
+ *
+ * Owns: the process, its last output on stderr. Does not own: the display, the decision to start another process.
  *  P1 `ended` settles once, after the process is gone and its output has been read;
  *  P2 a process that sends nothing for `STAGE_SILENCE_MS`, or something that is not a message, is killed and counts as
  *     failed;

@@ -81,9 +81,9 @@ export class Invariants {
 
   /**
    * `incarnationOf`: the incarnation of a session's shard, as in the ledger. `limits`: those of the runtime, if known.
-   * `maxActive`: the children of any session that work at once; missing: not checked. `isKept`: whether a file of the
-   * result store survived the power loss at the end of a life; missing: not checked. `changesAgents`: true if each life
-   * defines its agents differently.
+   * `maxActive`: the children of any session that work at once; missing: not checked.
+   * `isKept`: whether a file of the result store survived the power loss at the end of a life; missing: not checked.
+   * `changesAgents`: true if each life defines its agents differently.
    */
   constructor(
     ledger: Ledger,
