@@ -80,7 +80,8 @@ export class Invariants {
   readonly #changesAgents: boolean;
 
   /**
-   * `incarnationOf`: the incarnation of a session's shard, as in the ledger. `limits`: those of the runtime, if known.
+   * `incarnationOf`: the incarnation of a session's shard, as in the ledger.
+   * `limits`: the limits of the runtime, if known.
    * `maxActive`: the children of any session that work at once; missing: not checked.
    * `isKept`: whether a file of the result store survived the power loss at the end of a life; missing: not checked.
    * `changesAgents`: true if each life defines its agents differently.
