@@ -8,7 +8,7 @@ import { isRecord } from '../../base/json.ts';
 import type { GuardVerdict } from '../../session/state/inputs.ts';
 
 /**
- * The verdict of a guardrail: `'pass'` (or nothing), a replacement for the value it was shown, or the reason for a
+ * The verdict of a guardrail: `'pass'` (or nothing), a replacement for the value that it received, or the reason for a
  * block.
  */
 export type GuardrailVerdict<T> = 'pass' | undefined | { readonly transform: T } | { readonly block: string };

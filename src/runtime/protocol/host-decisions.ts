@@ -10,7 +10,7 @@ import { type ApprovalPredicate, checkMessages, checkReply, type Guardrails, run
 import type { HostQuestion } from './host-question.ts';
 import type { WaitingListeners } from './waiting-listeners.ts';
 
-/** The verdict on a question, by what it is on. */
+/** The verdict on a question about a boundary, a request or an answer. */
 export type HostVerdict = BoundaryVerdict | GuardVerdict<readonly HistoryMessage[]> | GuardVerdict<AssistantMessage>;
 
 /** The functions that an embedder gave, by agent. */
@@ -21,8 +21,8 @@ export interface HostDecisions {
 }
 
 /**
- * Answers a question. Rejects with `ConfigError` (`config`) that names the function that threw or returned a forbidden
- * value.
+ * Answers a question. Rejects with a `ConfigError` (`config`) that names the function that threw or returned a
+ * forbidden value.
  */
 export async function decideOnHost(decisions: HostDecisions, question: HostQuestion): Promise<HostVerdict> {
   const { agent, session } = question;

@@ -31,7 +31,7 @@ export interface SearchOptions {
   readonly scope?: SearchScope;
 }
 
-/** The roots of the trees that a session reaches; `undefined`: all. */
+/** The roots of the trees that a session may search; `undefined`: all. */
 export type Trees = ReadonlySet<string> | undefined;
 
 const reachSchema = z.union([z.enum(['tree', 'all']), z.array(z.string()).max(SEARCH_SCOPE_TREES_MAX)]);
