@@ -1,6 +1,6 @@
 /**
- * Requests that wait on this shard for something to become durable: receipts, ends of children, compressions, the drain. A
- * session that no request waits for has no entry.
+ * Requests that wait on this shard for something to become durable: receipts, ends of children, compressions, the
+ * drain. A session that no request waits for has no entry.
  */
 import { CancelledError, errorShape } from '../../base/errors.ts';
 import type { SessionState } from '../../session/state/state.ts';
