@@ -51,7 +51,9 @@ function pendingIdOf({ key, state }: SessionActor, wanted: WantedReceipt): numbe
   return (wanted.incarnation ?? key) === key ? wanted.pendingId : undefined;
 }
 
-/** The number of the event that announced an entry. The state has it for entries with a key, and the log for all. */
+/**
+ * The number of the event that announced an entry. The state has the numbers of entries with a key; the log has all.
+ */
 function acceptedSeq(shard: Shard, actor: SessionActor, pendingId: number): number {
   for (const { id, seq } of actor.state.keys.values()) if (id === pendingId) return seq;
   let found = 0;

@@ -7,9 +7,9 @@ export interface Closing {
 }
 
 /**
- * Settles as `work` does. If the close of the runtime rejects it, the rejection counts as handled: a program that called
- * `ask` without awaiting it, and then closed, must not end by an unhandled rejection. A caller that awaits it sees the error.
- * Node reports any other unhandled rejection as usual.
+ * Settles as `work` does. If the close of the runtime rejects `work`, that rejection counts as handled. A program may
+ * call `ask` without awaiting it, and then close: it must not end by an unhandled rejection. A caller that awaits the
+ * promise still gets the error. Node reports any other unhandled rejection as usual.
  */
 export function forgivenAtClose<T>(link: Closing, work: Promise<T>): Promise<T> {
   const outer = new Promise<T>((resolve, reject) => {

@@ -1,5 +1,5 @@
 /**
- * Services of the host thread for its shards: runs the tools, the providers and the system functions given as values.
+ * Services of the host thread for its shards: runs the tools, the providers and the system functions that are values.
  */
 
 import type { Clock } from '../../base/clock.ts';
@@ -24,7 +24,7 @@ export interface HostValues {
   readonly tools: ReadonlyMap<string, ReadonlyMap<string, AnyTool>>;
   /** A tool that calls one of an MCP server; missing: there are no servers. */
   readonly mcpTool?: McpToolOf;
-  /** Reports tools that hold the host thread; missing: nothing does. */
+  /** Reports tools that hold the host thread; missing: they are not reported. */
   readonly toolWatch?: ToolWatch;
   readonly systems: ReadonlyMap<string, SystemFunction>;
   /** Listeners that runs wait for, guardrails, approval predicates. */

@@ -72,8 +72,8 @@ async function named<T>(what: string, run: () => T | Promise<T>): Promise<T> {
 }
 
 /**
- * The verdict of an agent's guardrails. Values leave the host as the plain JSON that is stored: a structured clone would
- * keep values that the log cannot hold.
+ * The verdict of an agent's guardrails. Values leave the host as the plain JSON that is stored: a structured clone
+ * would keep values that the log cannot hold.
  */
 async function guarded<T>(agent: string, run: () => Promise<GuardVerdict<T>>): Promise<GuardVerdict<T>> {
   const verdict = await named(`a guardrail of agent ${JSON.stringify(agent)}`, run);

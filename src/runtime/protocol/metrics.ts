@@ -9,7 +9,8 @@
  *    requests that continued a message thread or were replayed because they could not;
  *  - `shard/residency.ts`: sessions in memory, calls that wait for a person; `shard/shard.ts`: flushes;
  *  - `door/build-shard.ts`: tool calls that wait for a thread; `door/shard-models.ts`: model calls that the governor
- *    holds back, calls that warm the provider's cache, and the counters of each provider; `door/shard.worker.ts`: stalls.
+ *    holds back, calls that warm the provider's cache, and the counters of each provider; `door/shard.worker.ts`:
+ *    stalls.
  */
 
 /** Names of the counters, in the order of the shared array. */

@@ -72,7 +72,7 @@ export class CommitQueue {
     this.#begin();
   }
 
-  /** Begins a flush, or sets the timer for one. Does nothing during a flush, which checks the queue again when it ends. */
+  /** Begins a flush, or sets the timer for one. Does nothing during a flush: its end checks the queue again. */
   #begin(): void {
     if (this.#isFlushing) return;
     if (!this.#isHurried) {

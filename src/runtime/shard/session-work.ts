@@ -167,8 +167,8 @@ export class SessionWork {
   }
 
   /**
-   * Called when subscribers of a session come or go. Without an id, subscribers of all sessions came or went. `isNew`: a
-   * reader of this session begins.
+   * Called when subscribers of a session come or go. Without an id, subscribers of all sessions came or went. `isNew`:
+   * a reader of this session begins.
    */
   watched(sessionId: string | undefined, isNew: boolean): void {
     this.#models.watched(sessionId, isNew);
