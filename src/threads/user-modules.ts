@@ -26,9 +26,9 @@ const TWINS: Readonly<Record<string, string>> = {
 let loader: Promise<string | undefined> | undefined;
 
 /**
- * A module's exports. Node caches them, so a second call returns the same module. The file with the other extension of
- * the pair `.js` and `.ts` is imported in two cases: `url` names no file, or this thread cannot load TypeScript and the
- * other file exists. `name`: the beginning of an error's text. Throws a `ConfigError` that says how to solve the
+ * A module's exports. Node caches them, so a second call returns the same module. If `url` names no file, the file with
+ * the other extension of the pair `.js` and `.ts` is imported. That file is also imported if it exists and this thread
+ * cannot load TypeScript. `name`: the beginning of an error's text. Throws a `ConfigError` that says how to solve the
  * problem.
  */
 export async function importModule(url: string, name: string): Promise<ModuleExports> {

@@ -5,9 +5,9 @@
  * Owns: the sum, and the set of readers that hold more than a little. Does not own: the held data. Belongs to the
  * thread that reads.
  *
- * M1 When the sum exceeds the bound, readers give up the data they hold, until a quarter of the bound is free or only
- *    small holders are left. The largest holders are asked first. Among equal holders, the one that has been large for
- *    the longest time is asked first.
+ * M1 When the sum exceeds the bound, readers give up the data they hold. This ends when a quarter of the bound is free,
+ *    or when only small holders are left. The largest holders are asked first. Among equal holders, the one that has
+ *    been large for the longest time is asked first.
  * M2 Data that many readers share is counted once.
  * M3 A reader that gives up its data loses nothing durable: it reads the data again from the log, or ends where its
  *    client can resume.

@@ -8,10 +8,11 @@
  *     `unseen`.
  *  G3 A session without open operations is not held; beyond the bound the session held longest is dropped.
  *
- * Events do not carry whole operations, because an end names parts of several events: the messages of a turn or of an
- * answer, the input and the result of a tool. Each content would cross threads twice. The start of a model call is in
- * `session.state` and `llm.retry`. A separate event `llm.started` took 0.85 us more per half-step between threads
- * (Xeon, two cores, Node 20.20). As a durable event it would also renumber the events of stored sessions.
+ * Events do not carry whole operations, because an end names parts of several events. Examples are the messages of a
+ * turn or of an answer, and the input and the result of a tool. Each content would cross threads twice. The start of a
+ * model call is in `session.state` and `llm.retry`. A separate event `llm.started` took 0.85 us more per half-step
+ * between threads (Xeon, two cores, Node 20.20). As a durable event it would also renumber the events of stored
+ * sessions.
  */
 import { DIAGNOSED_MESSAGES_MAX, DIAGNOSED_SESSIONS_MAX } from '../../base/bounds.ts';
 import {

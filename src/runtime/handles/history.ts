@@ -431,9 +431,9 @@ export class History {
 
   /**
    * Compresses the conversation now, if that is worth it. Resolves when the compression has ended and is durable. If
-   * the conversation was not compressed, it is unchanged, and `reason` is `disabled`, `busy` (the session is not idle),
-   * `not_needed`, or the reason why the summary failed. Rejects with `ConfigError` (bad option), `LimitError` (the
-   * budget is used up), `StoreFullError`, `CancelledError` (closed, deleted).
+   * the conversation was not compressed, it is unchanged. `reason` then is `disabled`, `busy` (the session is not
+   * idle), `not_needed`, or the reason why the summary failed. Rejects with `ConfigError` (bad option), `LimitError`
+   * (the budget is used up), `StoreFullError`, `CancelledError` (closed, deleted).
    */
   async compress(options: CompressOptions = {}): Promise<CompressionResult> {
     const { link, address } = this.#parts;

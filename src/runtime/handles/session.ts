@@ -120,9 +120,8 @@ export class Session<Answer = string> {
   /**
    * Puts a message into the mailbox; resolves once it is durable. Rejects with `ContentError` (blank or not storable),
    * `KeyReusedError`, `MailboxFullError`, `LimitError` (too large), `SessionBusyError` (`deliver: 'reject'`),
-   * `ConfigError` (bad option), `InvalidArgumentError` (`message_not_found`: the conversation has no message that
-   * `replaces` names), `StoreFullError`, `CancelledError` (signal, closed). `output`: the schema of a structured
-   * answer.
+   * `ConfigError` (bad option), `InvalidArgumentError` (`message_not_found`: `replaces` names no message of the
+   * conversation), `StoreFullError`, `CancelledError` (signal, closed). `output`: the schema of a structured answer.
    */
   send<Output extends OutputSchema>(
     content: UserContent,

@@ -11,7 +11,7 @@
  *    instead of 209 µs (`send`, then `drain`, on a session thread). The answer is posted to the host, where nothing
  *    reads it.
  *  - Following no message costs `ask` a separate commit for the acceptance. With a deferrable acceptance (Q5 of
- *    `commit-queue.ts`), a lone `ask` takes 7 ms instead of 0.06 ms: no caller waits for the turn's end, so the commit
+ *    `commit-queue.ts`), a lone `ask` takes 7 ms instead of 0.06 ms. No caller waits for the turn's end, so the commit
  *    of the turn's end is delayed too.
  *
  * After a restart, and for a receipt found by its id, the end is always requested.

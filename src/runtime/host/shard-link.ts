@@ -10,8 +10,8 @@
  *  L3 after more deaths than `SHARD_RESTARTS` allows the link gives up: everything rejects. A session on which the
  *     thread ran out of memory twice is isolated: the next thread leaves the session alone, and those two deaths no
  *     longer count;
- *  L4 a close always ends: a thread that does not answer within its deadline and `SHARD_CLOSE_MS` is ended as a crash
- *     would end it, and its work resumes at the next open.
+ *  L4 a close always ends. A thread that does not answer within its deadline and `SHARD_CLOSE_MS` is ended as by a
+ *     crash, and its work resumes at the next open.
  */
 import { SHARD_CLOSE_MS } from '../../base/bounds.ts';
 import type { Clock, Random } from '../../base/clock.ts';

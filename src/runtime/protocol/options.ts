@@ -62,7 +62,7 @@ export interface EnricherOptions {
 
 /** The options of `open`. */
 export interface OpenOptions {
-  /** A provider value, provider data (`anthropic()`, `scripted()`), or the URL of a module that exports one by default. */
+  /** A provider, provider data (`anthropic()`, `scripted()`), or the URL of a module that exports one by default. */
   readonly provider?: ModelProvider | ProviderData | URL;
   /**
    * Providers by name: with `{ gpt: … }` the model `gpt/gpt-5.5` is the model `gpt-5.5` of that provider. A model

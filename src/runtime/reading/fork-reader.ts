@@ -1,6 +1,6 @@
 /**
- * Reads the beginning of a fork from one of two places: its own stored copy, or the log of the session it was forked
- * from, up to the fork's marker.
+ * Reads the beginning of a fork from one of two places. These are the fork's stored copy, and the log of the session it
+ * was forked from, up to the fork's marker.
  *
  * Invariant: K5 a log that forks share is removed only after their beginnings are stored (`fork-roots.ts`), so one of
  * the two places always has it.

@@ -5,8 +5,8 @@
  * thread.
  * Invariants:
  *  V1 a search finds the messages that were durable before it began, and none that had been removed by then. If the
- *     index has not read all of them in time, the answer is not complete (`isComplete`), and each message that it
- *     returns is checked against the present state of its session;
+ *     index has not read all of them in time, the answer says so (`isComplete`). Each message that it returns is then
+ *     checked against the present state of its session;
  *  V2 the saved segments, numbers and positions are from one moment. After a crash only later rows are read again;
  *  V3 an index that is damaged, or belongs to other logs, is deleted and built again.
  */

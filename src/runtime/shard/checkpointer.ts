@@ -87,8 +87,8 @@ export class Checkpointer {
   }
 
   /**
-   * Called when a session was read back into memory. If a new head of the session waits to be written, the stored head
-   * is about to be replaced, so the stored head's flag must not be used (K1).
+   * Called when a session was read back into memory. If a new head of the session waits to be written, it will replace
+   * the stored head. So the stored head's flag must not be used (K1).
    */
   returned(actor: SessionActor): void {
     if (this.#passive.has(actor.key)) actor.isHeadRunnable = false;

@@ -6,8 +6,8 @@
  * leave. Does not own: when a transition runs (`transitions.ts`), what runs for an actor beside its transitions
  * (`session-work.ts`), whether the store takes writes (`life.ts`).
  * Invariants:
- *  H3 an actor whose transition threw, or whose flush failed, is dropped and read again from the log: `drop` forgets
- *     all that memory holds of it, `find` reads it. `transitions.ts` and `life.ts` decide when to drop;
+ *  H3 an actor whose transition threw, or whose flush failed, is dropped and read again from the log. `drop` forgets
+ *     all that memory holds of the actor, and `find` reads it. `transitions.ts` and `life.ts` decide when to drop;
  *  H4 an idle session holds no timer and, beyond `ShardBounds.hotSessions`, no memory (A11);
  *  H5 a session has at most one actor: no idle session leaves during a transition, because the transition may hold its
  *     actor.

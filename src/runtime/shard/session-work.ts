@@ -265,8 +265,8 @@ export class SessionWork {
 
   /**
    * A `pure` call changes nothing outside. If a crash loses the call and the record of it, the call is made again, like
-   * a model call. A call may run only a bounded number of transitions ahead of the disk, because after a crash all work
-   * since the last flush is done again.
+   * a model call. A call may run only a bounded number of transitions ahead of the disk. After a crash, all work since
+   * the last flush is done again.
    */
   #mayRunAhead(actor: SessionActor, start: ToolStart): boolean {
     if (start.isRuntimeTool || this.#parts.durability === 'strict' || actor.unflushed > RUN_AHEAD_TURNS_MAX)
