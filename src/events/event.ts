@@ -34,7 +34,7 @@ export const SESSION_STATUSES = [
  */
 export type SessionStatus = (typeof SESSION_STATUSES)[number];
 
-/** How a turn ended, in the words of its receipts. */
+/** How a turn ended. Receipts use the same names. */
 export const TURN_OUTCOMES = ['answered', 'failed', 'interrupted', 'suspended'] as const;
 
 /**

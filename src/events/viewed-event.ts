@@ -222,7 +222,7 @@ function stepsOf(members: object): readonly Step[] {
   const steps: Step[] = [];
   for (const [name, how] of Object.entries(members) as [string, unknown][]) {
     if (how === 'hidden') continue;
-    // The types of the tables guarantee that a function there takes the member of this name.
+    // The types of the tables guarantee that each function takes the value of its member.
     steps.push([name, typeof how === 'function' ? (how as NonNullable<Step[1]>) : undefined]);
   }
   return steps;

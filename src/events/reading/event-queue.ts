@@ -43,7 +43,7 @@ export interface EventQueueOptions {
   /** Durable events after this number are wanted. If missing, the reader begins with the first event published live. */
   readonly after?: number;
   readonly replay?: Replay;
-  /** Ends the iteration after the first event for which it is true. A throw fails the iteration. */
+  /** Ends the iteration after the first event for which this returns true. A throw fails the iteration. */
   readonly until?: (event: SessionEvent) => boolean;
   /** The event as this reader sees it, or undefined to leave it out. A throw fails the iteration. */
   readonly view?: (event: SessionEvent) => SessionEvent | undefined;

@@ -61,8 +61,8 @@ function editHistory(door: ShardDoor, request: ShardMethods['history.edit']['req
       resolve(planEdit(emptyState(session), edit, environmentOf(shard)).value);
       return;
     }
-    // An interrupted session continues before the operation, because it may then be in a model call, for which the
-    // operation waits.
+    // An interrupted session continues before the operation. If the session then makes a model call, the operation
+    // waits for the answer.
     if (actor !== undefined && isRunnable(actor.state)) shard.transitions.submit(session, []);
     const isFirst = actor?.transients === undefined || actor.transients.length === 0;
     if (isFirst && 'message' in edit && edit.message['transient'] === true) checkTransients(shard);

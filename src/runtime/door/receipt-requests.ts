@@ -65,7 +65,7 @@ function acceptedSeq(shard: Shard, actor: SessionActor, pendingId: number): numb
   return found;
 }
 
-/** The receipt from the state while it is remembered there; otherwise from the log, which keeps all receipts. */
+/** The receipt from the state if the state still has it; otherwise from the log, which keeps all receipts. */
 export function receiptOf(shard: Shard, actor: SessionActor, pendingId: number): ReceiptState | undefined {
   const known = actor.state.receipts.get(pendingId);
   if (known !== undefined || pendingId >= actor.state.nextPendingId) return known;

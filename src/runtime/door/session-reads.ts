@@ -263,7 +263,7 @@ function snapshotOf(state: SessionState, now: number): SessionSnapshot {
   };
 }
 
-/** A session that is blocked for a reason outside its log. */
+/** The snapshot of a session that is blocked for a reason outside its log. */
 function blockedBy(snapshot: SessionSnapshot, blocked: ErrorShape): SessionSnapshot {
   return { ...snapshot, status: 'blocked', blocked };
 }

@@ -84,7 +84,9 @@ export async function startModels(plan: ShardPlan, surroundings: ModelSurroundin
   return { makePool, close };
 }
 
-/** The pool of one provider behind its governor, and behind the pool that warms its cache. */
+/**
+ * The pool of one provider, with its governor before it, and the pool that warms the cache if the settings want one.
+ */
 function governedPool(
   { providers, settings }: ShardPlan,
   index: number,

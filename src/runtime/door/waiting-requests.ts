@@ -46,7 +46,7 @@ function page(shard: Shard, request: Request): readonly NumberedWait[] {
   return found.slice(0, end + 1);
 }
 
-/** The waiting calls of a session, from its state. The session leaves memory again if it was not there. */
+/** The waiting calls of a session, from its state. A session that is read for this leaves memory again. */
 function waitsOf(shard: Shard, { session }: PersonWait): readonly NumberedWait[] {
   const { residency } = shard;
   const wasInMemory = residency.inMemory(session) !== undefined;

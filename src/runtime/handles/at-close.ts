@@ -1,7 +1,7 @@
 /** Promises that a caller need not await before the runtime closes. Host thread. */
 import { TroupeError } from '../../base/errors.ts';
 
-/** A connection that says whether it is closed with its runtime. */
+/** A connection that says whether its runtime is closing. */
 export interface Closing {
   readonly isClosing: boolean;
 }

@@ -11,7 +11,7 @@ export interface ChildExit {
   readonly reason: 'completed' | 'failed' | 'cancelled';
 }
 
-/** The facts about a child that its handle has. `output`: the schema of its structured reply. */
+/** The facts about a child that are kept in its handle. `output`: the schema of its structured reply. */
 export interface ChildParts {
   readonly name: string;
   readonly parent: Session<unknown>;

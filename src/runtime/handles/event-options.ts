@@ -128,8 +128,8 @@ function checkPlaces(given: unknown): ReadonlyMap<string, number> {
 
 function viewOf(mode: ViewMode): View {
   const checked = checkViewMode(mode);
-  // The queues pass on the value that a view returns without inspecting it. The signatures of `events` declare the
-  // reader's type.
+  // The queues pass on the result of a view without inspecting it. The signatures of `events` declare the reader's
+  // type.
   return (event) => viewEvent(event, checked) as SessionEvent | undefined;
 }
 

@@ -56,7 +56,7 @@ export class Receipt<Answer = string> {
   /** True if the key was known, so that nothing new was accepted. */
   readonly duplicate: boolean;
   readonly pendingId: number;
-  /** Differs between a session and a deleted one of the same id. */
+  /** A new session with the id of a deleted one has another number. */
   readonly incarnation: number;
   readonly #link: ShardCaller & Closing;
   readonly #followed: Promise<ReceiptState | undefined> | undefined;

@@ -126,7 +126,7 @@ const KIN: SessionParts['kin'] = {
 export class Runtime {
   readonly #parts: RuntimeParts;
   #closing: Promise<void> | undefined;
-  /** Whether interrupted sessions have been read, and after how many restarts that was. */
+  /** Whether interrupted sessions have been read, and the number of restarts at that time. */
   #resumed: { readonly restarts: number; readonly done: Promise<boolean> } | undefined;
 
   constructor(parts: RuntimeParts) {
@@ -348,8 +348,8 @@ const searches = new WeakMap<Runtime, MessageSearch>();
 const linksOf = new WeakMap<Runtime, readonly ShardLink[]>();
 
 /**
- * Starts to publish diagnostics of this runtime if there are subscribers. Call it after a subscriber was added later
- * than `open`.
+ * Starts to publish diagnostics of this runtime if there are subscribers. Call this if a subscriber is added after
+ * `open`.
  */
 export const publishDiagnosticsOf: (runtime: Runtime) => void = (runtime) => diagnosticsOf.get(runtime)?.look();
 

@@ -289,7 +289,7 @@ export class Session<Answer = string> {
   }
 
   /**
-   * Starts a child; resolves once child, first message and link are durable. With a repeated key it returns the
+   * Starts a child; resolves once child, first message and link are durable. With a repeated key, resolves to the
    * existing child. Rejects with `ConfigError` (blank task, unknown tool or agent), `InvalidNameError` (nickname),
    * `LimitError` (depth, children).
    */

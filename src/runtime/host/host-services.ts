@@ -22,7 +22,7 @@ export interface HostValues {
   readonly providers: ReadonlyMap<string, ModelProvider>;
   /** Tools by agent and name. */
   readonly tools: ReadonlyMap<string, ReadonlyMap<string, AnyTool>>;
-  /** A tool that calls one of an MCP server; missing: there are no servers. */
+  /** Makes a tool that calls a tool of an MCP server; missing: there are no servers. */
   readonly mcpTool?: McpToolOf;
   /** Reports tools that hold the host thread; missing: they are not reported. */
   readonly toolWatch?: ToolWatch;

@@ -101,7 +101,10 @@ export interface AgentOptions extends ModelOptions {
   readonly compression?: boolean | Partial<CompressionSettings>;
 }
 
-/** An agent whose main sessions give structured answers. A sub-agent's reply has a form if `spawn` gives one. */
+/**
+ * An agent whose main sessions give structured answers. The reply of a sub-agent is structured if `spawn` asks for
+ * that.
+ */
 export interface StructuredAgentOptions<Output extends OutputSchema = OutputSchema> extends AgentOptions {
   /** The form of every answer, unless a message asks for another one. */
   readonly output: Output;
@@ -219,7 +222,7 @@ export function agent(options: AgentOptions): Agent<unknown> {
   return { ...checked, [CHECKED]: true };
 }
 
-/** Refuses a model that is listed twice, and options for several models where there is one. */
+/** Refuses a model that is listed twice, and options for several models if only one is given. */
 function checkModels(agentKey: string, { model, fallbackAfterMs, returnAfterMs }: AgentOptions): void {
   if (typeof model === 'object' && new Set(model).size < model.length) {
     const key = `${agentKey}.model`;

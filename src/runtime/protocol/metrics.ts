@@ -44,7 +44,7 @@ export type Counter = (typeof COUNTERS)[number];
 /** Values of all counters. */
 export type CounterValues = Readonly<Record<Counter, number>>;
 
-/** Names of the counters of each provider, in the order of the shared array, behind the others. */
+/** Names of the counters of each provider, in the order of the shared array, after the other counters. */
 const PROVIDER_COUNTERS = [
   'modelCalls',
   'modelCallsRunning',

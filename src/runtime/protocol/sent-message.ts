@@ -73,7 +73,7 @@ export function putOptions(message: Draft<SentMessage>, sent: SentOptions): void
   }
 }
 
-/** Deliveries with a separate turn. The form of an answer is that of a whole turn. */
+/** Deliveries that begin a separate turn. Only their messages can ask for the form of an answer. */
 const ALONE: ReadonlySet<Deliver> = new Set(['turn', 'interrupt', 'reject']);
 
 function putForm(message: Draft<SentMessage>, { deliver = 'turn', output }: SentOptions): void {

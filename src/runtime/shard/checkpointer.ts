@@ -95,8 +95,8 @@ export class Checkpointer {
   }
 
   /**
-   * Notes that the log of a session could not be read. The session's head keeps it in the runnable set, so that the
-   * next open tries again.
+   * Notes that the log of a session could not be read. A head keeps the session in the runnable set, so that the next
+   * open tries again.
    */
   unread(id: string, key: SessionKey): void {
     const known = this.pending(key) ?? this.#journal.head(key);

@@ -35,7 +35,7 @@ export interface TimersPlace {
 export class SessionTimers {
   readonly #place: TimersPlace;
   readonly #clock: Clock;
-  /** One timer serves all deadlines, since most rounds end long before theirs (W2). */
+  /** One timer serves all deadlines, because most rounds end long before their deadline (W2). */
   readonly #calls: DeadlineQueue<SessionActor>;
 
   constructor(place: TimersPlace) {

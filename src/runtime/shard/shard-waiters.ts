@@ -115,7 +115,7 @@ export class ShardWaiters {
     this.#compressions.add(session, { reply, again });
   }
 
-  /** Called when it is durable that a compression of this session is over. */
+  /** Called when the end of a compression of this session is durable. */
   compressed(session: string): void {
     for (const { again } of this.#compressions.take(session)) again();
   }

@@ -44,7 +44,7 @@ export interface SenderParts {
   readonly source: string;
   readonly queue: DeliveryQueue;
   readonly send: SendDelivery;
-  /** The notices of a lane that follow its last delivered one. */
+  /** The notices of a lane after its last delivered one. */
   readonly read: (lane: Lane) => Promise<readonly Notice[]>;
   readonly pace: WebhookPace;
   readonly clock: Clock;
@@ -84,7 +84,7 @@ export class WebhookSender {
     return { delivered: this.#delivered, failed: this.#failed };
   }
 
-  /** True if the receiver said that it wants no more (N3). */
+  /** True if the receiver wants no more deliveries (N3). */
   get isGone(): boolean {
     return this.#isGone;
   }

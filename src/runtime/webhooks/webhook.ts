@@ -202,7 +202,7 @@ export class Webhook {
     const { shard } = followed;
     const at = followed.position ?? 0;
     if (position <= at) return;
-    // The notices of a receiver that is gone stay behind the position.
+    // If the receiver is gone, the position stays before its notices.
     if (previous > at || this.#queue.isFull || this.#sender.isGone) {
       followed.isBehind = true;
       return;
