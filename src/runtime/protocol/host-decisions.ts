@@ -82,6 +82,6 @@ async function guarded<T>(agent: string, run: () => Promise<GuardVerdict<T>>): P
     return { type: 'transform', value: toPlainJson(verdict.value) as T };
   } catch (error) {
     if (!(error instanceof NotPlainError)) throw error;
-    throw new ConfigError(`a guardrail made something that cannot be stored: ${error.message}`, { cause: error });
+    throw new ConfigError(`a guardrail returned a value that cannot be stored: ${error.message}`, { cause: error });
   }
 }

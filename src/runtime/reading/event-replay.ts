@@ -2,7 +2,7 @@
  * Replays durable events of sessions from their logs, page by page. Each page begins where the previous one ended. Runs
  * on the session's thread.
  *
- * Owns: the folds behind the pages it served last. Does not own: the journal, the position of a reader. Invariants:
+ * Owns: the folds that made the pages it served last. Does not own: the journal, the position of a reader. Invariants:
  *  Y1 a page holds the events that a fold of the whole log publishes after the requested number: the same events with
  *     the same numbers, in order;
  *  Y2 while its reader is one of the last `REPLAYS_MAX`, a page reads only the transitions whose events it holds. A new

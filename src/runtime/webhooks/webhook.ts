@@ -124,7 +124,7 @@ export class Webhook {
     const isUnknown = cursor === undefined || cursor.positions.length !== parts.shards.length;
     if (isUnknown && text !== undefined) {
       const origin = parts.webhook.url.origin;
-      parts.logger?.error({}, `webhook ${origin}: its cursor cannot be read; only new notices are delivered`);
+      parts.logger?.error({}, `webhook ${origin}: its cursor cannot be read; it begins with what happens now`);
     }
     return new Webhook(parts, isUnknown ? undefined : cursor);
   }
