@@ -1,6 +1,6 @@
 /**
  * Runs before the deletion of a session whose log forks share: the beginning of each fork is stored separately (K5).
- * One pass over the log serves all of them; forks made at the same position share one stored text.
+ * One pass over the log finds all beginnings. Forks made at the same position share one stored text.
  */
 import type { Journal } from '../../journal/journal.ts';
 import type { SessionKey } from '../../journal/position.ts';
@@ -40,8 +40,8 @@ export function storeRoots(journal: Journal, state: SessionState, key: SessionKe
 }
 
 /**
- * The forks that depend on this session's log, by number. Each is verified: its name may belong to another session by
- * now.
+ * The forks that depend on this session's log, by number. Each is verified, because its id may belong to another
+ * session by now.
  */
 function forksThere(
   journal: Journal,
