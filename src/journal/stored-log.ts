@@ -5,7 +5,8 @@
  * Owns: one large value that is being handed over. Does not own: the store.
  *
  * Invariants:
- *  D1 only what is durable is handed over, and a durable row never changes;
+ *  D1 only what is durable is handed over, and a durable row changes only where removed sessions are
+ *     erased;
  *  D2 a piece stays within its bounds: rows that fit whole, or a part of one row that does not fit into any piece.
  */
 import { SEARCH_CHAIN_ROWS, SEARCH_PAGE_BYTES, SEARCH_PAGE_ROWS } from '../base/bounds.ts';
@@ -28,6 +29,8 @@ export interface RowPiece {
   readonly total: number;
   /** True when nothing follows the last requested row of this piece. */
   readonly isLast: boolean;
+  /** The number of writes so far that changed or removed stored rows. */
+  readonly rewrites: number;
 }
 
 /** The rows of a session from new to old, and the row to continue with, 0 for none. */
@@ -156,6 +159,7 @@ class EngineStoredLog implements StoredLog {
       bytes: new Uint8Array(bytes.subarray(0, used)),
       total,
       isLast: numbers.length === rows.length && isWhole,
+      rewrites: this.#engine.state().rewrites,
     };
   }
 

@@ -1,4 +1,7 @@
-/** Builds a shard from its plan: journal, tools, models, agents. Runs on the shard's thread, host or worker. */
+/**
+ * Builds a shard from its plan: journal, tools, models, agents. Runs on the shard's thread, a worker or the host
+ * thread.
+ */
 import { AgentCatalog } from '../../../actors/agent-catalog.ts';
 import type { AgentDefinition } from '../../../actors/agent-plan.ts';
 import { type ResultShortener, ResultStore } from '../../../actors/result-store.ts';
@@ -27,14 +30,14 @@ import { type ModelSurroundings, type StartedModels, startModels } from './shard
 export interface ShardSurroundings {
   /** Runs the tools given as values. */
   readonly runner: HostRunner;
-  /** Makes the provider that calls one given by value. */
+  /** Makes the provider that calls a provider value on the host. */
   readonly hostProvider: ModelSurroundings['hostProvider'];
   readonly host: ShardHost;
   readonly clock: Clock;
   readonly random: Random;
-  /** The gate of the shard's thread; missing: the thread is never ended while its script runs. */
+  /** The exit latch of the shard's thread; missing: the thread is never ended while its script runs. */
   readonly gate?: ThreadGate;
-  /** Records which session the thread works on; missing: its death ends the process. */
+  /** Records which session the thread works on. Missing if the death of the thread ends the process. */
   readonly sessionAtWork?: SessionAtWork;
   /** Sessions that must be left alone; missing: none. */
   readonly isolated?: readonly SessionKey[];
@@ -87,7 +90,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
       host.log({ level: 'warn', message: `late error of tool ${JSON.stringify(toolName)}: ${message}` }),
   });
   try {
-    // At the same time, since most of each is a wait for a disk, or for other threads to load their code.
+    // All three run at the same time, because each mostly waits for the disk, or for other threads to load their code.
     const [described, opened, started] = await Promise.allSettled([
       describeAgents(plan.agents, toolPool, (line) => host.log(line)),
       (ports.openJournal ?? openJournal)({
@@ -157,7 +160,7 @@ function settledValue<T>(result: PromiseSettledResult<T>): T {
   return result.value;
 }
 
-/** The result store; beside a data directory its files must last as long as the log that names them. */
+/** The result store. If there is a data directory, its files must last as long as the log that names them. */
 function resultStoreOf({ resultStore, directory, durability }: ShardPlan): ResultShortener {
   return new ResultStore(resultStore, { isSynced: directory !== undefined && durability !== 'os' });
 }

@@ -20,8 +20,8 @@ export function hostCalls({ ask }: HostCaller): Pick<ShardHost, 'evaluateSystem'
 }
 
 /**
- * Providers that are values on the host thread, by key and name, called as if they were local. The endpoint delivers all
- * deltas before the answer (T2).
+ * Providers that are values on the host thread, by key and name, called as if they were local. The endpoint delivers
+ * all deltas before the answer (T2 of `batched-endpoint.ts`).
  */
 export function hostProviders(endpoint: Endpoint): (key: string, name: string) => ModelProvider {
   const { ask } = hostOver(endpoint);

@@ -16,7 +16,7 @@ import type { Runtime } from './runtime.ts';
 
 /**
  * Opens a data directory, created if necessary, or `':memory:'`, and resumes everything that was interrupted. Rejects
- * with `ConfigError` (an option, an agent, a tool), `StoreLockedError` (another process has it open),
+ * with `ConfigError` (an option, an agent, a tool), `StoreLockedError` (another process has the directory open),
  * `StoreNotWritableError` (no rights, a read-only file system), `StoreCorruptError`, `StoreVersionError`,
  * `StoreFullError`.
  */
@@ -25,7 +25,7 @@ export async function open(directory: string, options: OpenOptions = {}): Promis
     throw new ConfigError(`the data directory must be a path or ':memory:', got ${describeValue(directory)}`);
   }
   const checked = checkOptions(options, createLogger(process.env));
-  // Started first, since loading its code takes most of the time of `open`.
+  // Started first, because loading its code takes most of the time of `open`.
   const thread = checked.threads.sessions > 0 ? startWorker({ index: 0, usesStore: directory !== MEMORY }) : undefined;
   try {
     return await openAt(directory, checked, thread);
@@ -54,12 +54,14 @@ async function openAt(directory: string, checked: CheckedOptions, thread: ShardW
 
 async function assembled(checked: CheckedOptions, place: Place): Promise<Runtime> {
   if (checked.definitions === undefined) return assembleWithModels(checked, place);
-  // Imported only on use: the YAML parser is half as large as the rest of the package.
+  // Imported only if needed: the YAML parser is half as large as the rest of the package.
   const { openWithDefinitions } = await import('./open-definitions.ts');
   return openWithDefinitions(checked, checked.definitions, place);
 }
 
-/** A store holds what users said. Other users' rights to it may be intended, so they are logged and not changed. */
+/**
+ * A store holds what users said, so rights of other users are logged. They may be intended, so they are not changed.
+ */
 async function warnOfWideRights(directory: string, { logger }: CheckedOptions): Promise<void> {
   const found = await findWideRights(directory);
   if (found === undefined) return;

@@ -1,5 +1,5 @@
 /**
- * Services of the host thread for its shards: runs the tools, the providers and the system functions given as values.
+ * Services of the host thread for its shards: runs the tools, the providers and the system functions that are values.
  */
 
 import type { Clock } from '../../base/clock.ts';
@@ -22,9 +22,9 @@ export interface HostValues {
   readonly providers: ReadonlyMap<string, ModelProvider>;
   /** Tools by agent and name. */
   readonly tools: ReadonlyMap<string, ReadonlyMap<string, AnyTool>>;
-  /** A tool that calls one of an MCP server; missing: there are no servers. */
+  /** Makes a tool that calls a tool of an MCP server; missing: there are no servers. */
   readonly mcpTool?: McpToolOf;
-  /** Reports tools that hold the host thread; missing: nothing does. */
+  /** Reports tools that hold the host thread; missing: they are not reported. */
   readonly toolWatch?: ToolWatch;
   readonly systems: ReadonlyMap<string, SystemFunction>;
   /** Listeners that runs wait for, guardrails, approval predicates. */

@@ -8,7 +8,7 @@ import { isRecord } from '../../base/json.ts';
 import type { GuardVerdict } from '../../session/state/inputs.ts';
 
 /**
- * The verdict of a guardrail: `'pass'` (or nothing), a replacement for the value it was shown, or the reason for a
+ * The verdict of a guardrail: `'pass'` (or nothing), a replacement for the value that it received, or the reason for a
  * block.
  */
 export type GuardrailVerdict<T> = 'pass' | undefined | { readonly transform: T } | { readonly block: string };
@@ -84,7 +84,9 @@ export function checkMessages(value: unknown): readonly HistoryMessage[] {
     const isText = typeof message['content'] === 'string';
     const mayHoldBlocks = message['role'] === 'user' || message['role'] === 'tool';
     if (!isText && !(mayHoldBlocks && Array.isArray(message['content']))) {
-      throw new ConfigError(`content of message ${index} of a guardrail is ${describeValue(message['content'])}`);
+      throw new ConfigError(
+        `message ${index} of a guardrail has invalid content: ${describeValue(message['content'])}`,
+      );
     }
     checkCalls(message, index);
     return message as HistoryMessage;
@@ -100,7 +102,7 @@ function checkCalls(message: Readonly<Record<string, unknown>>, index: number): 
   const isCall = (call: unknown): boolean =>
     isRecord(call) && ['callId', 'name', 'arguments'].every((field) => typeof call[field] === 'string');
   if (!Array.isArray(calls) || !calls.every(isCall)) {
-    throw new ConfigError(`toolCalls of message ${index} of a guardrail are ${describeValue(calls)}`);
+    throw new ConfigError(`message ${index} of a guardrail has invalid toolCalls: ${describeValue(calls)}`);
   }
 }
 

@@ -1,6 +1,6 @@
 /**
  * Runs before the deletion of a session whose log forks share: the beginning of each fork is stored separately (K5).
- * One pass over the log serves all of them. Each fork has its own stored text, which is removed with the fork.
+ * One pass over the log finds all beginnings. Each fork has a separate stored text, which is removed with the fork.
  */
 import type { Journal } from '../../journal/journal.ts';
 import type { SessionKey } from '../../journal/position.ts';
@@ -40,8 +40,8 @@ export function storeRoots(journal: Journal, state: SessionState, key: SessionKe
 }
 
 /**
- * The forks that depend on this session's log, by number. Each is verified: its name may belong to another session by
- * now.
+ * The forks that depend on this session's log, by number. Each is verified, because its id may belong to another
+ * session by now.
  */
 function forksThere(
   journal: Journal,

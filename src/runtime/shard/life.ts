@@ -6,9 +6,9 @@
  * (`residency.ts`), the attempts to write again (`store-outage.ts`), the order of resumption
  * (`interrupted-sessions.ts`).
  * Invariants:
- *  H3 an actor whose flush failed is dropped and read again from the log: the outage drops all (O2), and each session
- *     resumes when the store takes writes again;
- *  H6 a closed shard takes no transition; a closing one finishes the half-steps that run and begins none;
+ *  H3 an actor whose flush failed is dropped and read again from the log. The outage drops all actors (O2 of
+ *     `store-outage.ts`), and each session resumes when the store takes writes again;
+ *  H6 a closed shard takes no transition; a closing shard finishes the half-steps that run and begins none;
  *  H7 a deletion and its report to the parent are in one append (A6).
  */
 import type { SessionActor } from '../../../actors/session-actor.ts';
@@ -112,7 +112,7 @@ export class Life {
   get isDrained(): boolean {
     if (this.#outage.error !== undefined) return false;
     const { stoppedCalls } = this.#work;
-    // While sessions with such calls take all of admission, the sessions that wait for it cannot start either.
+    // While sessions with such calls hold all slots of admission, the sessions that wait for admission cannot start.
     if (stoppedCalls > 0 && !this.#live.hasRoom && stoppedCalls === this.#live.size) return true;
     return this.#live.size === stoppedCalls && this.#live.waiting === 0 && !this.#interrupted.hasWork;
   }
@@ -121,7 +121,7 @@ export class Life {
     if (this.isDrained) this.#waiters.drained();
   }
 
-  /** The error that answers every request about an isolated session; undefined: it is not isolated. */
+  /** The error that answers every request about an isolated session; undefined if the session is not isolated. */
   isolationOf(sessionId: string): TroupeError | undefined {
     const key = this.#parts.journal.keyOf(sessionId);
     return key === undefined ? undefined : this.#parts.isolated.errorOf(key, sessionId);
@@ -135,8 +135,8 @@ export class Life {
   }
 
   /**
-   * A session is about to resume. If the key or its model was refused, all sessions may try again (F36, F37). The
-   * sessions that the key blocked resume with it. Resolves when that is durable.
+   * Called when a session is about to resume. If the provider's key or the session's model was refused, all sessions
+   * may try again (F36, F37). The sessions that the refused key blocked resume too. Resolves when that is durable.
    */
   async resumeModels(sessionId: string): Promise<void> {
     if (this.#isClosed) return;
@@ -146,7 +146,7 @@ export class Life {
     if (error.code === 'model_authentication') await this.#resumeAll((name) => this.#isKeyRefused(name));
   }
 
-  /** True if the refusal of the key also blocked a call of this session. */
+  /** True if a refusal of the key blocked this session. */
   #isKeyRefused(sessionId: string): boolean {
     return this.#residency.find(sessionId)?.state.blocked?.code === 'model_authentication';
   }
@@ -201,7 +201,7 @@ export class Life {
     const parent = actor.state.parent;
     const subtree = this.#subtree(actor);
     this.#rootForks(subtree);
-    // This must come first: a transition may close the open batch, and the removal must be in one append with the
+    // The removal comes first: a transition may close the open batch, and the removal must be in one append with the
     // report to the parent (H7).
     this.#parts.journal.remove(subtree.map((each) => each.key));
     for (const each of subtree) {
@@ -264,8 +264,8 @@ export class Life {
   }
 
   /**
-   * Stops intake, and waits up to `deadlineMs` for running half-steps. Gives up the rest, which resume at the next
-   * open. Then writes heads and closes.
+   * Stops intake, and waits up to `deadlineMs` for running half-steps. Gives up those that still run, which resume at
+   * the next open. Then writes heads and closes.
    */
   async close(deadlineMs: number): Promise<void> {
     if (this.#isClosed) return;

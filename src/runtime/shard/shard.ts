@@ -139,7 +139,7 @@ export class Shard {
     this.life = new Life({ ...shared, transitions: this.transitions, outage });
   }
 
-  /** Milliseconds that calls of a session wait for a decision; null: forever. `agent`: the session's, if it is known. */
+  /** Milliseconds that calls of a session wait for a decision; null: forever. `agent`: the session's, if known. */
   approvalsMs(state: SessionState, agent: SessionAgent | undefined = this.parts.catalog.of(state)): number | null {
     return approvalPolicy({ agent: agent?.facts, settings: this.parts.settings }).expiresMs;
   }

@@ -28,7 +28,7 @@ export interface EditOutcome {
   readonly updated: readonly LoggedMessage[];
   /** The added messages, grouped by history message. */
   readonly groups: readonly (readonly [LoggedMessage, ...LoggedMessage[]])[];
-  /** True if Something before the end changed: a new epoch opens. */
+  /** True if something before the end changed: a new epoch opens. */
   readonly opensEpoch: boolean;
 }
 

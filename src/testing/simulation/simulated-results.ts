@@ -1,5 +1,5 @@
 /**
- * The disk of shortened results, as a power loss leaves it. A file is lost if its content or its name was not synced.
+ * The disk of shortened results. A power loss removes a file whose content or name was not synced.
  *
  * Owns: the files and their durable parts. Outlives processes. Does not own: the logs that name them.
  */
@@ -32,7 +32,7 @@ export class SimulatedResults {
     for (const path of [...this.#files.keys()]) if (!this.isDurable(path)) this.#files.delete(path);
   }
 
-  /** The disk as a process sees it: operations take their time, fail, and end with the process. */
+  /** The disk as a process sees it: operations take time, may fail, and end with the process. */
   diskOf(process: SimulatedProcess, world: World, faults: Faults): ResultDisk {
     const perform = (step: DiskStep): void => {
       if (step.kind === 'write' && faults.strikes('shelf.full', 0.3)) {
@@ -71,7 +71,7 @@ export class SimulatedResults {
       case 'move':
         if (file === undefined) throw new Error(`no file ${step.path}`);
         this.#files.delete(step.path);
-        // This file replaces an existing file of the same content.
+        // If the new name is durable already, it stays durable: the file replaces one of the same content.
         this.#files.set(step.to, { ...file, isNamed: this.isDurable(step.to) });
         return;
       case 'remove':
