@@ -62,11 +62,7 @@ export class CommitRoom {
    * Makes room for a batch whose rows are stored as `rows` and `rewritten`; undefined if there is room already. Rejects like
    * `DataFile.grow`, and throws `StoreLostError`.
    */
-  forBatch(
-    batch: WriteBatch,
-    rows: readonly Buffer[],
-    rewritten: readonly RewrittenRow[],
-  ): Promise<void> | undefined {
+  forBatch(batch: WriteBatch, rows: readonly Buffer[], rewritten: readonly RewrittenRow[]): Promise<void> | undefined {
     return this.#make(this.#changesOf(batch, rows, rewritten));
   }
 

@@ -324,11 +324,7 @@ class LmdbEngine implements Engine {
    * One durable transaction on this thread (L1, L2, L6). False: it must not run here. Either the thread is about to
    * end, or the map is used up and the writer thread enlarges it.
    */
-  async #writeHere(
-    batch: WriteBatch,
-    rows: readonly Buffer[],
-    rewritten: readonly RewrittenRow[],
-  ): Promise<boolean> {
+  async #writeHere(batch: WriteBatch, rows: readonly Buffer[], rewritten: readonly RewrittenRow[]): Promise<boolean> {
     const { root, meta } = this.#environment;
     const { gate } = this.#options;
     if (gate?.enter() === false) return false;

@@ -203,7 +203,9 @@ export class SearchFollower {
    */
   async #isSameLog(shard: number, { row, checksum, rewrites }: FollowedShard): Promise<boolean> {
     if (row === 0) return true;
-    const { rows, rewrites: now } = await shippedRows((offset) => this.#ask(shard, 'search.log', { from: row, offset }));
+    const { rows, rewrites: now } = await shippedRows((offset) =>
+      this.#ask(shard, 'search.log', { from: row, offset }),
+    );
     const [there] = rows;
     return now > rewrites || (there?.row === row && rowChecksum(there.bytes) === checksum);
   }
