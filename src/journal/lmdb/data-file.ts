@@ -1,8 +1,8 @@
 /**
- * The data file of an environment, as the file system sees it: it keeps room for the next commits, and checks that the
- * file is still the one that was opened.
+ * The data file of an environment, as the file system sees it. This class keeps room for the next commits, and checks
+ * that the file is still the one that was opened.
  *
- * LMDB maps its file and trusts it. A page that cannot be written for want of room may end the process
+ * LMDB maps its file and trusts it. A page that cannot be written for lack of room may end the process
  * (`docs/upstream`). Reading a page where the file was cut always ends the process. A removed file accepts commits that
  * can never be read again. So room is made before a commit needs it, and the file is checked regularly.
  *
@@ -13,8 +13,8 @@
  *  D1 a commit begins only when blocks stand behind every page that it may write (`commit-size.ts`); otherwise it is
  *     refused before it begins. On a file system that writes to new blocks (`isOverwriting` is false) the free space is
  *     checked instead;
- *  D2 the file grows by zeros appended at its current end: this class never overwrites a byte of it, whichever other
- *     process writes, a fenced owner included. LMDB ignores the bytes beyond its last page;
+ *  D2 the file grows by zeros appended at its current end. So this class never overwrites a byte, even while another
+ *     process writes to the file, such as a fenced owner. LMDB ignores the bytes beyond its last page;
  *  D3 the file is checked every `STORE_LOOK_MS`, and before a commit when the last check is older. A file that is gone,
  *     replaced or shorter than before is lost for good: it is neither read beyond its end nor written again.
  */
@@ -109,7 +109,8 @@ export class DataFile {
   }
 
   /**
-   * Makes room for a commit. Rejects with the device's error, ENOSPC or EDQUOT in most cases; nothing was written then.
+   * Makes room for a commit. Rejects with the device's error, in most cases ENOSPC or EDQUOT; no page of the commit was
+   * written then.
    */
   async grow(usedBytes: number, commitBytes: number): Promise<void> {
     await this.#growing;
