@@ -104,7 +104,7 @@ export function modelErrorOf(failure: ModelFailure): ModelError {
   });
 }
 
-/** Statuses below 500 after which the same request may succeed: a conflict, a request the server gave up. */
+/** Statuses below 500 after which the same request may succeed: a conflict, or a request that the server gave up. */
 const RETRYABLE_REFUSALS: ReadonlySet<number> = new Set([409, 499]);
 
 const OVERFLOW_STATUS = 400;
@@ -140,7 +140,7 @@ export function withData(
   return copy;
 }
 
-/** The code of a failure: by what it calls for, otherwise by its status. */
+/** The code of a failure: by its remedy, otherwise by its status. */
 function codeFor(remedy: Remedy | undefined, status: number | undefined): ModelErrorCode {
   if (remedy === 'stop') return 'model_authentication';
   if (remedy === 'fix') return 'model_invalid_request';

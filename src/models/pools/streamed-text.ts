@@ -43,12 +43,12 @@ export class StreamedText {
     if (isOver) this.drop();
   }
 
-  /** The text so far, neighbours of one type joined; none if it was dropped. */
+  /** The text so far, neighbours of one type joined; empty if the text was dropped. */
   pieces(): readonly ModelDelta[] {
     return this.#runs.map(({ type, texts }) => ({ type, text: texts.join('') }));
   }
 
-  /** Lets go of the text: the call has ended, or a bound was exceeded (S2). */
+  /** Drops the text: the call has ended, or a bound was exceeded (S2). */
   drop(): void {
     this.#sum.characters -= this.#characters;
     this.#characters = 0;
