@@ -7,7 +7,7 @@ import { pathText, type SchemaIssue, schemaIssue } from './json-schema.ts';
 import { isThenable } from './thenable.ts';
 import type { StandardResult } from './tool.ts';
 
-/** A checked input, or a text for the model that lists its faults by schema path. */
+/** A checked input, or a text for the model that lists the faults of the input by path. */
 export type CheckedInput = { readonly value: unknown } | { readonly error: string };
 
 /** The parts of a tool that decide about its input. */
