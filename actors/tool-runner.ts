@@ -107,8 +107,8 @@ export class ToolRunner {
   }
 
   /**
-   * True if a result of this call is still to come: the call waits for a slot or its next attempt, the pool has it, or
-   * its result is being stored.
+   * True if the result of this call is still to come. The call then waits for a slot or its next attempt, or the pool
+   * has it, or its result is being stored.
    */
   holds(sessionId: string, callId: string): boolean {
     const runs = this.#sessions.get(sessionId);

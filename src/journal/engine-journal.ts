@@ -2,8 +2,8 @@
  * The journal over an engine. It keeps every promise of the port that does not depend on how bytes are stored.
  *
  * Owns: the numbers of rows and sessions, the row being filled, and the last row of each session touched since the last
- * durable checkpoint. Through its gate it owns everything that is not yet durable. Does not own: what is durable; the
- * engine has that.
+ * durable checkpoint. Through its gate it owns everything that is not yet durable. Does not own: durable data, which is
+ * the engine's.
  *
  * Invariants, beside J1 to J5 of the port and G1 to G5 of the gate:
  *  E1 a read sees the batches that are not yet durable, newest first, and then the data of the engine. Data that a

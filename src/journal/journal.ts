@@ -13,8 +13,8 @@
  *  J3 the data of a failed write is not readable, and everything acknowledged before it is still there;
  *  J4 a reader that sees a transition also sees all transitions at lower positions;
  *  J5 one owner: a journal refuses to write once its store was opened with a higher fence;
- *  J6 base64 of `MEDIA_CHARACTERS_MIN` characters or more, in a member `data` of an entry, is stored once for each
- *     session, however many of its entries contain that text. A reader of an entry receives the text that was appended.
+ *  J6 base64 of `MEDIA_CHARACTERS_MIN` characters or more, in a member `data` of an entry, is stored only once for each
+ *     session, even if many entries contain it. A reader of an entry receives the text that was appended.
  */
 
 import type { StoreLostError } from '../base/errors.ts';
@@ -42,7 +42,7 @@ export interface TailPage {
 
 /** All state of one shard that outlives the process. All methods belong to the thread that opened it. */
 export interface Journal {
-  /** Fencing token of this owner: higher than that of any earlier owner. */
+  /** Fencing token of this owner. Each owner's token is higher than all earlier ones. */
   readonly fence: number;
 
   /** The key of a session's name; `undefined` when the name has no key. */

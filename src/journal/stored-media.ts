@@ -55,7 +55,7 @@ export class StoredMedia {
     });
   }
 
-  /** Removes all media of a session in a batch, those that are not durable yet included (D2). */
+  /** Removes all media of a session in a batch, including media that are not durable yet (D2). */
   removeAll(key: SessionKey, batch: WriteBatch): void {
     const addresses = new Set(this.#engine.mediaOf(key));
     this.#gate.each(({ media }) => {

@@ -25,7 +25,7 @@ export function fittedOptions<T extends FittedOptions>(options: T, traits: Reque
   } as T;
 }
 
-/** These options without those that a model with these traits refuses and that cannot be made to fit. */
+/** The options, made to fit the traits. An option that a model with these traits refuses even then is left out. */
 export function withoutRefused<T extends CheckedModelOptions>(options: T, traits: RequestTraits): T {
   let kept: T = options;
   for (;;) {

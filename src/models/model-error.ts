@@ -67,7 +67,7 @@ export function errorTypeOf(status: number): string {
   return status >= 500 ? 'api_error' : 'invalid_request_error';
 }
 
-/** The HTTP status of a failure: its own, or that of its type or its code; undefined if none of them has one. */
+/** The HTTP status of a failure: given, or derived from its type or its code; undefined if that is not possible. */
 export function statusOf(failure: Pick<ModelFailure, 'status' | 'type' | 'code'>): number | undefined {
   if (failure.status !== undefined) return failure.status;
   const byType = failure.type === undefined ? undefined : STATUS_BY_TYPE.get(failure.type);

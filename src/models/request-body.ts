@@ -133,7 +133,7 @@ function encodeMessage(message: RequestMessage): string {
 }
 
 /**
- * The message with a mark on its last block that can carry one. Text becomes a block, since only blocks carry marks.
+ * The message with a mark on its last block that can carry one. Text becomes a block, because only blocks carry marks.
  */
 function withMark(message: RequestMessage, mark: CacheControl): unknown {
   const blocks: readonly ContentBlock[] =
@@ -149,7 +149,7 @@ function hasLongMark(message: RequestMessage): boolean {
   return marksOf(message) > 0 && JSON.stringify(message.content).includes('"ttl":"1h"');
 }
 
-/** True if the block can carry a cache mark: empty text cannot (R17), nor can thinking (R43). */
+/** True if the block can carry a cache mark. Empty text (R17) and thinking (R43) cannot. */
 function canCarryMark(block: ContentBlock): boolean {
   return MARKABLE.has(block.type) && !(block.type === 'text' && block.text.trim() === '');
 }

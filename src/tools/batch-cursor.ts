@@ -36,7 +36,7 @@ const CALLS = 4;
 const CELLS_OF_A_CALL = 2;
 
 /**
- * The first cell of a call is 0 before the call begins, a negative time while its module loads, and a positive time
+ * The first cell of a call: 0 before the call begins, a negative time while its module loads, and a positive time
  * while its tool runs. After the end it is below `-ENDED`, and gives the order of the end. The second cell is 1 once
  * the call's signal was aborted.
  */

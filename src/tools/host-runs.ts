@@ -1,5 +1,5 @@
 /**
- * The runs of a pool whose place is the host thread.
+ * The runs of a pool that run on the host thread.
  *
  * Owns: which of these runs wait or run, and their deadlines. Does not own: the tools, and the delivery of outcomes to
  * the listener.

@@ -29,7 +29,7 @@ export interface OpenRun extends QueuedRun {
   decided: string | undefined;
   /** How the run failed, if a failure decided it. */
   failed: ToolFailure | undefined;
-  /** True if the decision stands even if the tool had no chance to stop. */
+  /** True if the decision counts even if the tool had no chance to stop. */
   isFinal: boolean;
   /** The stack of the error that the tool threw, if the error decided the run. */
   stack: string | undefined;

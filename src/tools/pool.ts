@@ -19,8 +19,8 @@ export interface ThreadPlace {
 }
 
 /**
- * The place of a tool's code: a tool thread, from a module's export; the host thread, as a value; or an MCP server,
- * which the host thread calls.
+ * Where a tool's code runs: on a tool thread, from a module's export; on the host thread, as a value; or at an MCP
+ * server, which the host thread calls.
  */
 export type ToolPlace =
   | ThreadPlace

@@ -19,7 +19,7 @@ export interface InputOwner {
 
 /**
  * Checks `input` with the tool's own schema; defaults and transforms of a Standard Schema are applied. Returns a
- * promise only if the schema does. Never throws nor rejects: an error of the schema becomes an error text too.
+ * promise only if the schema does. Never throws and never rejects: an error of the schema also becomes an error text.
  */
 export function validateInput(tool: InputOwner, input: unknown): CheckedInput | Promise<CheckedInput> {
   if (!isRecord(input)) {

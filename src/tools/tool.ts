@@ -83,7 +83,7 @@ export interface Tool<Input = unknown> {
   readonly timeoutMs?: number;
   /** True lets the model set the call's timeout. */
   readonly adjustableTimeout?: boolean;
-  /** False if the result is not cut to `settings.tools.maxToolResponseChars`. It is still bounded in bytes. */
+  /** False if the result is not cut to `settings.tools.maxToolResponseChars`. The result is still bounded in bytes. */
   readonly truncate?: boolean;
   /**
    * Characters from which the result is shortened; default `toolResultChars` of the agent, else

@@ -2,7 +2,7 @@
  * Group commit without a timer.
  *
  * Owns: the queue of batches between the callers and one writer, and the promise of each. Does not own: the contents of
- * a batch. The last batch is open and takes new data; the first may be in flight; those between are full.
+ * a batch. The last batch is open and takes new data; the first may be in flight; the batches between are full.
  *
  * Invariants:
  *  G1 one write at a time, in the order the batches were opened;
@@ -11,8 +11,8 @@
  *     event loop is never starved;
  *  G3 one promise for each batch, shared by all its waiters, and none for a batch without a waiter;
  *  G4 a waiter resumes after `written` ran, so it finds the journal in the state after its write;
- *  G5 after a refused write the whole queue is dropped, all its waiters reject, and so does every later `flushed()`
- *     until `reset()`.
+ *  G5 after a refused write the whole queue is dropped, and all its waiters reject. Every later `flushed()` also
+ *     rejects, until `reset()`.
  */
 
 /** The owner's side of the gate. */

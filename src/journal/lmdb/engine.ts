@@ -16,8 +16,8 @@
  *  L6 a transaction on this thread runs inside the thread's gate. If the thread ended between begin and end, lmdb's
  *     clean-up would wait on this thread for a lock that this thread holds. Then neither the thread nor the process
  *     would end;
- *  L7 a write begins only when there is room for the most it may need (`commit-room.ts`): a page that LMDB cannot write
- *     for lack of room may end the process;
+ *  L7 a write begins only when there is room for the most it may need (`commit-room.ts`). Without room for a page, LMDB
+ *     may end the process;
  *  L8 once the file is found removed, replaced or cut short (`data-file.ts`), no write begins and `reopen` opens
  *     nothing. A file that was cut short is not read either, since the read would end the process.
  */
@@ -296,8 +296,8 @@ class LmdbEngine implements Engine {
   }
 
   /**
-   * One durable transaction on this thread (L1, L2, L6). Resolves to false if the transaction must not run here: the
-   * thread is about to end, or the map is used up, and only the writer thread enlarges it.
+   * One durable transaction on this thread (L1, L2, L6). Resolves to false if the transaction must not run here. Then
+   * the thread is about to end, or the map is used up: only the writer thread can enlarge it.
    */
   async #writeHere(batch: WriteBatch, rows: readonly Buffer[]): Promise<boolean> {
     const { root, meta } = this.#environment;
@@ -343,8 +343,8 @@ class LmdbEngine implements Engine {
     rows.forEach((bytes, index) => {
       const row = batch.rows[index];
       // Numbers rise (E2). With `append` LMDB fills its pages instead of leaving half of each free.
-      // Such a put has a separate promise, which rejects together with the commit's. The commit's rejection is the one
-      // that is handled.
+      // Such a put has a separate promise, which rejects together with the commit's. Only the commit's rejection is
+      // handled.
       if (row !== undefined) log.put(row.number, bytes, APPEND).catch(() => undefined);
     });
     for (const [name, key] of batch.names) {
@@ -420,7 +420,7 @@ class LmdbEngine implements Engine {
 }
 
 /**
- * A view of bytes lent by lmdb. lmdb returns one large shared buffer whose `length` property it overwrote, but native
+ * A view of bytes lent by lmdb. lmdb returns one large shared buffer, and has overwritten its `length` property. Native
  * code needs a view with the true length.
  */
 function lent(bytes: Buffer | undefined): Buffer | undefined {

@@ -107,7 +107,7 @@ export async function createLmdbStore(options: LmdbOptions): Promise<void> {
   }
 }
 
-/** Creates the environment under another name and moves its file into place, so that no open meets a half-made one. */
+/** Creates the environment under another name and moves its file into place, so that no open finds a half-made file. */
 async function createEnvironment(options: LmdbOptions): Promise<void> {
   const { directory } = options;
   const birth = join(directory, BIRTH_DIRECTORY);

@@ -2,9 +2,9 @@
  * Checks an LMDB file before LMDB maps it. LMDB trusts its file: a foreign, cut or damaged file ends the process with a
  * signal that cannot be caught, or appears as a smaller store. Reads only.
  *
- * For a file up to `STORE_CHECK_ENTRIES_BYTES_MAX`, with up to `STORE_CHECK_ENTRIES_MAX` entries beside its rows, the
- * check covers everything that is not guarded elsewhere. That is all pages and their order, the free list, all entries
- * of the small tables and blobs, and whether the tables agree.
+ * For a file up to `STORE_CHECK_ENTRIES_BYTES_MAX`, with up to `STORE_CHECK_ENTRIES_MAX` entries besides rows and
+ * media, the check covers everything that no other check covers. That is all pages and their order, the free list, all
+ * entries of the small tables and blobs, and whether the tables agree.
  *
  * Rows, blobs, media and entries have their own checksums, which each read checks. In a larger store one fault is not
  * noticed at once: an entry that cannot be found any more because its key was damaged.

@@ -5,8 +5,8 @@
  *
  * Owns: one file opened for reading, and the pieces of it that were read last. Writes nothing. Reads block the thread.
  *
- * Layout: struct MDB_meta, MDB_db, MDB_page, MDB_node and MDB_ovpage of LMDB's mdb.c as lmdb builds it, little-endian,
- * with the 24-byte page header that names the page and its transaction.
+ * Layout: struct MDB_meta, MDB_db, MDB_page, MDB_node and MDB_ovpage of LMDB's mdb.c as lmdb builds it. Little-endian.
+ * The page header has 24 bytes, and names the page and its transaction.
  */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { DOCTOR_PIECES_MAX, STORE_CHECK_BYTES_MAX } from '../../base/bounds.ts';
@@ -379,8 +379,8 @@ export function entryKey({ bytes, number, places }: PageFrame, index: number): B
 }
 
 /**
- * True when the keys of a page's entries rise, starting with the entry at `first`. It makes no buffer for each key,
- * since a check of a store compares hundreds of thousands. Throws `PageDamage` for a key that lies outside.
+ * True when the keys of a page's entries rise, starting with the entry at `first`. Makes no buffers for the keys,
+ * because a check of a store compares hundreds of thousands. Throws `PageDamage` for a key that is outside the page.
  */
 export function doKeysRise({ bytes, number, places }: PageFrame, first: number, tree: PageTree): boolean {
   const isInteger = (tree.flags & INTEGER_KEY_FLAG) !== 0;

@@ -1,6 +1,6 @@
 /**
  * Media in the texts of the journal. A long base64 text, such as the data of an image or of a PDF, is stored once for
- * each session, by the content of its bytes. In its place the stored text has a reference.
+ * each session. The stored text has a reference in its place.
  *
  * A reference is a JSON string whose first letter is escaped. `JSON.stringify` never escapes a letter, so no text of a
  * user is mistaken for a reference. A reader that needs no media can parse the text as it is stored.

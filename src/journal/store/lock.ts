@@ -118,7 +118,7 @@ export async function acquireStoreLock(directory: string): Promise<StoreLock> {
   };
 }
 
-/** The living process that has the directory open; `undefined`: none has. Takes nothing, writes nothing. */
+/** The living process that has the directory open; `undefined`: no process has. Takes nothing, writes nothing. */
 export async function storeOwner(directory: string): Promise<StoreOwner | undefined> {
   for (const { claim } of await claimants(directory)) {
     if (!(await isAlive(claim))) continue;

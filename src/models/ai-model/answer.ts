@@ -5,7 +5,7 @@
  *
  * - B1 Texts and thoughts are in the order in which they start, other blocks in the order in which they arrive. Later
  *   metadata of a part replace earlier metadata, as in the AI SDK.
- * - B2 Unknown parts change nothing, nor do parts of a text that was not started.
+ * - B2 Unknown parts change nothing. Neither do parts of a text that was not started.
  * - B3 A call whose input is not JSON keeps the model's text as its input, so that the call is refused and the model is
  *   informed. If the token limit cut the input, the call is the last block of its answer, and its input becomes `{}`.
  * - B4 An answer exists only after `finish`. It is an error if the model failed, or stopped for an unknown reason
@@ -45,7 +45,7 @@ export type AnswerSource = Pick<BlockOrigin, 'provider' | 'model'> & {
   readonly isFallback?: boolean;
 };
 
-/** Assembles one answer. `accept` throws `ModelError`, or the error of an `error` part as it is. */
+/** Assembles one answer. `accept` throws `ModelError`, or the unchanged error of an `error` part. */
 export class PartAssembly {
   readonly #source: AnswerSource;
   readonly #onDelta: (delta: ModelDelta) => void;

@@ -6,7 +6,7 @@
  * Why the prompt is legal for every wire:
  * - Every result follows its call in the next message (R01 to R04 hold for the request).
  * - Neighbours of one role are joined: Gemini refuses a call that follows the model's own message.
- * - A thought is sent only to the model that wrote it, and only if another part follows: the Responses API refuses a
+ * - A thought is sent only to the model that wrote it, and only if another part follows. The Responses API refuses a
  *   reasoning item "without its required following item".
  * - The last message is never the model's.
  */

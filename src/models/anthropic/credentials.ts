@@ -80,7 +80,7 @@ function build(
     ...key,
     baseURL,
     headers,
-    // The longest secret comes first, since a secret may be part of another.
+    // The longest secret comes first, because a secret may be part of another.
     secrets: [...new Set([secret, ...alsoSecret])].sort((a, b) => b.length - a.length),
     identity: JSON.stringify([key, baseURL]),
   };

@@ -1,7 +1,7 @@
 /**
  * A pool whose calls wait until the governor of its provider key lets them leave.
  *
- * Owns: the waiting calls, their order, the one timer. Does not own: the policy (`governor.ts`), running calls and
+ * Owns: the waiting calls, their order, one timer. Does not own: the policy (`governor.ts`), running calls and
  * mirrors (the inner pool), the retries of a session (the core).
  *
  * - G1 Every call completes exactly once, even if it never left. The listener is never called from within `call`,

@@ -380,8 +380,8 @@ export class Governor {
   }
 
   /**
-   * Half of the time is fixed and half is random, so that shards and processes on one key do not return together, and
-   * none returns at once.
+   * Half of the time is fixed, so that no shard returns at once. The other half is random, so that shards and processes
+   * on one key do not return together.
    */
   #circuitMs(level: number): number {
     const longest = growingWait(level + 1, { first: GOVERNOR_CIRCUIT_MS, longest: GOVERNOR_CIRCUIT_MS_MAX });

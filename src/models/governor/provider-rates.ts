@@ -94,7 +94,7 @@ export class ProviderRates {
 
 /**
  * The first numbers of a row. A phase lasts until all calls that were in flight when it began have ended. `EARLIER`:
- * how many of these calls are still in flight. `LATER`: how many of the calls that left during the phase are.
+ * how many of these calls are still in flight. `LATER`: how many of the calls that left during the phase are in flight.
  */
 const PHASE = 0;
 const SINCE = 1;

@@ -7,7 +7,7 @@
  * - T1 A change is one step for all threads: `change` holds the lock, and other threads wait until it is released.
  * - T2 A thread that ended in the middle of a change stops the others for `RATE_LOCK_MS` at most. Later answers correct
  *   the numbers that it left half changed (H1).
- * - T3 A model has the same row in every thread. If all rows are taken, a further model has none: nothing holds its
+ * - T3 A model has the same row in every thread. If all rows are taken, a new model has no row: nothing holds its
  *   calls back before the provider refuses them.
  */
 import { GOVERNED_MODELS_MAX, RATE_LOCK_MS } from '../../base/bounds.ts';

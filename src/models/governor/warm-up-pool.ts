@@ -13,8 +13,8 @@
  * - U2 A held call leaves when the call that warms its prompt ends, even with an error: a warm cache is an advantage,
  *   not a condition.
  * - U3 Only whole contexts are held, so a held call depends on no mirror.
- * - U4 No warm-up is made for a prompt that is warm, or too short to be cached, or that has fewer than
- *   `WARM_UP_CALLS_MIN` calls within `WARM_UP_GATHER_MS`.
+ * - U4 No warm-up is made for a prompt that is warm or too short to be cached. A prompt needs `WARM_UP_CALLS_MIN` calls
+ *   within `WARM_UP_GATHER_MS`.
  * - U5 Timers run only while calls are gathered.
  */
 import { createHash } from 'node:crypto';

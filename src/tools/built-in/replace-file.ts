@@ -6,7 +6,7 @@
  * process is killed in between, they remain, but no reader mistakes them for the file. Does not own: the text, the
  * containment in a root.
  *
- * W1 A reader finds the old content or the new, never a part: the new content is complete and on disk before it gets
+ * W1 A reader finds the old content or the new, never a part. The new content is complete and on disk before it gets
  *    the file's name.
  * W2 Two changes of one file follow one another. Changes of one thread queue, so that none is prepared for nothing.
  *    Changes of other threads and processes wait for the lock. A file that changed since it was read is not replaced.

@@ -207,7 +207,7 @@ const UNATTENDED: Readonly<Record<string, string>> = {
   GIT_PAGER: 'cat',
   MANPAGER: 'cat',
   SYSTEMD_PAGER: '',
-  // Git must not prompt: not on the terminal, nor through a helper program, a window or ssh.
+  // Git must not prompt: not on the terminal, and not through a helper program, a window or ssh.
   GIT_TERMINAL_PROMPT: '0',
   GIT_ASKPASS: '',
   GCM_INTERACTIVE: 'never',

@@ -92,7 +92,7 @@ export class ShellPool {
 
   /**
    * Resolves with the session's shell once earlier calls have released it; undefined when the signal fired first (O1).
-   * `earlier`: a shell of the session that another pool has lost; O3 holds for it too.
+   * `earlier`: a shell of the session that another pool has lost; O3 also holds for it.
    */
   async take(session: string, signal: AbortSignal, earlier?: EarlierShell): Promise<ShellLease | undefined> {
     const slot = this.#slotOf(session);

@@ -8,7 +8,7 @@
  * K1 A call settles exactly once. It is sent only over a connection that is ready, and is sent again only as
  *    `call-repeats.ts` allows.
  * K2 One process of a server lives at a time: the next one starts when no process of the last one is left.
- * K3 A server that does not answer is noticed through its calls: a call that is given up starts a health check, and a
+ * K3 A server that does not answer is noticed through its calls: a call that is given up starts a health check. A
  *    server that fails the check is ended. In the newer protocol era the end of the server's notification stream also
  *    starts a check.
  * K4 After `close` there is no process, no timer and no open call.

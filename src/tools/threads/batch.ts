@@ -232,7 +232,7 @@ export function elapsedOf(open: OpenRun, place: BatchPlace | undefined, now: num
   return open.startedAt === 0 ? 0 : Math.max(0, Math.round(now - open.startedAt));
 }
 
-/** True if the outcome of a run stands: it was cancelled or threw, or its tool had noticed the abort. */
+/** True if the decided outcome of a run counts: the run was cancelled or threw, or its tool had noticed the abort. */
 export function isDecided(open: OpenRun, { batch, at }: BatchPlace): boolean {
   return open.decided !== undefined && (open.isFinal || batch.cursor.isAborted(at));
 }

@@ -24,7 +24,7 @@ export interface RunOwner {
   abandon(open: OpenRun, place: BatchPlace): void;
   /** Answers a run that has ended but whose outcome was lost. */
   lost(open: OpenRun): void;
-  /** Hands waiting runs over soon. */
+  /** Hands waiting runs to threads, in a later microtask. */
   pump(): void;
 }
 

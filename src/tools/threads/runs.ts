@@ -14,8 +14,8 @@
  *    over are shared again. A thread whose loop is held receives no more runs.
  * R4 A thread is ended only when its loop does not notice an abort within `TOOL_KILL_MS`, or, once its runs are over,
  *    to end abandoned runs. After that decision it begins no other run.
- * R5 A run that has ended on its thread completes even if its outcome was lost on the way: when a later end is
- *    reported, or when a check after its deadline finds that it ended `TOOL_KILL_MS` ago.
+ * R5 A run that has ended on its thread completes even if its outcome was lost on the way. It then completes when a
+ *    later end is reported, or when a check after its deadline finds that it ended `TOOL_KILL_MS` ago.
  * R6 When a thread dies, the run that held its loop fails. The others begin again elsewhere, if their effect allows: a
  *    `probe` asks its tool first, and a `once` run is answered as unknown. If it is not known which run held the loop,
  *    each begins again on a thread that it has to itself.
