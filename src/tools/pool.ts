@@ -19,8 +19,8 @@ export interface ThreadPlace {
 }
 
 /**
- * Where a tool's code runs: on a tool thread, from a module's export; on the host thread, as a value; or at an MCP
- * server, which the host thread calls.
+ * The place where a tool's code runs: on a tool thread, from a module's export; on the host thread, as a value; or at
+ * an MCP server, which the host thread calls.
  */
 export type ToolPlace =
   | ThreadPlace
