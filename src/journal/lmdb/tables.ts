@@ -2,7 +2,7 @@
 
 /**
  * Version of the whole environment. A store with a higher version is not opened. A lower version is raised when the
- * store is opened for writing. 2: rows and blobs may be packed. 3: media are in a table beside the log.
+ * store is opened for writing. From version 2 rows and blobs may be packed. From version 3 media have their own table.
  */
 export const STORE_FORMAT = 3;
 /** The first format with the table `media`. */
