@@ -1,13 +1,13 @@
 /**
  * The result store: keeps the whole text of a shortened result, so that the model can read the rest with `read_file`.
- * Each text is one file, named by its content, beside the store. For a store in memory it is in the system's temporary
- * directory.
+ * Each text is one file, named by a hash of its content. The files are beside the store; for a store in memory they are
+ * in the system's temporary directory.
  *
  * Owns: the files of its directory while they are written. Does not own: the log that names them.
  *
  * Invariants:
- *  R1 a short form names a file only when the file is durable: written, synced, moved into place, and the move synced.
- *     The record with the short form is made after that, so no log names a file that a power loss has removed;
+ *  R1 a shortened text names a file only when the file is durable: written, synced, moved into place, and the move
+ *     synced. The record with the shortened text is made after that, so no log names a file that a power loss removed;
  *  R2 a reader never sees half a file, and two writers of one text do not collide: each writes to its own temporary
  *     name first.
  */
@@ -18,7 +18,7 @@ import { dirname, join } from 'node:path';
 import { PRIVATE_DIRECTORY_MODE, PRIVATE_FILE_MODE } from '../src/base/private-files.ts';
 import { type TruncationOptions, truncateResult } from '../src/tools/truncation.ts';
 
-/** How to shorten. The result store sets the reference itself. */
+/** How to shorten a text. The result store sets `reference` itself. */
 export type ResultStoreOptions = Omit<TruncationOptions, 'reference'>;
 
 /** The part of the result store that the shard needs. */
@@ -32,9 +32,9 @@ export type DiskStep =
 
 /** Performs steps in order and throws the disk's error. A simulator supplies a simulated disk. */
 export interface ResultDisk {
-  /** Performs a step off the thread. */
+  /** Performs a step without blocking the thread. */
   perform(step: DiskStep): Promise<void>;
-  /** Performs a step on the thread. */
+  /** Performs a step and blocks the thread meanwhile. */
   performNow(step: DiskStep): void;
 }
 
@@ -45,7 +45,7 @@ export interface ResultStoreSettings {
   readonly disk?: ResultDisk;
 }
 
-/** See the file header. Belongs to one thread. Several may share a directory, since names are content addresses. */
+/** See the file header. Belongs to one thread. Several stores may share a directory: names are hashes of contents. */
 export class ResultStore {
   readonly #directory: string;
   readonly #isSynced: boolean;
@@ -60,16 +60,16 @@ export class ResultStore {
   }
 
   /**
-   * `text` shortened to its bounds. Returns at once if nothing is cut, else when the whole text is durable,
-   * without blocking this thread. Never throws or rejects: if the disk refuses, the short form says that the rest is
-   * lost, and the session continues.
+   * `text` shortened to its bounds. Returns at once if nothing is cut. Otherwise resolves when the whole text is
+   * durable, without blocking this thread. Never throws or rejects: if the disk refuses, the shortened text says that
+   * the rest is lost, and the session continues.
    */
   shorten(text: string, options: ResultStoreOptions): string | Promise<string> {
     const cut = this.#cut(text, options);
     return typeof cut === 'string' ? cut : this.#kept(cut);
   }
 
-  /** Does the same for callers inside a transition, which cannot wait: the thread blocks on the disk. */
+  /** Like `shorten`, for callers inside a transition. These cannot wait, so the thread blocks on the disk. */
   shortenNow(text: string, options: ResultStoreOptions): string {
     const cut = this.#cut(text, options);
     if (typeof cut === 'string') return cut;
@@ -93,7 +93,7 @@ export class ResultStore {
     }
   }
 
-  /** The short form and the text to keep; a string if nothing is cut. */
+  /** The shortened text and the text to keep; a string if nothing is cut. */
   #cut(text: string, options: ResultStoreOptions): string | Cut {
     if (text.length * 3 <= Math.min(options.charactersMax, options.bytesMax)) return text;
     const address = createHash('sha256').update(text).digest('hex').slice(0, 32);
@@ -122,7 +122,7 @@ interface Cut {
   readonly part: string;
   readonly whole: string;
   readonly short: string;
-  /** The short form to use if the whole text could not be kept. */
+  /** The shortened text to use if the whole text could not be kept. */
   readonly lost: () => string;
 }
 

@@ -2,15 +2,16 @@
  * The journal over an engine. It keeps every promise of the port that does not depend on how bytes are stored.
  *
  * Owns: the numbers of rows and sessions, the row being filled, and the last row of each session touched since the last
- * durable checkpoint. Through its gate it owns everything that is not yet durable. Does not own: what is durable; the
- * engine has that.
+ * durable checkpoint. Through its gate it owns everything that is not yet durable. Does not own: durable data, which is
+ * the engine's.
  *
  * Invariants, beside J1 to J5 of the port and G1 to G5 of the gate:
- *  E1 a read sees the engine with the batches not yet durable laid over it, newest first, and nothing else. What a
- *     refused write dropped from the gate is gone from every read at once (J3);
- *  E2 the numbers of rows, and so positions, rise for as long as the journal is open, also across refused writes;
- *  E3 a session's key has a name from its `intern` to its `remove`, and can be written and read only then. No key is
- *     given out twice, so the rows of a removed session stay unread until they are erased (`log-erasure.ts`);
+ *  E1 a read sees the batches that are not yet durable, newest first, and then the data of the engine. Data that a
+ *     refused write dropped from the gate disappears from every read at once (J3);
+ *  E2 row numbers, and therefore positions, only rise while the journal is open. A refused write does not lower them;
+ *  E3 a session's key has a name from `intern` until `remove`. Entries can be written and read under the key only
+ *     during that time. No key is given out twice, so the rows of a removed session stay unread until they are erased
+ *     (`log-erasure.ts`);
  *  E4 a checkpoint ends the row that is being filled, so that it covers whole rows.
  */
 import {
@@ -67,7 +68,7 @@ export class EngineJournal implements Journal {
   #row: Row | undefined;
   /** Rows in the gate, by number, ascending. */
   #unwritten: Map<number, Row> = new Map();
-  /** The last rows by session; `undefined` after a refusal, until the map is read again. */
+  /** The last rows by session; `undefined` after a refusal, until they are read from the engine again. */
   #touched: Map<SessionKey, LastRow> | undefined;
   #recovering: Promise<Position> | undefined;
   #closing: Promise<void> | undefined;
@@ -152,7 +153,7 @@ export class EngineJournal implements Journal {
   append(entries: readonly TurnEntry[]): Position {
     this.#checkOpen();
     if (this.#gate.isRefused) {
-      // `recover` forgets this transition, but the position stays used (E2).
+      // `recover` forgets this transition, but its position is never given out again (E2).
       const lost = positionOf(this.#nextRow, 0);
       this.#nextRow += 1;
       return lost;
@@ -251,7 +252,7 @@ export class EngineJournal implements Journal {
     const batch = this.#gate.open;
     let bytes = 0;
     for (const head of heads) {
-      // A head that was folded while its session was removed must not bring it back.
+      // If a session was removed while its head was folded, the head must not bring the session back.
       if (this.nameOf(head.key) === undefined) continue;
       const data = storedJson(head.data);
       batch.heads.set(head.key, { ...head, data: data.text });
@@ -360,8 +361,8 @@ export class EngineJournal implements Journal {
   }
 
   /**
-   * Rejects with the refusal when the last flush is refused; the journal is closed in that case too. A second call has
-   * no further effect.
+   * Rejects with the error of the last flush if that flush is refused; the journal is closed in that case too. A second
+   * call has no further effect.
    */
   close(): Promise<void> {
     this.#closing ??= this.#close(this.#gate.isRefused ? Promise.resolve() : this.#gate.flushed());
@@ -390,7 +391,7 @@ export class EngineJournal implements Journal {
    */
   #load(): void {
     const state = this.#engine.state();
-    // A checkpoint may name rows that were refused. A new row with one of their numbers would count as covered by it.
+    // A checkpoint may name rows that were refused. It would seem to cover a new row with one of their numbers.
     const marked = Math.max(state.lastRow, state.indexedRow, rowOf(state.checkpointed));
     this.#nextRow = Math.max(this.#nextRow, marked + 1);
     this.#nextKey = Math.max(this.#nextKey, state.nextKey);

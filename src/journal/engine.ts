@@ -1,7 +1,7 @@
 /**
- * The engine port: reads of what is durable, and one atomic write at a time. Transitions, back pointers, reads of data
- * that is not durable yet, and group commit are above it, in `engine-journal.ts`. So the engines in memory and over
- * LMDB cannot differ in these.
+ * The engine port: reads of durable data, and one atomic write at a time. `engine-journal.ts` adds transitions, back
+ * pointers, reads of data that is not durable yet, and group commit. So the engines in memory and over LMDB cannot
+ * differ in these.
  */
 import type { Head, Position, SessionKey } from './position.ts';
 import type { Row } from './rows/row-codec.ts';
@@ -28,8 +28,8 @@ export interface Erasure {
 }
 
 /**
- * The contents of one write, which are written completely or not at all. In the maps `undefined` removes. Later values
- * replace earlier ones.
+ * The contents of one write, which are written completely or not at all. In the maps, `undefined` removes an entry. A
+ * later value of a key replaces an earlier one.
  */
 export interface WriteBatch {
   /** Sealed or growing rows, ascending; the last row grows until the batch is written. */
@@ -83,7 +83,8 @@ export function isEmptyBatch(batch: WriteBatch): boolean {
 }
 
 /**
- * Stores the bytes. Reads see what was written and nothing else; they are synchronous and belong to the opening thread.
+ * Stores the bytes. Reads are synchronous and see only written data. Only the thread that opened the engine may call
+ * it.
  */
 export interface Engine {
   /** Fencing token taken when the engine was opened. */
@@ -94,8 +95,8 @@ export interface Engine {
   /** A row's bytes, valid until the next call of any method. */
   row(number: number): Buffer | undefined;
   /**
-   * Up to `limit` rows starting at `from`, ascending; the bytes belong to the caller. With `'table'`, for callers that
-   * read only header and table, the data behind these may be missing.
+   * Up to `limit` rows starting at `from`, ascending; the bytes belong to the caller. `'table'` is for callers that
+   * read only the header and the table of a row: the data after them may be missing.
    */
   rows(
     from: number,
@@ -130,7 +131,8 @@ export interface Engine {
   mediaOf(key: SessionKey): readonly string[];
   /**
    * Writes all of a batch durably, or nothing. Never called while a write is in flight. Rejects with `StoreFullError`
-   * when the device refuses, `StoreLockedError` when the store has a newer owner, `StoreCorruptError` when it is damaged.
+   * when the device refuses, `StoreLockedError` when the store has a newer owner, `StoreCorruptError` when it is
+   * damaged.
    */
   write(batch: WriteBatch): Promise<void>;
   /**

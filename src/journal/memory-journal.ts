@@ -43,10 +43,10 @@ export interface DeviceOperation {
   readonly kind: 'write' | 'reopen';
   /**
    * Stores rows where a later open looks for them, without making them valid. A crash in the middle of a write leaves
-   * this behind.
+   * such rows behind.
    */
   readonly tear: () => void;
-  /** Makes the operation take effect, all of it at once. Call it before the device resolves, or not at all. */
+  /** Makes the whole operation take effect at once. Call it before the device's promise resolves, or not at all. */
   readonly commit: () => void;
 }
 
@@ -65,8 +65,9 @@ export interface MemoryJournalOptions {
    */
   readonly device?: (operation: DeviceOperation) => Promise<void>;
   /**
-   * Calls `run` once, soon, never synchronously; starts each write. `setImmediate` when missing. A simulator may give
-   * its own scheduler. `queueMicrotask` would let sessions that wait for nothing else starve the event loop.
+   * Calls `run` once, soon, never synchronously. The journal starts each write through it. Missing: `setImmediate`. A
+   * simulator may give its own scheduler. `queueMicrotask` would let sessions that wait for nothing else starve the
+   * event loop.
    */
   readonly schedule?: (run: () => void) => void;
 }
@@ -77,8 +78,8 @@ export function createMemoryStore(): MemoryStore {
 }
 
 /**
- * Opens a journal in memory. `flushed()` resolves in a later tick, never in the call. What was appended but not flushed
- * is lost with the journal when another is opened over the same store, as in a crash.
+ * Opens a journal in memory. `flushed()` resolves in a later tick, never in the call. When another journal is opened
+ * over the same store, transitions that this one has not flushed are lost, as in a crash.
  */
 export function openMemoryJournal(options: MemoryJournalOptions = {}): Journal {
   const engine = new MemoryEngine(options.store ?? createMemoryStore(), options);
@@ -102,7 +103,7 @@ class MemoryEngine implements Engine {
     this.#cutTail();
   }
 
-  /** Removes the rows that a torn write left after the last valid row. They count as never written. */
+  /** Removes the rows that a torn write left after the last valid row. These rows count as never written. */
   #cutTail(): void {
     const { rowNumbers, rows, state } = this.#store;
     for (let last = rowNumbers.at(-1); last !== undefined && last > state.lastRow; last = rowNumbers.at(-1)) {

@@ -1,6 +1,6 @@
 /**
- * The contents of an environment's tables, collected by a walk over its pages, and whether the tables agree with each
- * other. For rows, blobs and media only the location in the file is kept.
+ * The contents of an environment's tables, collected by a walk over its pages. It also finds where the tables
+ * contradict each other. For rows, blobs and media only the location in the file is kept.
  */
 
 import type { Erasure } from '../engine.ts';
@@ -15,7 +15,8 @@ const VERSION_BYTES = 8;
 const HEAD_LINE = /^1 (\d+) ([01])$/;
 const ADDRESS = /^(?:\d{1,10}\/)?[0-9a-f]{64}$/;
 /**
- * A key of the table `log`, as lmdb writes it: the bits of a double follow this nibble, without the zeros at the end.
+ * The first nibble of a key of the table `log`, as lmdb writes it. The bits of a double follow it, without trailing
+ * zeros.
  */
 const ROW_KEY_PREFIX = 0x10;
 const ROW_KEY_BYTES_MIN = 4;
@@ -95,7 +96,7 @@ export class StoreIndex {
     return bytes;
   }
 
-  /** Faults of the tables taken together, once all entries are in; none in a whole store. */
+  /** Contradictions between the tables; none in an undamaged store. Call it after all entries were added. */
   *disagreements(): Iterable<string> {
     if (!this.#hasFence) yield 'the record "fence" is missing';
     for (const [name, key] of this.names) {
@@ -214,13 +215,13 @@ export function parseHead(text: string): StoredHead {
 }
 
 /**
- * Tables that are missing, or have other flags than this library gives them; none in a whole store. `format`: that of
- * the store; undefined if it is unknown.
+ * Tables that are missing, or have other flags than this library gives them; none in an undamaged store. `format`: the
+ * format of the store; undefined if it is unknown.
  */
 export function* wrongTables(tables: readonly PageTree[], format: number | undefined): Iterable<string> {
   const names = new Set(tables.map(({ name }) => name));
   for (const name of Object.keys(TABLE_FLAGS).filter(isTableName)) {
-    // The open of an older store creates this table.
+    // Opening a store of an older format creates this table.
     if (format !== undefined && format < (TABLE_SINCE[name] ?? 0)) continue;
     if (!names.has(name)) yield `the table ${JSON.stringify(name)} is missing`;
   }

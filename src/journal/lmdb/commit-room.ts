@@ -1,6 +1,6 @@
 /**
- * Room for the commits of one environment: computes the size of each commit before it begins, and lets its file grow
- * (D1 of `data-file.ts`).
+ * Room for the commits of one environment (the LMDB file of one shard). It computes the size of each commit before the
+ * commit begins, and lets the file grow (D1 of `data-file.ts`).
  *
  * Owns: the known shapes of the tables, and the last page. Both are read from LMDB from time to time. Between these
  * reads, the pages that commits may have added are counted in addition, so that most commits need only a few sums here.
@@ -16,7 +16,7 @@ import type { TableName } from './tables.ts';
 /** Bytes of a short key, and of a sealed number, name or mark; generous. */
 const KEY_BYTES = 24;
 const SEALED_BYTES = 96;
-/** Pages that a table may gain before its shape is read again: at most two levels of a tree. */
+/** Pages that a table may gain before its shape is read again. They add at most two levels to its tree. */
 const SHAPE_PAGES_MAX = 256;
 /** Most UTF-8 bytes that a UTF-16 unit takes. */
 const UNIT_BYTES = 3;

@@ -87,8 +87,8 @@ export class ChangeTally implements TableChange {
 }
 
 /**
- * Pages that a commit may write. `free` is the present list of free pages. `grownPages`: the shapes of the tables may
- * be some commits old, and each table may have grown by that many pages since.
+ * Pages that a commit may write. `free` is the present list of free pages. `grownPages`: pages by which each table may
+ * have grown since its shape was read.
  */
 export function pagesOfCommit(
   changes: readonly { readonly change: TableChange; readonly shape: TableShape }[],
@@ -104,7 +104,7 @@ export function pagesOfCommit(
       change.entries * (shape.depth + LEVELS_GROWN),
       shape.branchPages + shape.leafPages + grownPages,
     );
-    // A full page splits at its first new entry. A half of it splits again only after at least a quarter of a page was
+    // A full page splits at its first new entry. Each half splits again only after at least a quarter of a page was
     // added.
     const splits = Math.min(
       change.entries,
@@ -115,6 +115,6 @@ export function pagesOfCommit(
     freed += copied + change.freedPages + (change.frees ? shape.overflowPages + grownPages : 0);
   }
   const freeTree = free.branchPages + free.leafPages + free.overflowPages;
-  // The list is read, shortened and written back, beside the record of the pages that this commit frees.
+  // The commit reads, shortens and writes back the list of free pages. It also writes the record of the pages it frees.
   return pages + 2 * freeTree + Math.ceil((freed * FREE_ENTRY_BYTES) / pageBytes) + 2;
 }

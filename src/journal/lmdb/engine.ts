@@ -9,15 +9,15 @@
  *  L2 every write takes effect only if the fence on disk is still the one this engine took, checked inside the
  *     transaction (J5);
  *  L3 no cursor and no borrowed buffer outlives the call that made it, so LMDB can reuse old pages;
- *  L4 rows are put behind all others (E2), and this is checked before the write: LMDB would silently skip any other
- *     row;
+ *  L4 a row is put only after all stored rows (E2). This is checked before the write, because LMDB would silently skip
+ *     a row that belongs before a stored one;
  *  L5 after a rejected write the environment is not written again: `reopen` opens a new one and reads the state from
  *     disk;
  *  L6 a transaction on this thread runs inside the thread's gate. If the thread ended between begin and end, lmdb's
  *     clean-up would wait on this thread for a lock that this thread holds. Then neither the thread nor the process
  *     would end;
- *  L7 a write begins only when there is room for the most it may need (`commit-room.ts`): a page that LMDB cannot write
- *     for want of room may end the process;
+ *  L7 a write begins only when there is room for the most it may need (`commit-room.ts`). Without room for a page, LMDB
+ *     may end the process;
  *  L8 once the file is found removed, replaced or cut short (`data-file.ts`), no write begins and `reopen` opens
  *     nothing. A file that was cut short is not read either, since the read would end the process.
  */
@@ -39,7 +39,7 @@ import { closeEnvironment, type LmdbEnvironment, type LmdbOptions, openEnvironme
 import { commitCause, corruptError, isMapFull, writeError } from './errors.ts';
 import { STORE_FORMAT } from './tables.ts';
 
-/** The option that puts a row behind all others. */
+/** The option that puts a row after all others. */
 const APPEND = { append: true } as const;
 
 /** Opens or creates a store and takes the next fence, durably. Rejects like `openEnvironment` and `Engine.write`. */
@@ -72,8 +72,8 @@ async function takeFence(environment: LmdbEnvironment, room: CommitRoom, directo
 }
 
 /**
- * One durable transaction that does nothing unless the fence is `fence` (L1, L2). Resolves to false if the fence was
- * another.
+ * One durable transaction that does nothing unless the fence on disk is `fence` (L1, L2). Resolves to false if it is
+ * another fence.
  */
 async function guardedWrite(
   { meta }: LmdbEnvironment,
@@ -321,8 +321,8 @@ class LmdbEngine implements Engine {
   }
 
   /**
-   * One durable transaction on this thread (L1, L2, L6). False: it must not run here. Either the thread is about to
-   * end, or the map is used up and the writer thread enlarges it.
+   * One durable transaction on this thread (L1, L2, L6). Resolves to false if the transaction must not run here. Then
+   * the thread is about to end, or the map is used up: only the writer thread can enlarge it.
    */
   async #writeHere(batch: WriteBatch, rows: readonly Buffer[], rewritten: readonly RewrittenRow[]): Promise<boolean> {
     const { root, meta } = this.#environment;
@@ -372,8 +372,8 @@ class LmdbEngine implements Engine {
     rows.forEach((bytes, index) => {
       const row = batch.rows[index];
       // Numbers rise (E2). With `append` LMDB fills its pages instead of leaving half of each free.
-      // Such a put has a separate promise, which rejects together with the commit's. The commit's rejection is the one
-      // that is handled.
+      // Such a put has a separate promise, which rejects together with the commit's. Only the commit's rejection is
+      // handled.
       if (row !== undefined) log.put(row.number, bytes, APPEND).catch(() => undefined);
     });
     for (const [name, key] of batch.names) {
@@ -459,12 +459,12 @@ class LmdbEngine implements Engine {
 /** The range of addresses that begin with a session's key and a slash. */
 function ownedBy(key: SessionKey): { readonly start: string; readonly end: string } {
   const start = mediaPrefix(key);
-  // The character after a slash is a nought.
+  // The prefix ends with `/`, and the next ASCII character is `0`.
   return { start, end: `${start.slice(0, -1)}0` };
 }
 
 /**
- * A view of bytes lent by lmdb. lmdb returns one large shared buffer whose `length` property it overwrote, but native
+ * A view of bytes lent by lmdb. lmdb returns one large shared buffer, and has overwritten its `length` property. Native
  * code needs a view with the true length.
  */
 function lent(bytes: Buffer | undefined): Buffer | undefined {

@@ -8,13 +8,13 @@
  *    resolves after fdatasync and the synchronous write of the meta page, and rejects otherwise. The cost is not
  *    measurable.
  *  - `eventTurnBatching: false` and `batchStartThreshold` beyond any batch: the writer thread starts only on a complete
- *    batch. If it started earlier, it would hold the write lock and wait for a thread that may be terminated meanwhile.
+ *    batch. If it started earlier, it would hold the write lock while it waits for a thread that may be terminated.
  *  - `mapSize` of `STORE_MAP_BYTES`: the map is address space, not memory and (except on Windows) not disk. A fixed map
- *    is never remapped under its readers. 64 shards of 64 GiB are 4 TiB of the 128 TiB a process has. lmdb enlarges it
- *    when it is used up.
+ *    is never remapped under its readers. 64 shards of 64 GiB are 4 TiB of the 128 TiB a process has. lmdb enlarges a
+ *    map that is used up.
  *  - `noSync` for `'os'`: pages are handed to the system, and nothing waits for the device. A killed process loses
- *    nothing. A power loss may lose the last moments. Pages may reach the device out of order, so in the worst case it
- *    damages the file.
+ *    nothing. A power loss may lose the last moments. Pages may reach the device out of order, so in the worst case a
+ *    power loss damages the file.
  */
 import { closeSync, fstatSync, openSync, writeSync } from 'node:fs';
 import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
@@ -49,7 +49,7 @@ export interface LmdbOptions {
 }
 
 /**
- * A table whose new entries all go behind the others, so that LMDB fills its pages. lmdb's types of `put` lack
+ * A table whose new entries all come after the others, so that LMDB can fill its pages. lmdb's types of `put` lack
  * `append`.
  */
 export interface AppendedTable {
@@ -109,7 +109,7 @@ export async function createLmdbStore(options: LmdbOptions): Promise<void> {
   }
 }
 
-/** Creates the environment under another name and moves its file into place, so that no open meets a half-made one. */
+/** Creates the environment under another name and moves its file into place, so that no open finds a half-made file. */
 async function createEnvironment(options: LmdbOptions): Promise<void> {
   const { directory } = options;
   const birth = join(directory, BIRTH_DIRECTORY);
@@ -186,8 +186,8 @@ function openAllTables(options: LmdbOptions): LmdbEnvironment {
 }
 
 /**
- * LMDB maps its table of readers and writes to it. If the file lacks disk blocks, the process ends with SIGBUS. An
- * existing file is only made longer, because another owner that is about to be fenced off may still use it.
+ * LMDB maps its table of readers and writes to it. If the file lacks disk blocks, the process ends with SIGBUS. A file
+ * that has contents is left alone, because another owner that is about to be fenced off may still use it.
  */
 function makeLockFile(path: string): void {
   const descriptor = openSync(path, 'a', PRIVATE_FILE_MODE);

@@ -3,10 +3,10 @@
  * that cannot be caught. Here every length and location is checked before it is used, so a file of any bytes gives
  * pages or `PageDamage`.
  *
- * Owns: one file opened for reading, and the pieces of it read last. Writes nothing. Reads block the thread.
+ * Owns: one file opened for reading, and the pieces of it that were read last. Writes nothing. Reads block the thread.
  *
- * Layout: struct MDB_meta, MDB_db, MDB_page, MDB_node and MDB_ovpage of LMDB's mdb.c as lmdb builds it, little-endian,
- * with the 24-byte page header that names its page and transaction.
+ * Layout: struct MDB_meta, MDB_db, MDB_page, MDB_node and MDB_ovpage of LMDB's mdb.c as lmdb builds it. Little-endian.
+ * The page header has 24 bytes, and names the page and its transaction.
  */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { DOCTOR_PIECES_MAX, STORE_CHECK_BYTES_MAX } from '../../base/bounds.ts';
@@ -160,8 +160,9 @@ export class PageFile {
   }
 
   /**
-   * Checks both meta pages against each other and returns the newer one's trees. Throws `PageDamage`. A commit writes
-   * the meta page of its number's parity, so the two are one commit apart.
+   * Checks both meta pages against each other and returns the trees of the newer one. Throws `PageDamage`. A commit
+   * with an even number writes the first meta page, a commit with an odd number the second. So the two are one commit
+   * apart.
    */
   meta(): PageMeta {
     if (this.size === 0) throw new PageDamage('the file is empty');
@@ -181,8 +182,8 @@ export class PageFile {
 
   /**
    * For files in which `meta` finds damaged meta pages. Returns the newer of the readable meta pages. Its state may be
-   * one commit older than the last. Undefined when none is readable; the usual page size is then assumed, so that pages
-   * can still be read.
+   * one commit older than the last. Undefined when no meta page is readable. The usual page size is then assumed, so
+   * that pages can still be read.
    */
   anyMeta(): PageMeta | undefined {
     const found: PageMeta[] = [];
@@ -378,8 +379,8 @@ export function entryKey({ bytes, number, places }: PageFrame, index: number): B
 }
 
 /**
- * True when the keys of a page's entries rise, starting with the entry at `first`. It makes no buffer for each key,
- * since a check of a store compares hundreds of thousands. Throws `PageDamage` for a key that lies outside.
+ * True when the keys of a page's entries rise, starting with the entry at `first`. Makes no buffers for the keys,
+ * because a check of a store compares hundreds of thousands. Throws `PageDamage` for a key that is outside the page.
  */
 export function doKeysRise({ bytes, number, places }: PageFrame, first: number, tree: PageTree): boolean {
   const isInteger = (tree.flags & INTEGER_KEY_FLAG) !== 0;

@@ -2,8 +2,8 @@
 
 /**
  * Version of the whole environment. A store with a higher version is not opened. A lower version is raised when the
- * store is opened for writing. 2: rows and blobs may be packed. 3: media are in a table beside the log. 4: rows of removed
- * sessions are erased, as the table `erasures` says.
+ * store is opened for writing. From version 2 rows and blobs may be packed. From version 3 media have their own table.
+ * From version 4 the rows of removed sessions are erased, as the table `erasures` says.
  */
 export const STORE_FORMAT = 4;
 /** The tables that stores of earlier formats lack, each with the first format that has it. */

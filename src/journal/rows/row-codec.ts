@@ -1,7 +1,7 @@
 /**
- * Rows of the log, plain; `row-packing.ts` has their form on disk. One row holds the transitions appended between two
- * flushes, up to `ROW_TURNS_MAX` and `ROW_BYTES_MAX`, in order. `turn` in names and in the table below is the number of
- * such a transition in its row.
+ * The plain form of the log's rows; `row-packing.ts` has their form on disk. One row holds the transitions appended
+ * between two flushes, up to `ROW_TURNS_MAX` and `ROW_BYTES_MAX`, in order. `turn` in names and in the table below is
+ * the number of such a transition in its row.
  *
  * Bytes, little-endian:
  *
@@ -24,7 +24,7 @@ import { StoreCorruptError } from '../../base/errors.ts';
 import type { Position, SessionKey } from '../position.ts';
 
 /**
- * The number of positions in one row. It is above `ROW_TURNS_MAX` and part of the format, so it must not change when
+ * The number of positions in one row. It is above `ROW_TURNS_MAX`. It is part of the format, so it must not change when
  * that bound is tuned.
  */
 export const POSITION_STRIDE = 1024;
