@@ -48,7 +48,7 @@ export const ANSWER_FORMS_KEPT_MAX = 256;
 export const CHILDREN_LISTED_MAX = 100;
 /** Names suggested for a tool name that does not exist. */
 export const NEAREST_NAMES_MAX = 3;
-/** Most messages that are removed from the end of a history after a prompt was too long twice. */
+/** Most newest messages that a summary request leaves out on its second attempt, because the first was too long. */
 export const PULLED_BACK_MAX = 64;
 /**
  * Most tokens of a budget: more than anyone would pay for, yet small enough that sums of such budgets stay exact.
