@@ -472,7 +472,7 @@ export interface ForkOrigin {
   readonly fork?: number;
   /** Epoch ms at which the forked session was created, to distinguish it from a later session with the same id. */
   readonly createdAt: number;
-  /** Seq of the last message that the fork takes over; missing: the fork takes over all messages. */
+  /** Seq of the message after which the fork was cut; missing: the fork begins with all messages. */
   readonly at?: number;
   /** The length of the chain of logs that this log depends on. */
   readonly depth: number;
