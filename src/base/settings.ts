@@ -20,8 +20,8 @@ export interface Settings {
     /** Tool rounds that one run of an enricher may take. */
     readonly maxToolRounds: number;
     /**
-     * Whether a call without output fills the provider's cache first, when several calls with the same tools and system
-     * prompt are sent at once, as in a fan-out. The calls then wait for one more request, and read the cache instead of
+     * Whether a call without output fills the provider's cache before a fan-out: several calls with the same tools and
+     * system prompt that are sent at once. The calls then wait for one more request, and read the cache instead of
      * each paying for writing it.
      */
     readonly warmCache: boolean;

@@ -8,8 +8,8 @@
  * - Ids are unique, because duplicates were replaced before they were stored (R05).
  * - Blank text is left out (R08, R09).
  * - Adjacent messages of one role are merged (R15), but never across the end of an answered request.
- * - An answer's blocks are sent back unchanged (R20), except for calls of the provider's own tools that can no longer
- *   get a result, and for results without their call (R37, R52).
+ * - An answer's blocks are sent back unchanged (R20), with two exceptions (R37, R52): calls of the provider's own tools
+ *   that can no longer get a result, and results without their call.
  *
  * Pure.
  */
@@ -25,9 +25,9 @@ export interface RenderOptions {
   /** True if a UTC time line precedes user text. */
   readonly timestamps: boolean;
   /**
-   * True if mailbox entries that no user sent are sent as user text, and not as phantom pairs (a call that the runtime
-   * adds, with the entry as its result). With thinking of type `enabled` a turn with a call must start with thinking,
-   * and a request with calls must have tools.
+   * True if mailbox entries that no user sent are rendered as user text. Otherwise they are phantom pairs: a call that
+   * the runtime adds, with the entry as its result. With thinking of type `enabled` a turn with a call must start with
+   * thinking, and a request with calls must have tools.
    */
   readonly deliveriesAsText: boolean;
   /** True if the request has no tools. Then calls of an imported history are sent as text too. */

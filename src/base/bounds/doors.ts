@@ -60,7 +60,7 @@ export const SERVER_FILE_BYTES_MAX: number = 4 * 1024 * 1024;
 
 // ---- HTTP: event streams ------------------------------------------------------------------------------------------
 
-/** Bytes of encoded events kept for the next HTTP reader. Readers that are about equally far share one encoding. */
+/** Bytes of encoded events kept for the next HTTP reader. Readers at about the same event share one encoding. */
 export const ENCODED_EVENTS_BYTES_MAX: number = 16 * 1024 * 1024;
 /** Event streams of one server at once. In the worst case each has `SUBSCRIBER_CHARACTERS_MAX` waiting. */
 export const SERVER_STREAMS_MAX = 1_024;

@@ -46,8 +46,8 @@ export const ERROR_MESSAGE_CHARACTERS_MAX = 2_000;
 /** Milliseconds one call of the Anthropic provider may take by default. The vendor's client has the same default. */
 export const MODEL_CALL_MS_MAX = 600_000;
 /**
- * Contexts that one thread mirrors: as many as live sessions. Beyond this number the least recently used context is
- * dropped, and is sent whole with the session's next call.
+ * Contexts that one thread mirrors: the default of `limits.liveSessions`. Beyond this number the least recently used
+ * context is dropped, and is sent whole with the session's next call.
  */
 export const MIRRORED_CONTEXTS_MAX = 10_000;
 /** UTF-16 units of text that one call may gather for its next delta. Beyond this bound the delta is sent early. */
@@ -132,7 +132,7 @@ export const USAGE_NAME_CHARACTERS_MAX = 128;
 
 /** Providers of one runtime. Each session thread has a pool, and model threads, for each of them. */
 export const PROVIDERS_MAX = 32;
-/** Characters of a provider's name: a short word, since it stands before the names of models. */
+/** Characters of a provider's name: a short word, because it precedes the names of the provider's models. */
 export const PROVIDER_NAME_CHARACTERS_MAX = 64;
 
 // ---- message threads ----------------------------------------------------------------------------------------------

@@ -219,7 +219,7 @@ export const PROCESS_HOLD_LOOK_MS = 500;
 export const NAME_EDITS_MAX = 2;
 /** Known names listed in an error. All commands of the program fit, and a longer list is not read. */
 export const NAMES_LISTED_MAX = 30;
-/** Problems of a refused body that are reported. A client fixes the first ones first. */
+/** Problems of a refused body that are reported: the first few, which a client fixes first. */
 export const BODY_ISSUES_MAX = 3;
 /** Characters of a message or a stack encoded with an error that crosses a thread. */
 export const ERROR_TEXT_CHARACTERS_MAX = 16_384;

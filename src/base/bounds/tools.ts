@@ -16,8 +16,8 @@ export const TOOL_ADMITTED: number = 2 * TOOL_CONCURRENCY;
 /** Calls of all tools on one tool thread at a time: each then has half a megabyte of the thread's heap. */
 export const TOOL_THREAD_CALLS_MAX = 1_024;
 /**
- * Calls that ignored their signal and were left running on one tool thread. With more of them the thread is replaced
- * once its other calls are over, since each keeps its memory, timers and connections for as long as the thread lives.
+ * Calls that ignored their signal and were left running on one tool thread. Each keeps its memory, timers and
+ * connections for as long as the thread lives. With more of them the thread is replaced once its other calls are over.
  */
 export const TOOL_ABANDONED_MAX = 16;
 /**
@@ -31,7 +31,7 @@ export const TOOL_ATTEMPTS_MAX = 10;
 export const TOOL_RETRY_BASE_MS = 500;
 /** Longest wait in ms between two attempts, by default. */
 export const TOOL_RETRY_MAXIMUM_MS = 30_000;
-/** Longest wait in ms between two attempts that a tool may state: what takes longer is a separate job. */
+/** Longest wait in ms between two attempts that a tool may state. Work with longer waits is a separate job. */
 export const TOOL_RETRY_WAIT_MS_MAX = 600_000;
 /**
  * Milliseconds for which a tool given as a value may hold the host thread before that is reported. Health checks
@@ -63,7 +63,7 @@ export const TOOL_RESULT_CROSSING_BYTES_MAX: number = 4 * 1024 * 1024;
 export const TOOL_TIMEOUT_MS_MAX = 3_600_000;
 /** Characters of a tool's description: the model reads it with every request. */
 export const TOOL_DESCRIPTION_CHARACTERS_MAX = 32_768;
-/** UTF-16 units of a server tool with its settings, as JSON: room for a thousand domains. Each request has it. */
+/** UTF-16 units of a server tool with its settings, as JSON: room for a thousand domains. Each request has the tool. */
 export const SERVER_TOOL_CHARACTERS_MAX: number = 64 * 1024;
 /** Characters of a line about a tool in the system prompt. Each session with enrichers sends it with every call. */
 export const TOOL_SNIPPET_CHARACTERS_MAX = 400;
@@ -154,7 +154,7 @@ export const SHELL_DRAIN_MS = 100;
 export const SHELL_IDLE_MS = 600_000;
 /** Shells of one tool at once. Beyond this number the least recently used shell is ended. */
 export const SHELLS_MAX = 64;
-/** Sessions without a shell for which one tool remembers the last directory: as many as live sessions. */
+/** Sessions without a shell for which one tool remembers the last directory: the default of `limits.liveSessions`. */
 export const SHELL_DIRECTORIES_MAX = 10_000;
 /** UTF-8 bytes of the newest output that is published as progress of a running command. */
 export const SHELL_PROGRESS_BYTES = 2_000;

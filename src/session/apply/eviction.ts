@@ -15,7 +15,7 @@ export function applyEvicted(fold: Fold, record: RecordOf<'evicted'>): void {
   if (!fold.state.keepsAll) evict(fold, record.below, record.pinTokens);
 }
 
-/** Removes all messages before the one with this seq from the window, and opens an epoch. */
+/** Removes all messages before the message with the seq `below` from the window, and opens an epoch. */
 export function evict(fold: Fold, below: number, pinTokens?: number): void {
   const { state } = fold;
   if (pinTokens !== undefined) rememberPins(state, pinTokens);

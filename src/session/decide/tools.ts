@@ -55,8 +55,8 @@ export function startCall(
 
 /**
  * Idempotency key of a call: the session's id, the seq of the call's message, and the time at which the session was
- * created. The key is stable across crashes. Without the time, a session that was deleted and created again, or a
- * session of the same name in another store, would give a service the key of an earlier call.
+ * created. The key is stable across crashes. Without the time, two sessions of the same name would give a service the
+ * same keys: a session that was deleted and created again, or the session of another store.
  */
 export function callKey(
   { id, createdAt }: Pick<SessionState, 'id' | 'createdAt'>,

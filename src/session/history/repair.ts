@@ -34,9 +34,9 @@ export function interruptedResult(call: HistoryCall, id: string, createdAt: numb
 }
 
 /**
- * Gives every call without a result one that says that the call was interrupted. These results directly follow the
- * assistant message, in call order. Also returns the ids of these calls, in that order. With `enabled` false the list
- * is returned unchanged.
+ * Gives every call without a result a placeholder, which says that the call was interrupted. The placeholders follow
+ * the assistant message, in call order. Also returns the ids of these calls, in that order. With `enabled` false the
+ * list is returned unchanged.
  */
 export function fillOrphans(
   messages: readonly HistoryMessage[],

@@ -127,9 +127,9 @@ function isHole(block: ContentBlock): boolean {
 }
 
 /**
- * Adds an empty `reasoningContent` to assistant messages that lack it, if `force` is set or any assistant message has
- * it (an empty text counts, null does not). Otherwise the list itself is returned. The given messages are never
- * changed.
+ * Adds an empty `reasoningContent` to assistant messages without that field, if `force` is set or any assistant message
+ * has the field. An empty text counts, null does not. Otherwise the list itself is returned. The given messages are
+ * never changed.
  */
 export function padReasoning<M extends { readonly role: string; readonly reasoningContent?: string | null }>(
   messages: readonly M[],

@@ -16,8 +16,8 @@ export function isEpochInUse({ sealedSeq, current }: SessionState): boolean {
 }
 
 /**
- * The record of an epoch that opens because the agent's requests differ from those of the present epoch, or because a
- * turn left calls of the provider's own tools without a result. Undefined if neither is so. `opens`: an epoch opens in
+ * The record of an epoch, if one must open: the agent's requests differ from those of the present epoch, or a turn left
+ * calls of the provider's own tools without a result. Otherwise undefined. `opens`: an epoch opens in
  * the same transition for another reason, so newer traits are recorded as well.
  */
 export function changedEpoch(state: SessionState, agent: EpochFacts, opens: boolean): RecordOf<'epoch'> | undefined {

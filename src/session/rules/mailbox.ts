@@ -154,9 +154,7 @@ function selectResults({ mailbox }: SessionState): Selection | undefined {
   return responses.length === 0 ? undefined : { responses, background: NONE, steers: NONE, riders: NONE };
 }
 
-/**
- * True for an entry that needs a separate turn. A form of answer applies to a whole turn, so such an entry needs one.
- */
+/** True for an entry that needs a separate turn: by its delivery, or because its form of answer is that of a turn. */
 function isAlone({ deliver, output }: MailboxEntry): boolean {
   return deliver === 'turn' || deliver === 'interrupt' || output !== undefined;
 }

@@ -17,7 +17,7 @@ export function lostResultText(toolName: string, timeoutMs: number): string {
   return `The call of ${toolName} timed out after ${seconds} seconds without a result. It may have taken effect.`;
 }
 
-/** The result sent for a call without one, which a crash, an edit or an import left behind. */
+/** The text sent as the result of a call whose result is missing after a crash, an edit or an import. */
 export const MISSING_RESULT = '{"error":"Tool result missing (interrupted)"}';
 
 /** The result of a call that a person did not allow. */

@@ -225,7 +225,7 @@ export type SessionRecord =
   | { readonly type: 'gathered'; readonly entries: readonly number[] }
   /** The held run continues. `approve`: calls that still wait for a person, in call order. */
   | { readonly type: 'proceeded'; readonly approve?: readonly string[] }
-  /** The run stops at the boundary at which it is held. Its calls without a result wait until it continues. */
+  /** The held run is suspended at its boundary. Its calls without a result wait until the run continues. */
   | {
       readonly type: 'suspended';
       readonly reason: SuspensionReason;

@@ -100,7 +100,7 @@ export interface CurrentCall {
   readonly keeps?: true;
   /** Present if the call asks for a summary of the conversation; missing: the call is a half-step of a turn. */
   readonly compaction?: CompactionCall;
-  /** True if the conversation was compressed because this call's prompt was too long. That happens only once a call. */
+  /** True if the conversation was compressed because this call's prompt was too long. No call is recovered twice. */
   readonly overflowed?: true;
   /**
    * True if an epoch opened after the attempt in flight was sent. The attempt's request then differs from the messages
