@@ -25,9 +25,9 @@ export interface RenderOptions {
   /** True if a UTC time line precedes user text. */
   readonly timestamps: boolean;
   /**
-   * True if mailbox entries that no user sent are rendered as user text. Otherwise they are phantom pairs: a call that
-   * the runtime adds, with the entry as its result. With thinking of type `enabled` a turn with a call must start with
-   * thinking, and a request with calls must have tools.
+   * True if deliveries (mailbox entries that no user sent) are rendered as user text. Otherwise they are phantom pairs:
+   * a call that the runtime adds, with the entry as its result. With thinking of type `enabled` a turn with a call must
+   * start with thinking, and a request with calls must have tools.
    */
   readonly deliveriesAsText: boolean;
   /** True if the request has no tools. Then calls of an imported history are sent as text too. */

@@ -33,7 +33,8 @@ export function systemPrompt(state: SessionState, agentSystem: string | undefine
 
 /**
  * The length, in UTF-16 units, of the part at the beginning of the system prompt that all sessions of an agent share:
- * the agent's own text and the sections for its enrichers. 0 if the session replaced that text.
+ * the agent's own text and the sections for its enrichers. 0 if the session replaced that text, or if a function makes
+ * it.
  */
 export function sharedPromptLength(state: SessionState, agentSystem: string | undefined, guide?: string): number {
   if (state.promptCount > 0 || agentSystem === undefined || agentSystem.trim() === '') return 0;

@@ -11,11 +11,13 @@ export const DELTA_COALESCE_MS = 8;
 export const REQUEST_BYTES_MAX: number = 32 * 1024 * 1024;
 /** Models of an agent. Each is called with all its retries before the next one, so a longer list does not help. */
 export const AGENT_MODELS_MAX = 8;
-/** Longest wait in ms that a provider may ask for before the agent's next model is called: most pauses are shorter. */
+/**
+ * If a provider asks for a wait of more than this many ms, the agent's next model is called. Most pauses are shorter.
+ */
 export const FALLBACK_AFTER_MS_DEFAULT = 10_000;
 /**
- * Milliseconds until the agent's first model is called again. A provider's cache, lost by a change of model, lasts so
- * long.
+ * Milliseconds until the agent's first model is called again. A provider's cache, which a change of model loses, lasts
+ * as long.
  */
 export const RETURN_AFTER_MS_DEFAULT: number = 5 * 60 * 1_000;
 /** UTF-16 units of an agent's option `request`, as JSON: room for the schema of an answer. */
@@ -138,8 +140,8 @@ export const PROVIDER_NAME_CHARACTERS_MAX = 64;
 // ---- message threads ----------------------------------------------------------------------------------------------
 
 /**
- * Milliseconds after the start of a message thread's last request. After them the thread is not continued. The API
- * keeps a thread for five minutes; the difference is for the transit of the request and for clocks that differ.
+ * A message thread is continued for this many milliseconds after the start of its last request. The API keeps a thread
+ * for five minutes; the difference is for the transit of the request and for clocks that differ.
  */
 export const MESSAGE_THREAD_MS_MAX = 270_000;
 /**

@@ -20,7 +20,7 @@
  * | R35, R36, R44 text and headers | here |
  * | R37, R52 server tools | `server-tools.ts` |
  * | R49, R63 to R65 plain settings, batches | `options.ts` |
- * | R54 tools that come and go | `tool-changes.ts` |
+ * | R54 tools that are added or removed | `tool-changes.ts` |
  * | R55 compaction | `compaction.ts` |
  * | R56 fallbacks | `fallbacks.ts` |
  * | R57, R58 structured outputs | `structured-output.ts`, `strict-schema.ts` |

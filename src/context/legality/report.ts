@@ -18,7 +18,7 @@ type Digit = '0' | '1' | '2' | '3' | '4' | '5' | '6' | '7' | '8' | '9';
  * | `R61` | pages of documents: only a reader of PDF can count them |
  * | `R62` | whether a thread exists, was continued or has other fields: it is in the API's memory |
  * | `R66` | advisors of models other than Sonnet 5.5 and Fable 5.2: their pairs were not seen |
- * | `R67` | whose account and model made a thought: an unreadable one is dropped without an error |
+ * | `R67` | whose account and model made a thought: the API drops a thought that it cannot read, without an error |
  * | `R68` | when a cached prefix expires: a matter of time, and never refused |
  */
 export type RuleId = `R${'0' | '1' | '2' | '3' | '4' | '5' | '6'}${Digit}`;
