@@ -297,7 +297,7 @@ export class EngineJournal implements Journal {
     return listNames(options, changes, (from, exclusive, limit) => this.#engine.names(from, exclusive, limit));
   }
 
-  remove(keys: readonly SessionKey[]): void {
+  remove(keys: readonly SessionKey[], heirs: ReadonlyMap<SessionKey, readonly SessionKey[]> = new Map()): void {
     this.#checkOpen();
     if (this.#gate.isRefused) return;
     // All changes go into one batch, fetched once, so that the removal is atomic.
@@ -305,7 +305,7 @@ export class EngineJournal implements Journal {
     for (const key of keys) {
       const name = this.nameOf(key);
       if (name === undefined) continue;
-      this.#erasure.begin(key, { name, row: this.#lastRowOf(key) }, batch);
+      this.#erasure.begin(key, { name, row: this.#lastRowOf(key), heirs: heirs.get(key) ?? [] }, batch);
       batch.names.set(name, undefined);
       batch.keys.set(key, undefined);
       batch.heads.set(key, undefined);
@@ -318,6 +318,10 @@ export class EngineJournal implements Journal {
 
   erasures(): ReadonlyMap<SessionKey, Erasure> {
     return this.#erasure.notes;
+  }
+
+  erasable(): readonly SessionKey[] {
+    return this.#erasure.ready((key) => this.nameOf(key) !== undefined);
   }
 
   /** Throws `StoreCorruptError` when a row cannot be read. */

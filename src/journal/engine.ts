@@ -25,6 +25,8 @@ export interface Erasure {
   readonly name: string;
   /** The newest row that still has entries of the session; 0: none has. */
   readonly row: number;
+  /** The sessions that need its other data for as long as they exist: its forks. */
+  readonly heirs: readonly SessionKey[];
 }
 
 /**

@@ -121,9 +121,10 @@ export interface Journal {
   }): readonly (readonly [string, SessionKey])[];
   /**
    * Removes sessions: names, heads, blobs and media at once, and their entries for readers. Notes that the rows still
-   * have the entries' bytes (`erasures`). Atomic, durable with the next flush.
+   * have the entries' bytes (`erasures`). Atomic, durable with the next flush. `heirs`: for each key, the sessions that
+   * need what is stored of it outside the journal for as long as they exist.
    */
-  remove(keys: readonly SessionKey[]): void;
+  remove(keys: readonly SessionKey[], heirs?: ReadonlyMap<SessionKey, readonly SessionKey[]>): void;
   /** The removed sessions of which something may still be stored, after a crash as well. */
   erasures(): ReadonlyMap<SessionKey, Erasure>;
   /**
@@ -131,6 +132,8 @@ export interface Journal {
    * can be done before a flush, or at all.
    */
   eraseSome(): boolean;
+  /** Those of them that are in no row any more, and have no heir. */
+  erasable(): readonly SessionKey[];
   /** Forgets removed sessions that are in no row any more. Called when nothing else of them is stored either. */
   erased(keys: Iterable<SessionKey>): void;
 

@@ -63,6 +63,16 @@ export class LogErasure {
     this.#note(key, erasure, batch);
   }
 
+  /** The removed sessions that are in no row any more, and whose other data no session needs. */
+  ready(isThere: (key: SessionKey) => boolean): readonly SessionKey[] {
+    const isNeeded = (note: Erasure): boolean =>
+      note.heirs.some((heir) => {
+        const left = this.#notes.get(heir);
+        return left === undefined ? isThere(heir) : isNeeded(left);
+      });
+    return Array.from(this.#notes).flatMap(([key, note]) => (note.row === 0 && !isNeeded(note) ? key : []));
+  }
+
   /** Forgets removed sessions of which nothing is stored any more. */
   end(keys: Iterable<SessionKey>, batch: WriteBatch): void {
     for (const key of keys) {
@@ -107,8 +117,8 @@ export class LogErasure {
     const isRemoved = reduced.isEmpty && row !== engine.state().lastRow;
     batch.rewrittenRows.set(row, isRemoved ? undefined : reduced.bytes);
     for (const [key, previousRow] of reduced.taken) {
-      const name = this.#notes.get(key)?.name ?? '';
-      this.#note(key, { name, row: previousRow }, batch);
+      const note = this.#notes.get(key);
+      if (note !== undefined) this.#note(key, { ...note, row: previousRow }, batch);
     }
     return reduced.bytes.length;
   }

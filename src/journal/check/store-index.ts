@@ -190,15 +190,16 @@ export function parseCheckpoint(text: string): { readonly upTo: number; readonly
 }
 
 /** The text under the seal of a note about a removed session. */
-export function erasureText({ row, name }: Erasure): string {
-  return `${row} ${name}`;
+export function erasureText({ row, heirs, name }: Erasure): string {
+  return `${row} ${heirs.join(',')} ${name}`;
 }
 
 /** Parses such a note. Throws `PageDamage`. */
 export function parseErasure(text: string): Erasure {
-  const [, row, name] = /^(\d{1,16}) ([\x21-\x7e]+)$/.exec(text) ?? [];
-  if (row === undefined || name === undefined) throw new PageDamage('a note about a removed session is damaged');
-  return { row: Number(row), name };
+  const [, row, heirs, name] = /^(\d{1,16}) ((?:\d{1,10},?)*) ([\x21-\x7e]+)$/.exec(text) ?? [];
+  if (row === undefined || heirs === undefined || name === undefined)
+    throw new PageDamage('a note about a removed session is damaged');
+  return { row: Number(row), heirs: heirs === '' ? [] : heirs.split(',').map(Number), name };
 }
 
 /** A head's text under its seal. */

@@ -136,7 +136,7 @@ export class CommitRoom {
     for (const { oldBytes, bytes } of rewritten) tally('log').replace(KEY_BYTES, oldBytes, bytes?.length);
     for (const erasure of batch.erasures.values()) {
       if (erasure === undefined) tally('erasures').remove();
-      else tally('erasures').put(KEY_BYTES, erasure.name.length + SEALED_BYTES);
+      else tally('erasures').put(KEY_BYTES, erasure.name.length + erasure.heirs.length * KEY_BYTES + SEALED_BYTES);
     }
     // New rows replace no entries.
     for (const row of rows) tally('log').put(KEY_BYTES, row.length, true);

@@ -61,6 +61,8 @@ export function logThrown(host: ShardHost, message: string, thrown: unknown, ses
 
 /** The parts of a shard. */
 export interface ShardParts {
+  /** The number of the shard. */
+  readonly index: number;
   readonly journal: Journal;
   readonly catalog: AgentCatalog;
   readonly settings: Settings;

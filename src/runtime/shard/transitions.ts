@@ -187,8 +187,9 @@ export class Transitions {
       if (error === undefined) return this.#families.due(parent, child.id, options);
       return this.#families.failed(parent, child.id, error, options);
     },
-    shorten: (text) =>
+    shorten: (session, text) =>
       this.#parts.resultStore.shortenNow(text, {
+        session,
         charactersMax: this.#parts.settings.tools.maxSubagentResponseChars,
         bytesMax: this.#parts.limits.toolResultBytes,
         reason: SUBAGENT_TRUNCATION_REASON,

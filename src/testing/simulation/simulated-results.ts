@@ -3,7 +3,7 @@
  *
  * Owns: the files and their durable parts. Outlives processes. Does not own: the logs that name them.
  */
-import { dirname } from 'node:path';
+import { basename, dirname } from 'node:path';
 import type { DiskStep, ResultDisk } from '../../../actors/result-store.ts';
 import type { Faults } from './faults.ts';
 import type { SimulatedProcess, World } from './world.ts';
@@ -53,6 +53,14 @@ export class SimulatedResults {
           });
         }),
       performNow: perform,
+      list: (directory) =>
+        new Promise((resolve) => {
+          world.schedule(process, world.random.number() * STEP_MS, () =>
+            resolve(
+              [...this.#files.keys()].filter((path) => dirname(path) === directory).map((path) => basename(path)),
+            ),
+          );
+        }),
     };
   }
 
