@@ -63,6 +63,7 @@ describe.each(MATRIX)('sessions: $sessions, models: $models', (threads) => {
     await child.reply();
     await runtime.session('half').send(`Another ${CANARY}`, { key: `key-${CANARY}` });
     await session.history.startTask(`branch ${CANARY}`);
+    expect((await runtime.search(CANARY)).found.length).toBeGreaterThan(0);
     const before = await kept.messages();
     expect((await readdir(join(directory, 'results'))).length).toBeGreaterThan(0);
     await runtime.drain();
@@ -94,6 +95,23 @@ describe.each(MATRIX)('sessions: $sessions, models: $models', (threads) => {
     await erased(again);
     await again.close();
     expect(await found(copy)).toEqual([]);
+  });
+
+  test('F6: an index of an earlier process is erased too, although this process has not searched', async () => {
+    const directory = await kit.directory();
+    const first = await kit.open({ directory, ...options(threads) });
+    await first.session('gone').ask(`Say ${CANARY}`);
+    await first.session('kept').ask('Hello');
+    await first.search(CANARY);
+    await first.close();
+    expect((await found(directory)).filter((at) => at.startsWith('search'))).not.toEqual([]);
+    const second = await kit.open({ directory, ...options(threads) });
+    await second.sessions.delete('gone');
+    await erased(second);
+    const third = await second.search('hello');
+    await second.close();
+    expect(await found(directory)).toEqual([]);
+    expect(third.found.map(({ session }) => session)).toEqual(['kept']);
   });
 
   test('F6: a fork keeps what it shares with a deleted session, until it is deleted too', async () => {

@@ -7,7 +7,8 @@
  *  B1 one slice at a time. The next begins `ERASE_PAUSE_MS` after the flush of the one before, so that erasing takes a
  *     small share of the thread;
  *  B2 no timer runs while nothing is left to erase (A11);
- *  B3 a removed session is forgotten only when nothing of it is stored: its rows first, then its results;
+ *  B3 a removed session is forgotten only when nothing of it is stored: not in its rows, its results or the search
+ *     index;
  *  B4 a failure is reported and leaves the notes as they are. The next deletion, a recovered store or the next open
  *     begins again.
  */
@@ -27,6 +28,8 @@ export interface EraserParts {
   readonly results: ResultShortener;
   readonly commits: CommitQueue;
   readonly clock: Clock;
+  /** See `ShardHost`. */
+  readonly eraseIndex: (sessions: readonly string[]) => Promise<void>;
   readonly counters: Counters;
   /** True while the store refuses writes. */
   readonly isDegraded: () => boolean;
@@ -74,7 +77,8 @@ export class Eraser {
     try {
       hasMore = this.#parts.journal.eraseSome() || (await this.#endSome());
     } catch (thrown) {
-      this.#parts.failed(thrown);
+      // The end of the runtime ends what it waits for.
+      if (!this.#isClosed) this.#parts.failed(thrown);
     }
     this.#isAtWork = false;
     if (!hasMore || this.#isClosed) return;
@@ -82,12 +86,14 @@ export class Eraser {
     this.#parts.commits.add({ release: () => this.begin(), refuse: () => undefined }, true);
   }
 
-  /** Removes the results of sessions that are in no row any more, and forgets these sessions (B3). */
+  /** Removes the results and indexed messages of sessions that are in no row any more, and forgets these sessions (B3). */
   async #endSome(): Promise<boolean> {
     const { journal, results, shard } = this.#parts;
     const keys = journal.erasable();
     if (keys.length === 0) return false;
     await results.removeOf(new Set(keys.map((key) => resultOwner(shard, key))));
+    const notes = journal.erasures();
+    await this.#parts.eraseIndex(keys.flatMap((key) => notes.get(key)?.name ?? []));
     if (this.#isClosed || this.#parts.isDegraded()) return false;
     journal.erased(keys);
     return true;

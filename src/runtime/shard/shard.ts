@@ -133,6 +133,7 @@ export class Shard {
       results: parts.resultStore,
       commits,
       clock,
+      eraseIndex: (sessions) => host.eraseIndex(sessions),
       counters: parts.counters,
       isDegraded: () => outage.error !== undefined,
       failed: (thrown) => logThrown(host, 'a removed session cannot be erased now', thrown),
