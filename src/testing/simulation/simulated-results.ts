@@ -27,6 +27,11 @@ export class SimulatedResults {
     return file?.isSynced === true && file.isNamed;
   }
 
+  /** The paths of all files. */
+  paths(): Iterable<string> {
+    return this.#files.keys();
+  }
+
   /** Removes everything that was not durable. */
   losePower(): void {
     for (const path of [...this.#files.keys()]) if (!this.isDurable(path)) this.#files.delete(path);
