@@ -89,7 +89,7 @@ export class ResultStore {
     return writing;
   }
 
-  /** Removes all files of removed sessions, given by their names in files (R3). Rejects with the disk's error. */
+  /** Removes all files of removed sessions, given by their names in files. Rejects with the disk's error. */
   async removeOf(owners: ReadonlySet<string>): Promise<void> {
     await Promise.all(this.#writing);
     let isChanged = false;

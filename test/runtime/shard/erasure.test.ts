@@ -2,11 +2,11 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { agent, type Runtime, tool } from '../../src/index.ts';
-import { scripted } from '../../src/testing/scripted.ts';
-import { imageBlock, png } from '../support/images.ts';
-import { eventually, MATRIX, runtimeKit, type TestOptions } from '../support/runtime-kit.ts';
-import { storedTexts } from '../support/stored-texts.ts';
+import { agent, type Runtime, tool } from '../../../src/index.ts';
+import { scripted } from '../../../src/testing/scripted.ts';
+import { imageBlock, png } from '../../support/images.ts';
+import { eventually, MATRIX, runtimeKit, type TestOptions } from '../../support/runtime-kit.ts';
+import { storedTexts } from '../../support/stored-texts.ts';
 
 const kit = runtimeKit();
 /** A word that stands in everything that the deleted sessions store. */
