@@ -21,7 +21,6 @@
  *  L8 once the file is found removed, replaced or cut short (`data-file.ts`), no write begins and `reopen` opens
  *     nothing. A file that was cut short is not read either, since the read would end the process.
  */
-import { ABORT } from 'lmdb';
 import { ROW_CACHE_BYTES_MAX } from '../../base/bounds.ts';
 import { asError, StoreLockedError, TroupeError } from '../../base/errors.ts';
 import { erasureText, headText, parseCheckpoint, parseErasure, parseHead } from '../check/store-index.ts';
@@ -35,7 +34,7 @@ import { sealText, unsealText } from '../rows/sealed-text.ts';
 import { decodeBlob, encodeBlob, isBlobOf } from '../rows/stored-text.ts';
 import { CommitPace } from './commit-pace.ts';
 import { CommitRoom, type RewrittenRow } from './commit-room.ts';
-import { closeEnvironment, type LmdbEnvironment, type LmdbOptions, openEnvironment } from './environment.ts';
+import { closeEnvironment, type LmdbEnvironment, type LmdbOptions, NO_COMMIT, openEnvironment } from './environment.ts';
 import { commitCause, corruptError, isMapFull, writeError } from './errors.ts';
 import { STORE_FORMAT } from './tables.ts';
 
@@ -332,7 +331,7 @@ class LmdbEngine implements Engine {
     try {
       root.transactionSync(() => {
         isOurs = meta.getEntry('fence')?.version === this.fence;
-        if (!isOurs) return ABORT;
+        if (!isOurs) return NO_COMMIT;
         this.#put(batch, rows, rewritten);
         return undefined;
       });
