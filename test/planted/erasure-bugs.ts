@@ -3,7 +3,6 @@ import type { PlantedBug } from './planted-bug.ts';
 
 const ERASURE = 'src/journal/log-erasure.ts';
 const JOURNAL = 'src/journal/engine-journal.ts';
-const ERASER = 'src/runtime/shard/eraser.ts';
 
 /** See the head of the file. */
 export const erasureBugs: readonly PlantedBug[] = [
@@ -36,20 +35,6 @@ export const erasureBugs: readonly PlantedBug[] = [
     replace: 'if (!this.#sessions.has(erasure.row)) batch.erasures.set(key, erasure);',
   },
   {
-    name: 'erasure-ignores-forks',
-    what: 'the results of a deleted session are removed although a fork names them',
-    file: ERASURE,
-    find: 'note.row === 0 && !isNeeded(note) ? key : []',
-    replace: 'note.row === 0 && (true || isNeeded(note)) ? key : []',
-  },
-  {
-    name: 'erasure-keeps-results',
-    what: 'a deleted session is forgotten before its results are removed',
-    file: ERASER,
-    find: 'await results.removeOf(new Set(keys.map((key) => resultOwner(shard, key))));',
-    replace: 'void results; void shard;',
-  },
-  {
     name: 'erasure-ends-with-refusal',
     what: 'a store that refused a slice is not erased any further after it recovers',
     file: JOURNAL,
@@ -57,12 +42,5 @@ export const erasureBugs: readonly PlantedBug[] = [
     this.#erasure.load();`,
     replace: `    this.#touched = undefined;
     if (this.#turns === 0) this.#erasure.load();`,
-  },
-  {
-    name: 'erasure-removes-last-row',
-    what: 'the last row of the log is removed, so that its number is given out again',
-    file: ERASURE,
-    find: 'const isRemoved = reduced.isEmpty && row !== engine.state().lastRow;',
-    replace: 'const isRemoved = reduced.isEmpty;',
   },
 ];
