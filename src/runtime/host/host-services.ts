@@ -31,6 +31,8 @@ export interface HostValues {
   readonly decisions?: HostDecisions;
   /** The sources that enrichers look up; missing: there are none. */
   readonly enricherLibrary?: EnricherLibrary;
+  /** Removes messages of deleted sessions from the files of the search index; missing: there is no index. */
+  readonly eraseIndex?: (sessions: readonly string[]) => Promise<void>;
 }
 
 /** The services of one shard, and their end. A shard on this thread calls `ask`. */
@@ -81,6 +83,10 @@ export function serveHost(endpoint: Endpoint, values: HostValues, options: HostS
     'host.evaluateSystem': ({ agent, session }) => evaluateSystem(values, agent, session),
     'host.consult': (question) => decideOnHost(values.decisions ?? {}, question),
     'host.lookUp': (question) => lookUp(values.enricherLibrary, question),
+    'host.eraseIndex': async ({ sessions }) => {
+      await values.eraseIndex?.(sessions);
+      return null;
+    },
   };
   for (const [method, handler] of Object.entries(methods))
     endpoint.handle(method, handler as (payload: unknown) => unknown);
