@@ -1,6 +1,7 @@
 /**
  * All errors a caller can receive. There is one base class with a stable `code`; a subclass exists only where the
- * caller acts differently. A message is bounded when the error is made: it may quote text from outside.
+ * caller acts differently. The length of a message is bounded when the error is made, because it may quote text from
+ * outside.
  *
  * Three rules of this library: a broken invariant is an assertion and crashes the actor; a failure of a model or a tool
  * is data, never a throw; an error that crosses a thread is encoded by `src/threads/error-codec.ts`, because structured
@@ -168,7 +169,7 @@ export class StoreLockedError extends TroupeError {
   }
 }
 
-/** The store cannot be read as one of this library. The files were left as they are. */
+/** The files are not a readable store of this library. They were not changed. */
 export class StoreCorruptError extends TroupeError {
   constructor(message: string, details: ErrorDetails = {}) {
     super('store_corrupt', message, details);
@@ -195,8 +196,8 @@ export class StoreLostError extends TroupeError {
 }
 
 /**
- * The data directory cannot be written: its rights, or those of the file system, forbid it. `data.path` names the place,
- * `cause` has the reason.
+ * The data directory cannot be written: its rights, or those of the file system, forbid it. `data.path` names the file
+ * or directory, `cause` has the reason.
  */
 export class StoreNotWritableError extends TroupeError {
   constructor(message: string, details: ErrorDetails = {}) {
@@ -204,7 +205,7 @@ export class StoreNotWritableError extends TroupeError {
   }
 }
 
-/** The store was written by a newer format. Nothing was written to it. */
+/** The store has a newer format than this version reads. Nothing was written to it. */
 export class StoreVersionError extends TroupeError {
   constructor(message: string, details: ErrorDetails = {}) {
     super('store_version', message, details);
@@ -269,7 +270,7 @@ export class ModelError extends TroupeError {
   }
 }
 
-/** Status 401, 402 or 403, or no credentials. It stops the queue of the session until `resume()`. */
+/** Status 401, 402 or 403, or no credentials. The session is blocked until `resume()`. */
 export class ModelAuthenticationError extends ModelError {
   constructor(message: string, details: ErrorDetails & { readonly status?: number } = {}) {
     super('model_authentication', message, details);
@@ -277,7 +278,7 @@ export class ModelAuthenticationError extends ModelError {
 }
 
 /**
- * Status 400, 404, 413 or 422: the same request would fail again. A 404 (no such model) stops the queue of the session
+ * Status 400, 404, 413 or 422: the same request would fail again. After a 404 (no such model) the session is blocked
  * until `resume()`.
  */
 export class ModelInvalidRequestError extends ModelError {
@@ -337,7 +338,7 @@ export function plainMembers(data: unknown): Readonly<Record<string, unknown>> |
   return Object.keys(members).length === 0 ? undefined : members;
 }
 
-/** Returns a text for an error, cut if its JSON would exceed the bound. Never throws. */
+/** The text for an error message, cut if its JSON would exceed `ERROR_MESSAGE_BYTES_MAX`. Never throws. */
 export function boundedText(text: string): string {
   // JSON's longest escape has six characters.
   if (text.length * 6 <= ERROR_MESSAGE_BYTES_MAX) return text;
@@ -350,7 +351,7 @@ export function boundedText(text: string): string {
   return text.slice(0, last >= 0xd800 && last <= 0xdbff ? end - 1 : end) + note;
 }
 
-/** Bounds the texts of an error's data like its message. */
+/** The data of an error, its top-level texts bounded like the message. */
 function boundedMembers(data: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   const isLong = Object.values(data).some((value) => typeof value === 'string' && boundedText(value) !== value);
   if (!isLong) return data;

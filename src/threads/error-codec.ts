@@ -1,6 +1,6 @@
 /**
- * Errors as plain data. Structured clone drops class, name and code. So every error that crosses a thread is encoded
- * here, and decoded to its own class, with code, data and causes.
+ * Errors as plain data. Structured clone drops class, name and code. So every error that crosses a thread boundary is
+ * encoded here, and decoded to its own class, with code, data and causes.
  */
 import { ERROR_CAUSES_MAX, ERROR_TEXT_CHARACTERS_MAX } from '../base/bounds.ts';
 import { defined } from '../base/defined.ts';
@@ -22,7 +22,9 @@ export interface EncodedError {
   readonly cause?: EncodedError;
 }
 
-/** The thrown value as plain data. Accepts anything and never throws; causes are kept to a depth of 5. */
+/**
+ * The thrown value as plain data. Accepts any value and never throws. Keeps at most `ERROR_CAUSES_MAX` nested causes.
+ */
 export function encodeError(thrown: unknown): EncodedError {
   return encode(thrown, 0);
 }
@@ -62,7 +64,7 @@ const LANGUAGE_ERRORS: Readonly<Record<string, new (message: string, options?: E
   URIError,
 };
 
-/** The decoded error: in its own class for errors of this library; for others, name and code are kept. */
+/** The decoded error. An error of this library gets its own class; any other error keeps its name and code. */
 export function decodeError(encoded: EncodedError): Error {
   const cause = encoded.cause === undefined ? undefined : decodeError(encoded.cause);
   const error = encoded.house ? decodeHouse(encoded, cause) : decodeForeign(encoded, cause);

@@ -39,7 +39,7 @@ export interface ThreadedPoolOptions {
    */
   readonly clock?: Clock;
   /**
-   * Starts a thread that serves `serveModelCalls`; default: a worker. A simulator supplies one that is not a real
+   * Starts a thread that runs `serveModelCalls`; default: a worker. A simulator supplies an object that is not a real
    * thread.
    */
   readonly startThread?: (provider: ProviderData) => ModelThread;
@@ -64,7 +64,7 @@ export async function createThreadedPool(options: ThreadedPoolOptions): Promise<
   }
 }
 
-/** A slot for a thread: threads may be replaced in it, its sessions stay. */
+/** A slot for a thread. Its thread may be replaced, but its sessions stay in it. */
 interface Lane {
   thread: ModelThread | undefined;
   readonly index: MirrorIndex;
@@ -171,7 +171,7 @@ class ThreadedPool implements ModelPool {
     return thread;
   }
 
-  /** Called when a thread is lost with the contents of its mirror; its open calls reject without our help (M3). */
+  /** Called when a thread is lost with its mirror. The endpoint itself rejects the thread's open calls (M3). */
   #lose(lane: Lane, thread: ModelThread): void {
     if (lane.thread !== thread) return;
     lane.thread = undefined;
@@ -250,8 +250,8 @@ function startWorker(provider: ProviderData): ModelThread {
 }
 
 /**
- * A hash of a text: FNV-1a over UTF-16 units, cheap, and even enough to spread sessions. Source: the FNV specification,
- * 32 bits.
+ * A hash of a text: FNV-1a over UTF-16 units. It is cheap, and spreads sessions evenly enough. Source: the FNV
+ * specification, 32 bits.
  */
 function hashOf(text: string): number {
   let hash = 0x811c9dc5;

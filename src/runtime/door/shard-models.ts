@@ -1,6 +1,7 @@
 /**
  * The pool of a shard's model calls, built from its plan. Each provider has its own pool with its own governor, rates,
- * circuit and model threads; with several, `provider-pools.ts` stands before them. Runs on the shard's thread.
+ * circuit and model threads. With several providers, `provider-pools.ts` gives each call to the pool of its provider.
+ * Runs on the shard's thread.
  */
 import { ERROR_TEXT_CHARACTERS_MAX } from '../../base/bounds.ts';
 import type { Clock, Random, Soon } from '../../base/clock.ts';
@@ -27,7 +28,7 @@ export interface ModelSurroundings {
   readonly soon: Soon;
   readonly counters: Counters;
   readonly log: (line: LogLine) => void;
-  /** Makes the provider that calls one given by value. */
+  /** Makes the provider that calls a provider value on the host. */
   readonly hostProvider: (key: string, name: string) => ModelProvider;
   /** Starts a model thread; default: a worker. */
   readonly startModelThread?: ((provider: ProviderData) => ModelThread) | undefined;
@@ -86,7 +87,9 @@ export async function startModels(plan: ShardPlan, surroundings: ModelSurroundin
   return { makePool, close };
 }
 
-/** The pool of one provider behind its governor, and behind the pool that warms its cache. */
+/**
+ * The pool of one provider, with its governor before it, and the pool that warms the cache if the settings want one.
+ */
 function governedPool(
   { providers, settings }: ShardPlan,
   index: number,
@@ -124,8 +127,8 @@ function governedPool(
 }
 
 /**
- * The pool that makes a provider's calls: threads for plain data; on this thread if there are no model threads, or if
- * the provider is a value on the host.
+ * The pool that makes a provider's calls. Provider data runs on model threads. Without model threads, and for a
+ * provider that is a value on the host, the calls run on this thread.
  */
 async function startPool(
   { key, plan: provider }: ShardProvider,

@@ -3,8 +3,8 @@
  *
  * Owns: the callbacks, by session, and the order in which they are notified. Does not own: the messages, which the
  * shard publishes after its flush.
- *  M1 a message reaches every callback that was registered when its dispatch began, in order of registration, before
- *     the session's next message reaches any: all callbacks see one order;
+ *  M1 a message reaches every callback that was registered when its dispatch began, in order of registration. Only then
+ *     is the session's next message dispatched, so all callbacks see the same order;
  *  M2 a callback that throws, or whose promise rejects, is logged and does not keep the message from the others;
  *  M3 a session is watched on its shard exactly while it has callbacks.
  */
@@ -59,7 +59,7 @@ export class MessageCallbacks {
       return;
     }
     this.#bySession.set(session, { callbacks: [hearing], waiting: [], isDispatching: false });
-    // This uses the connection of all requests, so messages of later requests are received.
+    // Uses the connection of all requests, so no message of a later request is missed.
     this.#parts.listen(session, true).catch((error: unknown) => this.#logThrown('cannot listen', session, error));
   }
 

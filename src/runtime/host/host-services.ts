@@ -1,5 +1,5 @@
 /**
- * Services of the host thread for its shards: runs the tools, the providers and the system functions given as values.
+ * Services of the host thread for its shards: runs the tools, the providers and the system functions that are values.
  */
 
 import type { Clock } from '../../base/clock.ts';
@@ -23,15 +23,17 @@ export interface HostValues {
   readonly providers: ReadonlyMap<string, ModelProvider>;
   /** Tools by agent and name. */
   readonly tools: ReadonlyMap<string, ReadonlyMap<string, AnyTool>>;
-  /** A tool that calls one of an MCP server; missing: there are no servers. */
+  /** Makes a tool that calls a tool of an MCP server; missing: there are no servers. */
   readonly mcpTool?: McpToolOf;
-  /** Reports tools that hold the host thread; missing: nothing does. */
+  /** Reports tools that hold the host thread; missing: they are not reported. */
   readonly toolWatch?: ToolWatch;
   readonly systems: ReadonlyMap<string, SystemFunction>;
   /** Listeners that runs wait for, guardrails, approval predicates. */
   readonly decisions?: HostDecisions;
   /** The sources that enrichers look up; missing: there are none. */
   readonly enricherLibrary?: EnricherLibrary;
+  /** Removes messages of deleted sessions from the files of the search index; missing: there is no index. */
+  readonly eraseIndex?: (sessions: readonly string[]) => Promise<void>;
 }
 
 /** The services of one shard, and their end. A shard on this thread calls `ask`. */
@@ -90,6 +92,10 @@ export function serveHost(endpoint: Endpoint, values: HostValues, options: HostS
     'host.evaluateSystem': ({ agent, session }) => evaluateSystem(values, agent, session),
     'host.consult': (question) => decideOnHost(values.decisions ?? {}, question),
     'host.lookUp': (question) => lookUp(values.enricherLibrary, question),
+    'host.eraseIndex': async ({ sessions }) => {
+      await values.eraseIndex?.(sessions);
+      return null;
+    },
   };
   for (const [method, handler] of Object.entries(methods))
     endpoint.handle(method, handler as (payload: unknown) => unknown);

@@ -9,7 +9,7 @@ import { checkMessage, wrong } from '../../session/history/message-check.ts';
 import type { GuardVerdict } from '../../session/state/inputs.ts';
 
 /**
- * The verdict of a guardrail: `'pass'` (or nothing), a replacement for the value it was shown, or the reason for a
+ * The verdict of a guardrail: `'pass'` (or nothing), a replacement for the value that it received, or the reason for a
  * block.
  */
 export type GuardrailVerdict<T> = 'pass' | undefined | { readonly transform: T } | { readonly block: string };
@@ -80,6 +80,7 @@ export function checkMessages(value: unknown): readonly HistoryMessage[] {
   if (!Array.isArray(value))
     throw new ConfigError(`a guardrail must transform to messages, got ${describeValue(value)}`);
   return value.map((message: unknown, index) => {
+<<<<<<< HEAD
     const name = `message ${index} of a guardrail`;
     const checked = checkMessage(message, name);
     if (!isRecord(message)) throw wrong(name, 'an object', message);
@@ -97,6 +98,33 @@ function checkCalls({ content, toolCalls }: Readonly<Record<string, unknown>>, n
   for (const call of toolCalls) {
     if (isRecord(call) && typeof call['arguments'] === 'string') continue;
     throw wrong(`${name}.toolCalls[].arguments`, 'a string', call);
+=======
+    if (!isRecord(message) || !ROLES.has(message['role'])) {
+      throw new ConfigError(`message ${index} of a guardrail has no role, got ${describeValue(message)}`);
+    }
+    const isText = typeof message['content'] === 'string';
+    const mayHoldBlocks = message['role'] === 'user' || message['role'] === 'tool';
+    if (!isText && !(mayHoldBlocks && Array.isArray(message['content']))) {
+      throw new ConfigError(
+        `message ${index} of a guardrail has invalid content: ${describeValue(message['content'])}`,
+      );
+    }
+    checkCalls(message, index);
+    return message as HistoryMessage;
+  });
+}
+
+function checkCalls(message: Readonly<Record<string, unknown>>, index: number): void {
+  const calls = message['toolCalls'];
+  if (message['role'] === 'tool' && typeof message['toolCallId'] !== 'string') {
+    throw new ConfigError(`message ${index} of a guardrail is a result without a toolCallId`);
+  }
+  if (calls === undefined) return;
+  const isCall = (call: unknown): boolean =>
+    isRecord(call) && ['callId', 'name', 'arguments'].every((field) => typeof call[field] === 'string');
+  if (!Array.isArray(calls) || !calls.every(isCall)) {
+    throw new ConfigError(`message ${index} of a guardrail has invalid toolCalls: ${describeValue(calls)}`);
+>>>>>>> main
   }
 }
 

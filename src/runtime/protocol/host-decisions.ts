@@ -10,7 +10,7 @@ import { type ApprovalPredicate, checkMessages, checkReply, type Guardrails, run
 import type { HostQuestion } from './host-question.ts';
 import type { WaitingListeners } from './waiting-listeners.ts';
 
-/** The verdict on a question, by what it is on. */
+/** The verdict on a question about a boundary, a request or an answer. */
 export type HostVerdict = BoundaryVerdict | GuardVerdict<readonly HistoryMessage[]> | GuardVerdict<AssistantMessage>;
 
 /** The functions that an embedder gave, by agent. */
@@ -21,8 +21,8 @@ export interface HostDecisions {
 }
 
 /**
- * Answers a question. Rejects with `ConfigError` (`config`) that names the function that threw or returned a forbidden
- * value.
+ * Answers a question. Rejects with a `ConfigError` (`config`) that names the function that threw or returned a
+ * forbidden value.
  */
 export async function decideOnHost(decisions: HostDecisions, question: HostQuestion): Promise<HostVerdict> {
   const { agent, session } = question;
@@ -72,8 +72,8 @@ async function named<T>(what: string, run: () => T | Promise<T>): Promise<T> {
 }
 
 /**
- * The verdict of an agent's guardrails. Values leave the host as the plain JSON that is stored: a structured clone would
- * keep values that the log cannot hold.
+ * The verdict of an agent's guardrails. Values leave the host as the plain JSON that is stored: a structured clone
+ * would keep values that the log cannot hold.
  */
 async function guarded<T>(agent: string, run: () => Promise<GuardVerdict<T>>): Promise<GuardVerdict<T>> {
   const verdict = await named(`a guardrail of agent ${JSON.stringify(agent)}`, run);
@@ -82,6 +82,6 @@ async function guarded<T>(agent: string, run: () => Promise<GuardVerdict<T>>): P
     return { type: 'transform', value: toPlainJson(verdict.value) as T };
   } catch (error) {
     if (!(error instanceof NotPlainError)) throw error;
-    throw new ConfigError(`a guardrail made something that cannot be stored: ${error.message}`, { cause: error });
+    throw new ConfigError(`a guardrail returned a value that cannot be stored: ${error.message}`, { cause: error });
   }
 }
