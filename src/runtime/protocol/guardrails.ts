@@ -80,7 +80,6 @@ export function checkMessages(value: unknown): readonly HistoryMessage[] {
   if (!Array.isArray(value))
     throw new ConfigError(`a guardrail must transform to messages, got ${describeValue(value)}`);
   return value.map((message: unknown, index) => {
-<<<<<<< HEAD
     const name = `message ${index} of a guardrail`;
     const checked = checkMessage(message, name);
     if (!isRecord(message)) throw wrong(name, 'an object', message);
@@ -98,33 +97,6 @@ function checkCalls({ content, toolCalls }: Readonly<Record<string, unknown>>, n
   for (const call of toolCalls) {
     if (isRecord(call) && typeof call['arguments'] === 'string') continue;
     throw wrong(`${name}.toolCalls[].arguments`, 'a string', call);
-=======
-    if (!isRecord(message) || !ROLES.has(message['role'])) {
-      throw new ConfigError(`message ${index} of a guardrail has no role, got ${describeValue(message)}`);
-    }
-    const isText = typeof message['content'] === 'string';
-    const mayHoldBlocks = message['role'] === 'user' || message['role'] === 'tool';
-    if (!isText && !(mayHoldBlocks && Array.isArray(message['content']))) {
-      throw new ConfigError(
-        `message ${index} of a guardrail has invalid content: ${describeValue(message['content'])}`,
-      );
-    }
-    checkCalls(message, index);
-    return message as HistoryMessage;
-  });
-}
-
-function checkCalls(message: Readonly<Record<string, unknown>>, index: number): void {
-  const calls = message['toolCalls'];
-  if (message['role'] === 'tool' && typeof message['toolCallId'] !== 'string') {
-    throw new ConfigError(`message ${index} of a guardrail is a result without a toolCallId`);
-  }
-  if (calls === undefined) return;
-  const isCall = (call: unknown): boolean =>
-    isRecord(call) && ['callId', 'name', 'arguments'].every((field) => typeof call[field] === 'string');
-  if (!Array.isArray(calls) || !calls.every(isCall)) {
-    throw new ConfigError(`message ${index} of a guardrail has invalid toolCalls: ${describeValue(calls)}`);
->>>>>>> main
   }
 }
 
