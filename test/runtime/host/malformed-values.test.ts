@@ -3,13 +3,21 @@
  * a text that names it. No other session notices, wherever the function runs.
  */
 import { describe, expect, test } from 'vitest';
-import { agent, type ErrorShape, ModelError, type ModelProvider, type TurnFailedError } from '../../src/index.ts';
-import { scripted } from '../../src/testing/index.ts';
-import { failure, history, MATRIX, runtimeKit, types } from '../support/runtime-kit.ts';
-import talking, { MALFORMED } from './fixtures/talking-provider.ts';
+import { z } from 'zod';
+import {
+  agent,
+  type ErrorShape,
+  ModelError,
+  type ModelProvider,
+  type TurnFailedError,
+  tool,
+} from '../../../src/index.ts';
+import { scripted } from '../../../src/testing/index.ts';
+import { failure, history, MATRIX, runtimeKit, types } from '../../support/runtime-kit.ts';
+import talking, { MALFORMED } from '../fixtures/talking-provider.ts';
 
 const kit = runtimeKit();
-const BY_URL = new URL('./fixtures/talking-provider.ts', import.meta.url);
+const BY_URL = new URL('../fixtures/talking-provider.ts', import.meta.url);
 
 describe.each(MATRIX)('sessions: $sessions, models: $models', (threads) => {
   test.each([
@@ -31,6 +39,34 @@ describe.each(MATRIX)('sessions: $sessions, models: $models', (threads) => {
     }
     expect(await runtime.session('good').ask('hello')).toBe('so far');
   });
+
+  test.each([undefined, 'yes', 1, null])(
+    'a verdict %s of `approve` runs no call and fails its turn',
+    async (verdict) => {
+      let runs = 0;
+      const input = z.object({});
+      const run = (): string => {
+        runs += 1;
+        return 'refunded';
+      };
+      const refund = tool({ name: 'refund', description: 'Refunds.', input, effect: 'keyed', run });
+      const approve = ({ session }: { session: string }): boolean => (session === 'bad' ? (verdict as never) : false);
+      const provider = scripted([{ toolUse: { name: 'refund' } }, 'done']);
+      const runtime = await kit.open({
+        threads,
+        provider,
+        agents: [agent({ name: 'till', tools: [refund], approve })],
+      });
+      const { cause } = (await failure(runtime.session('bad').ask('Refund it'))) as TurnFailedError;
+      expect(cause).toMatchObject({
+        code: 'config',
+        message: expect.stringContaining('must return true or false, got'),
+      });
+      expect(runs).toBe(0);
+      expect(await runtime.session('good').ask('Refund it')).toBe('done');
+      expect(runs).toBe(1);
+    },
+  );
 
   test.each<readonly [string, Partial<Record<keyof ErrorShape | 'status' | 'retryAfterMs', unknown>>, object]>([
     ['no wait and no status', { retryAfterMs: Number.NaN, status: Number.NaN }, { message: 'busy', data: {} }],
