@@ -37,7 +37,9 @@ describe('§5.4', () => {
 
   test('a notice without a reason has no dash', () => {
     expect(truncateResult(lines(500), bounds).text).not.toContain('—');
-    expect(childReplyBounds({ settings: parseSettings({}), limits: LIMIT_DEFAULTS }).reason).toBe('sub-agent output displays first/last 10 lines');
+    expect(childReplyBounds({ settings: parseSettings({}), limits: LIMIT_DEFAULTS }).reason).toBe(
+      'sub-agent output displays first/last 10 lines',
+    );
   });
 });
 

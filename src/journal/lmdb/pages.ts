@@ -5,8 +5,8 @@
  *
  * Owns: one file opened for reading, and the pieces of it that were read last. Writes nothing. Reads block the thread.
  *
- * Layout: struct MDB_meta, MDB_db, MDB_page, MDB_node and MDB_ovpage of LMDB's mdb.c as lmdb builds it. Little-endian.
- * The page header has 24 bytes, and names the page and its transaction.
+ * Layout: struct MDB_meta, MDB_db, MDB_page, MDB_node and MDB_ovpage of LMDB's mdb.c as lmdb builds it, little-endian.
+ * The page header has 24 bytes and names page and transaction.
  */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { DOCTOR_PIECES_MAX, STORE_CHECK_BYTES_MAX, STORE_ROOM_BYTES_MAX } from '../../base/bounds.ts';
@@ -398,9 +398,8 @@ export function entryKey({ bytes, number, places }: PageFrame, index: number): B
 }
 
 /**
- * True when the keys of a page's entries rise, starting with the entry at `first`. It makes no buffer and calls no
- * function for each key: a check of a store compares tens of thousands, before any of this code is compiled. Throws
- * `PageDamage` for a key that lies outside.
+ * True when the keys of a page's entries rise, starting with the entry at `first`. Makes no buffer and calls no function
+ * for each key, because this code runs before it is compiled. Throws `PageDamage` for a key that lies outside.
  */
 export function doKeysRise(frame: PageFrame, first: number, tree: PageTree): boolean {
   return (tree.flags & INTEGER_KEY_FLAG) === 0 ? doTextsRise(frame, first) : doIntegersRise(frame, first);
