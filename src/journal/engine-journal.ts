@@ -22,7 +22,7 @@ import {
 } from '../base/bounds.ts';
 import { InvalidNameError, LimitError, TroupeError } from '../base/errors.ts';
 import { createBatch, type Engine, isEmptyBatch, type WriteBatch } from './engine.ts';
-import type { Journal, JournalStatistics, TailPage } from './journal.ts';
+import type { Journal, JournalCopy, JournalStatistics, TailPage } from './journal.ts';
 import { CommitGate } from './lmdb/commit-gate.ts';
 import {
   type LastRow,
@@ -54,6 +54,7 @@ export interface EngineJournalOptions {
 /** See the head of this file. */
 export class EngineJournal implements Journal {
   readonly stored: StoredLog;
+  readonly copyTo: ((directory: string, known?: string) => Promise<JournalCopy>) | undefined;
   readonly #engine: Engine;
   readonly #source: LogSource;
   readonly #gate: CommitGate<WriteBatch>;
@@ -101,6 +102,14 @@ export class EngineJournal implements Journal {
       schedule: options.schedule,
     });
     this.#media = new StoredMedia(engine, this.#gate);
+    const copy = engine.copyTo?.bind(engine);
+    this.copyTo =
+      copy === undefined
+        ? undefined
+        : async (directory, known) => {
+            await this.flushed();
+            return copy(directory, known);
+          };
     this.#load();
   }
 

@@ -3,6 +3,7 @@
  * that is not durable yet, and group commit are above it, in `engine-journal.ts`. So the engines in memory and over
  * LMDB cannot differ in these.
  */
+import type { JournalCopy } from './journal.ts';
 import type { Head, Position, SessionKey } from './position.ts';
 import type { Row } from './rows/row-codec.ts';
 
@@ -118,5 +119,10 @@ export interface Engine {
    * like `write`.
    */
   reopen(): Promise<void>;
+  /**
+   * Writes a copy of one commit into `directory`, which exists: see `Journal.copyTo`. Missing for an engine in memory.
+   * `close` and `reopen` wait for it.
+   */
+  copyTo?(directory: string, known: string | undefined): Promise<JournalCopy>;
   close(): Promise<void>;
 }

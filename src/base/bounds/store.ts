@@ -108,6 +108,8 @@ export const STORE_CHECK_PAGES_MAX = 2_048;
 /** Pieces of a store's file, 256 KiB each, that a reader without LMDB keeps: 16 MiB. */
 export const DOCTOR_PIECES_MAX = 64;
 
+/** Bytes of a compact copy that are cleaned in one step: about a millisecond of the session thread. A whole number of pages. */
+export const COPY_PIECE_BYTES: number = 512 * 1024;
 // ---- the search index and its searches ----------------------------------------------------------------------------
 
 /**

@@ -19,13 +19,18 @@
  *  L7 a write begins only when there is room for the most it may need (`commit-room.ts`): a page that LMDB cannot write
  *     for want of room may end the process;
  *  L8 once the file is found removed, replaced or cut short (`data-file.ts`), no write begins and `reopen` opens
- *     nothing. A file that was cut short is not read either, since the read would end the process.
+ *     nothing. A file that was cut short is not read either, since the read would end the process;
+ *  L9 the environment is not closed while LMDB copies it: the copy reads its map on another thread.
  */
+import { randomUUID } from 'node:crypto';
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import { ABORT } from 'lmdb';
 import { ROW_CACHE_BYTES_MAX } from '../../base/bounds.ts';
 import { asError, StoreLockedError, TroupeError } from '../../base/errors.ts';
 import { headText, parseCheckpoint, parseHead } from '../check/store-index.ts';
 import type { Engine, EngineState, WriteBatch } from '../engine.ts';
+import type { JournalCopy } from '../journal.ts';
 import type { Head, SessionKey } from '../position.ts';
 import { mediaPrefix } from '../rows/media-text.ts';
 import { RecentValues } from '../rows/recent-values.ts';
@@ -35,9 +40,10 @@ import { sealText, unsealText } from '../rows/sealed-text.ts';
 import { blobAddress, decodeBlob, encodeBlob } from '../rows/stored-text.ts';
 import { CommitPace } from './commit-pace.ts';
 import { CommitRoom } from './commit-room.ts';
+import { copyCompact } from './compact-copy.ts';
 import { closeEnvironment, type LmdbEnvironment, type LmdbOptions, openEnvironment } from './environment.ts';
 import { commitCause, corruptError, isMapFull, writeError } from './errors.ts';
-import { STORE_FORMAT } from './tables.ts';
+import { DATA_FILE, STORE_FORMAT } from './tables.ts';
 
 /** The option that puts a row behind all others. */
 const APPEND = { append: true } as const;
@@ -127,6 +133,10 @@ class LmdbEngine implements Engine {
   #environment: LmdbEnvironment;
   #state: EngineState;
   #isOpen = true;
+  /** Changes with the environment: another one may give the same numbers to other commits. */
+  #opening: string = randomUUID();
+  /** The copies under way, each of which settles without an error. */
+  readonly #copying = new Set<Promise<unknown>>();
 
   constructor(options: LmdbOptions, environment: LmdbEnvironment, room: CommitRoom, fence: number) {
     this.#options = options;
@@ -270,10 +280,12 @@ class LmdbEngine implements Engine {
     // Opening again would mistake another file of the same name for the lost file (L8).
     const { lost } = this.#environment.file;
     if (lost !== undefined) throw lost;
+    await Promise.all(this.#copying);
     if (this.#isOpen) await closeEnvironment(this.#environment);
     this.#isOpen = false;
     this.#environment = await openEnvironment(this.#options);
     this.#isOpen = true;
+    this.#opening = randomUUID();
     this.#room = new CommitRoom(this.#environment);
     this.#unpacked.clear();
     this.#state = this.#readState();
@@ -283,9 +295,32 @@ class LmdbEngine implements Engine {
     });
   }
 
+  async copyTo(directory: string, known: string | undefined): Promise<JournalCopy> {
+    const { file, root } = this.#environment;
+    if (file.lost !== undefined) throw file.lost;
+    if (!this.#isOpen) throw this.#closedError();
+    // Read before the copy begins: the copy may have a later commit, and then the next copy is made in vain.
+    const mark = `${this.#opening} ${this.#room.lastCommit()}`;
+    if (mark === known) return { mark };
+    const copying = rm(join(directory, DATA_FILE), { force: true }).then(() => copyCompact(root, directory));
+    const settled = copying.then(
+      () => undefined,
+      () => undefined,
+    );
+    this.#copying.add(settled);
+    try {
+      return { mark, bytes: await copying };
+    } catch (error) {
+      throw await writeError(directory, asError(error));
+    } finally {
+      this.#copying.delete(settled);
+    }
+  }
+
   async close(): Promise<void> {
     if (!this.#isOpen) return;
     this.#isOpen = false;
+    await Promise.all(this.#copying);
     await closeEnvironment(this.#environment);
   }
 
@@ -324,6 +359,10 @@ class LmdbEngine implements Engine {
   async #guarded(put: () => void): Promise<void> {
     const { directory } = this.#options;
     if (!(await guardedWrite(this.#environment, directory, this.fence, put))) throw this.#lockedError();
+  }
+
+  #closedError(): TroupeError {
+    return new TroupeError('internal', `the store ${this.#options.directory} is closed`);
   }
 
   #lockedError(): StoreLockedError {
@@ -407,7 +446,7 @@ class LmdbEngine implements Engine {
    * environment must never be read: it is unmapped.
    */
   #reading<T>(read: () => T): T {
-    if (!this.#isOpen) throw new TroupeError('internal', `the store ${this.#options.directory} is closed`);
+    if (!this.#isOpen) throw this.#closedError();
     const { file } = this.#environment;
     if (file.isShort && file.lost !== undefined) throw file.lost;
     try {

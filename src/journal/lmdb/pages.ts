@@ -12,17 +12,26 @@ import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { DOCTOR_PIECES_MAX, STORE_CHECK_BYTES_MAX } from '../../base/bounds.ts';
 
 const BRANCH_FLAG = 0x01;
-const LEAF_FLAG = 0x02;
-const OVERFLOW_FLAG = 0x04;
+/** Flag of a leaf page of a tree. */
+export const LEAF_FLAG = 0x02;
+/** Flag of the first page of a large value. */
+export const OVERFLOW_FLAG = 0x04;
 const META_FLAG = 0x08;
-const NODE_BIG_DATA = 0x01;
+/** Flag of an entry whose value is in overflow pages. */
+export const NODE_BIG_DATA = 0x01;
 const NODE_SUB_DATA = 0x02;
 /** Tables whose keys are native 32 or 64-bit integers. */
 const INTEGER_KEY_FLAG = 0x08;
 const MAGIC = 0xbeefc0de;
 const DATA_VERSION = 2;
-const PAGE_HEADER_BYTES = 24;
-const NODE_HEADER_BYTES = 8;
+/** Bytes of the head of a page. */
+export const PAGE_HEADER_BYTES = 24;
+/** Bytes of an entry before its key. */
+export const NODE_HEADER_BYTES = 8;
+/** Offset of the page size in a meta page. */
+export const PAGE_BYTES_AT = 48;
+/** Offset of the number of its commit in a meta page. */
+export const META_TRANSACTION_AT = 152;
 const TREE_BYTES = 48;
 const OVERFLOW_BYTES = 24;
 const META_BYTES = 168;
@@ -432,7 +441,7 @@ function parseMeta(bytes: Buffer): PageMeta {
     throw new PageDamage('it does not begin as an LMDB file does');
   }
   if (bytes.readUInt32LE(28) !== DATA_VERSION) throw new PageDamage('it is of another version of LMDB');
-  const pageBytes = bytes.readUInt32LE(48);
+  const pageBytes = bytes.readUInt32LE(PAGE_BYTES_AT);
   const isPower = (pageBytes & (pageBytes - 1)) === 0;
   if (!isPower || pageBytes < PAGE_BYTES_MIN || pageBytes > PAGE_BYTES_MAX) {
     throw new PageDamage(`a page size of ${pageBytes} bytes`);
@@ -443,7 +452,7 @@ function parseMeta(bytes: Buffer): PageMeta {
   const isOurs = free.flags === INTEGER_KEY_FLAG && main.flags === 0 && readNumber(bytes, 32) === 0;
   if (!isOurs || !(mapBytes > 0 && mapBytes <= MAP_BYTES_MAX)) throw new PageDamage('a meta page is damaged');
   const lastPage = readNumber(bytes, 144);
-  const transaction = readNumber(bytes, 152);
+  const transaction = readNumber(bytes, META_TRANSACTION_AT);
   const isWhole = Number.isSafeInteger(transaction) && lastPage >= 1 && lastPage * pageBytes < mapBytes;
   if (!isWhole) throw new PageDamage('a meta page is damaged');
   return { pageBytes, lastPage, transaction, free, main };
