@@ -1,4 +1,5 @@
 /** The server's options and their validation. */
+import { resolve } from 'node:path';
 import { z } from 'zod';
 import { SERVER_CONNECTIONS_MAX, SERVER_CONNECTIONS_PER_ADDRESS_MAX } from '../base/bounds.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
@@ -20,6 +21,11 @@ export interface HandlerOptions {
    * machine. Such a request came by `serve` or `nodeListener`, over a loopback connection, forwarded by no proxy.
    */
   readonly hosts?: readonly string[];
+  /**
+   * Directory in which `POST /backups` may put backups. Default: none, so that backups are made by the program alone: a
+   * client with the token must not choose where files are written.
+   */
+  readonly backups?: string;
   /** Receives each failure that is answered as an internal error. Must not throw. Default: none. */
   readonly onError?: (error: unknown) => void;
   /** Directory of the observer page. Default: beside the built package. */
@@ -51,6 +57,8 @@ export interface CheckedHandlerOptions {
   readonly takesAddresses: boolean;
   /** Whether a loopback name as `Host` is enough: `fromLoopback` for a peer on this machine only. */
   readonly loopbackNames: 'always' | 'fromLoopback' | 'never';
+  /** Absolute. */
+  readonly backups: string | undefined;
   readonly onError: (error: unknown) => void;
   readonly observerDirectory: string | undefined;
   readonly clock: Clock;
@@ -72,6 +80,7 @@ const isFunction = (value: unknown): boolean => typeof value === 'function';
 const handlerMembers = {
   token: z.string().regex(TOKEN, 'must be 1 to 1024 visible ASCII characters without blanks').optional(),
   hosts: z.array(z.string().min(1)).optional(),
+  backups: z.string().min(1).optional(),
   onError: z.custom<(error: unknown) => void>(isFunction, 'must be a function').optional(),
   observerDirectory: z.string().min(1).optional(),
   clock: z
@@ -132,6 +141,7 @@ function withDefaults(given: z.infer<typeof handlerSchema>): CheckedHandlerOptio
     hosts,
     loopbackNames: token !== undefined ? 'always' : hosts.length === 0 ? 'fromLoopback' : 'never',
     takesAddresses: false,
+    backups: given.backups === undefined ? undefined : resolve(given.backups),
     onError: given.onError ?? ((): void => undefined),
     observerDirectory: given.observerDirectory,
     clock: given.clock ?? systemClock,

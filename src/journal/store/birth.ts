@@ -6,8 +6,10 @@
  * the store is made with. A process killed in between leaves empty shards and no manifest; the next opener continues.
  */
 import { mkdir } from 'node:fs/promises';
+import { ConfigError } from '../../base/errors.ts';
 import { PRIVATE_DIRECTORY_MODE } from '../../base/private-files.ts';
 import { openError } from '../lmdb/errors.ts';
+import { readBackupRecord } from './backup-record.ts';
 import {
   beginManifest,
   readBegunManifest,
@@ -19,12 +21,18 @@ import {
 
 /**
  * The manifest of a data directory. A directory without one becomes a store with `shards` shards. The caller holds its
- * lock. Rejects like `readManifest`, and with `StoreFullError` when a store cannot be made.
+ * lock. Rejects like `readManifest`, with `StoreFullError` when a store cannot be made, and with `ConfigError` for the
+ * directory of a backup.
  */
 export async function openManifest(directory: string, shards: number): Promise<StoreManifest> {
   const known = await readManifest(directory);
   const begun = await readBegunManifest(directory);
   if (known !== undefined && begun === undefined) return known;
+  if ((await readBackupRecord(directory)) !== undefined) {
+    throw new ConfigError(`${directory} is a backup: \`troupe restore ${directory} DIR\` makes a store of it`, {
+      data: { path: directory },
+    });
+  }
   try {
     return await writeManifest(directory, known?.shards ?? (await createShards(directory, shards)));
   } catch (error) {
