@@ -20,8 +20,7 @@
  */
 
 import type { StoreLostError } from '../base/errors.ts';
-import type { Erasure } from './engine.ts';
-import type { Head, Position, SessionKey, StoredEntry, TurnEntry } from './position.ts';
+import type { Erasure, Head, Position, SessionKey, StoredEntry, TurnEntry } from './position.ts';
 import type { StoredLog } from './stored-log.ts';
 
 /** How durable a transition is when it is acknowledged. */
@@ -41,6 +40,14 @@ export interface TailPage {
   readonly keys: ReadonlySet<SessionKey>;
   /** The part ends at this position. */
   readonly end: Position;
+}
+
+/** A copy of a journal. */
+export interface JournalCopy {
+  /** Names the contents. A journal whose contents have the same mark has had no commit in between. */
+  readonly mark: string;
+  /** Bytes of the copy; undefined if the caller has a copy with this mark, so that none was made. */
+  readonly bytes?: number;
 }
 
 /** All state of one shard that outlives the process. All methods belong to the thread that opened it. */
@@ -148,6 +155,14 @@ export interface Journal {
 
   /** The durable part of the log, in pieces for another thread. */
   readonly stored: StoredLog;
+
+  /**
+   * Writes a copy of the journal's files into `directory`, which exists; a copy that is there is replaced. The copy is one
+   * commit, with everything that was appended before this call, and is on the device when this resolves. Commits
+   * continue meanwhile. `known`: the mark of a copy that the caller has. Rejects with `StoreFullError` when the device of
+   * the copy refuses. Missing for a journal in memory.
+   */
+  readonly copyTo: ((directory: string, known?: string) => Promise<JournalCopy>) | undefined;
 
   statistics(): JournalStatistics;
   /** Flushes and closes. Further calls throw. */

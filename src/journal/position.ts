@@ -27,3 +27,12 @@ export interface TurnEntry {
 export interface StoredEntry extends TurnEntry {
   readonly position: Position;
 }
+
+/** A removed session of which something may still be stored. */
+export interface Erasure {
+  readonly name: string;
+  /** The newest row that still has entries of the session; 0: none has. */
+  readonly row: number;
+  /** The sessions that need its other data for as long as they exist: its forks. */
+  readonly heirs: readonly SessionKey[];
+}

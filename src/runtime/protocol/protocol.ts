@@ -20,7 +20,7 @@ import type {
   SessionStateName,
   SessionStatus,
 } from '../../events/event.ts';
-import type { Durability } from '../../journal/journal.ts';
+import type { Durability, JournalCopy } from '../../journal/journal.ts';
 import type { SessionKey } from '../../journal/position.ts';
 import type { BlobPiece, RowChain, RowPiece } from '../../journal/stored-log.ts';
 import type { GovernorLimits } from '../../models/governor/limits.ts';
@@ -408,6 +408,7 @@ export interface ShardMethods {
   'notices.page': { request: NoticePageRequest; answer: readonly Notice[] };
   'runtime.drain': { request: { readonly id: number }; answer: undefined };
   'runtime.resume': { request: Record<never, never>; answer: undefined };
+  'runtime.copy': { request: { readonly directory: string; readonly known?: string }; answer: JournalCopy };
   'runtime.learn': { request: Learned; answer: undefined };
   'runtime.close': { request: { readonly deadlineMs: number }; answer: undefined };
 }
