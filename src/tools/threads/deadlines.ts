@@ -113,7 +113,8 @@ export class RunDeadlines {
     const beganAt = batch.handedAt + mark.ms;
     const { toolName, timeoutMs, place: source } = open.run;
     const dueAt = beganAt + (mark.state === 'loading' ? TOOL_LOAD_MS : timeoutMs);
-    if (now < dueAt) return dueAt;
+    // The tool may begin at any moment, and its timeout counts from then.
+    if (now < dueAt) return mark.state === 'loading' ? Math.min(dueAt, now + timeoutMs) : dueAt;
     // A run that cannot continue because another run holds the loop is not late (R2).
     if (this.#holderBeside(open, batch.shift) !== undefined) return now + TOOL_KILL_MS;
     if (mark.state === 'running') this.#decide(open, place, timeoutText(toolName, timeoutMs), 'timeout');
