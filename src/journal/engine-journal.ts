@@ -23,7 +23,7 @@ import {
 } from '../base/bounds.ts';
 import { InvalidNameError, LimitError, TroupeError } from '../base/errors.ts';
 import { createBatch, type Engine, isEmptyBatch, type WriteBatch } from './engine.ts';
-import type { Journal, JournalCopy, JournalStatistics, TailPage } from './journal.ts';
+import type { Journal, JournalStatistics, TailPage } from './journal.ts';
 import { CommitGate } from './lmdb/commit-gate.ts';
 import { LogErasure } from './log-erasure.ts';
 import {
@@ -35,7 +35,7 @@ import {
   scanLastRows,
   tailSessions,
 } from './log-reader.ts';
-import type { Erasure, Head, Position, SessionKey, StoredEntry, TurnEntry } from './position.ts';
+import type { Erasure, Head, JournalCopy, Position, SessionKey, StoredEntry, TurnEntry } from './position.ts';
 import { listNames, type NameQuery } from './rows/name-list.ts';
 import { heldData, positionOf, type Row, rowOf, rowTurns } from './rows/row-codec.ts';
 import { blobAddress, storedJson } from './rows/stored-text.ts';

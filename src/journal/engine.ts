@@ -3,8 +3,7 @@
  * pointers, reads of data that is not durable yet, and group commit. So the engines in memory and over LMDB cannot
  * differ in these.
  */
-import type { JournalCopy } from './journal.ts';
-import type { Erasure, Head, Position, SessionKey } from './position.ts';
+import type { Erasure, Head, JournalCopy, Position, SessionKey } from './position.ts';
 import type { Row } from './rows/row-codec.ts';
 
 /** The state of the log in an engine. */

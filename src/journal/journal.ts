@@ -20,7 +20,7 @@
  */
 
 import type { StoreLostError } from '../base/errors.ts';
-import type { Erasure, Head, Position, SessionKey, StoredEntry, TurnEntry } from './position.ts';
+import type { Erasure, Head, JournalCopy, Position, SessionKey, StoredEntry, TurnEntry } from './position.ts';
 import type { StoredLog } from './stored-log.ts';
 
 /** How durable a transition is when it is acknowledged. */
@@ -40,14 +40,6 @@ export interface TailPage {
   readonly keys: ReadonlySet<SessionKey>;
   /** The part ends at this position. */
   readonly end: Position;
-}
-
-/** A copy of a journal. */
-export interface JournalCopy {
-  /** Names the contents. A journal whose contents have the same mark has had no commit in between. */
-  readonly mark: string;
-  /** Bytes of the copy; undefined if the caller has a copy with this mark, so that none was made. */
-  readonly bytes?: number;
 }
 
 /** All state of one shard that outlives the process. All methods belong to the thread that opened it. */

@@ -1,7 +1,6 @@
 /**
- * Reads pages of an LMDB file without LMDB. LMDB trusts its file, and a damaged file ends the process with a signal
- * that cannot be caught. Here every length and location is checked before it is used, so a file of any bytes gives
- * pages or `PageDamage`.
+ * Reads pages of an LMDB file without LMDB, which trusts its file: a damaged one ends the process with a signal. Here
+ * every length and location is checked before it is used, so a file of any bytes gives pages or `PageDamage`.
  *
  * Owns: one file opened for reading, and the pieces of it that were read last. Writes nothing. Reads block the thread.
  * The layout is in `page-layout.ts`.

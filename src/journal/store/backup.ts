@@ -20,9 +20,9 @@ import { join } from 'node:path';
 import { BACKUP_FILES_AT_ONCE } from '../../base/bounds.ts';
 import { ConfigError, systemCodeOf } from '../../base/errors.ts';
 import { PRIVATE_DIRECTORY_MODE, PRIVATE_FILE_MODE } from '../../base/private-files.ts';
-import type { JournalCopy } from '../journal.ts';
 import { writeError } from '../lmdb/errors.ts';
 import { DATA_FILE } from '../lmdb/tables.ts';
+import type { JournalCopy } from '../position.ts';
 import {
   BACKUP_FOLDERS,
   type BackedUpShard,

@@ -20,8 +20,8 @@ import type {
   SessionStateName,
   SessionStatus,
 } from '../../events/event.ts';
-import type { Durability, JournalCopy } from '../../journal/journal.ts';
-import type { SessionKey } from '../../journal/position.ts';
+import type { Durability } from '../../journal/journal.ts';
+import type { JournalCopy, SessionKey } from '../../journal/position.ts';
 import type { BlobPiece, RowChain, RowPiece } from '../../journal/stored-log.ts';
 import type { GovernorLimits } from '../../models/governor/limits.ts';
 import type { ModelRequest, ProviderData, RequestMessage } from '../../models/provider.ts';
