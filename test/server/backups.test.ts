@@ -10,8 +10,8 @@ const kit = serverKit();
 test('a backup is made in the directory for backups', async () => {
   const base = await kit.directory();
   const backups = join(base, 'backups');
-  const { post } = await kit.serve({ directory: join(base, 'store') }, { backups });
-  await post('/sessions/s/messages?wait=answer', { content: 'hi' });
+  const { runtime, post } = await kit.serve({ directory: join(base, 'store') }, { backups });
+  await runtime.session('s').ask('hi');
   const made = await post('/backups', { directory: 'nightly' });
   expect(made).toMatchObject({ status: 200, body: { directory: join(backups, 'nightly'), copiedShards: 1 } });
   expect(await restore(join(backups, 'nightly'), join(base, 'restored'))).toMatchObject({ sessions: 1 });

@@ -84,8 +84,8 @@ async function clean(file: FileHandle): Promise<number> {
   for (let offset = META_PAGES * pageBytes; offset < size; offset += COPY_PIECE_BYTES) {
     const piece = await read(file, Buffer.allocUnsafe(Math.min(COPY_PIECE_BYTES, size - offset)), offset);
     const distant = cleaner.clean(piece, offset);
-    await file.write(piece, 0, piece.length, offset);
-    for (const { from, to } of distant) await file.write(Buffer.alloc(to - from), 0, to - from, from);
+    await write(file, piece, offset);
+    for (const { from, to } of distant) await write(file, Buffer.alloc(to - from), from);
   }
   await pairMetas(file, pageBytes, size);
   return size;
@@ -152,8 +152,8 @@ async function pairMetas(file: FileHandle, pageBytes: number, size: number): Pro
   const commit = await read(file, Buffer.alloc(8), pageBytes + META_TRANSACTION_AT);
   const before = Buffer.alloc(8);
   before.writeBigUInt64LE(commit.readBigUInt64LE() - 1n);
-  await file.write(before, 0, before.length, META_TRANSACTION_AT);
-  await file.write(commit, 0, commit.length, size - pageBytes + TRANSACTION_AT);
+  await write(file, before, META_TRANSACTION_AT);
+  await write(file, commit, size - pageBytes + TRANSACTION_AT);
 }
 
 async function read(file: FileHandle, buffer: Buffer, offset: number): Promise<Buffer> {
@@ -163,4 +163,10 @@ async function read(file: FileHandle, buffer: Buffer, offset: number): Promise<B
     done += bytesRead;
   }
   return buffer;
+}
+
+async function write(file: FileHandle, buffer: Buffer, offset: number): Promise<void> {
+  for (let done = 0; done < buffer.length; ) {
+    done += (await file.write(buffer, done, buffer.length - done, offset + done)).bytesWritten;
+  }
 }

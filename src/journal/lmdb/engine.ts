@@ -242,9 +242,11 @@ class LmdbEngine implements Engine {
     // Opening again would mistake another file of the same name for the lost file (L8).
     const { lost } = this.#environment.file;
     if (lost !== undefined) throw lost;
-    await Promise.all(this.#copying);
-    if (this.#isOpen) await closeEnvironment(this.#environment);
+    // Another copy may begin while one is waited for (L9).
+    while (this.#copying.size > 0) await Promise.all(this.#copying);
+    const wasOpen = this.#isOpen;
     this.#isOpen = false;
+    if (wasOpen) await closeEnvironment(this.#environment);
     this.#environment = await openEnvironment(this.#options);
     this.#isOpen = true;
     this.#opening = randomUUID();
@@ -265,17 +267,13 @@ class LmdbEngine implements Engine {
     const mark = `${this.#opening} ${this.#room.lastCommit()}`;
     if (mark === known) return { mark };
     const copying = rm(join(directory, DATA_FILE), { force: true }).then(() => copyCompact(root, directory));
-    const settled = copying.then(
-      () => undefined,
-      () => undefined,
-    );
-    this.#copying.add(settled);
+    const end = (): boolean => this.#copying.delete(ended);
+    const ended: Promise<unknown> = copying.then(end, end);
+    this.#copying.add(ended);
     try {
       return { mark, bytes: await copying };
     } catch (error) {
       throw await writeError(directory, asError(error));
-    } finally {
-      this.#copying.delete(settled);
     }
   }
 

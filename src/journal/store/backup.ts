@@ -8,8 +8,9 @@
  *  B1 the former backup stays whole until the record of the next one is durable: a file that the record names is never
  *     changed, and removed only afterwards. So a crash at any moment leaves one whole backup;
  *  B2 every file that a record names was synced, and so was its name, before the record;
- *  B3 each shard is as of one of its commits. A result of a tool that a shard names is in the backup: results are taken
- *     before and after the shards, and never change;
+ *  B3 each shard is as of one of its commits. A result of a tool that a shard names is in the backup, since results are
+ *     taken before and after the shards, and never change. Only a session that is erased meanwhile may lack results,
+ *     or leave some behind, which `restore` leaves out;
  *  B4 cursors of webhooks are taken before the shards. So a cursor never names a notice that the backup lacks; a notice
  *     delivered meanwhile is delivered again;
  *  B5 a directory that has other files than a backup's is refused before anything is written.
@@ -61,7 +62,8 @@ export interface BackupReport {
   readonly copiedResults: number;
 }
 
-const RESULT_FILE = /^tool_result_(?:[\d-]+_)?[0-9a-f]+\.txt$/;
+/** A result, with the shard and the key of its session. Stores before format 4 name no session. */
+export const RESULT_FILE: RegExp = /^tool_result_(?:(\d+)-(\d+)_)?[0-9a-f]+\.txt$/;
 const CURSOR_FILE = /^[0-9a-f]+\.json$/;
 /** A copy of a shard is made here and then moved to its name. */
 const UNFINISHED_FOLDER = 'unfinished';

@@ -12,7 +12,7 @@ import { ConfigError, describeValue } from '../../base/errors.ts';
 import { PRIVATE_DIRECTORY_MODE } from '../../base/private-files.ts';
 import { openError } from '../lmdb/errors.ts';
 import { DATA_FILE } from '../lmdb/tables.ts';
-import { copyWhole, namesIn, sizeOf } from './backup.ts';
+import { copyWhole, namesIn, RESULT_FILE, sizeOf } from './backup.ts';
 import { BACKUP_FOLDERS, type BackupRecord, corruptBackup, readBackupRecord } from './backup-record.ts';
 import { syncDirectory } from './durable-file.ts';
 import { refuseIfOwned } from './lock.ts';
@@ -47,11 +47,19 @@ export async function restore(backup: string, directory: string): Promise<Restor
   }
   const made = join(dirname(to), `.${basename(to)}.restoring-${randomUUID()}`);
   try {
-    const { results, bytes } = await copyBackup(from, record, made);
-    const sessions = await checkedSessions(made, from);
+    const shardBytes = await copyShards(from, record, made);
+    const { sessions, owners } = await checkedSessions(made, from);
+    const { results, bytes } = await copyFolders(from, record, made, owners);
     await rename(made, to);
     await syncDirectory(dirname(to));
-    return { directory: to, startedAt: record.startedAt, shards: record.shards.length, sessions, results, bytes };
+    return {
+      directory: to,
+      startedAt: record.startedAt,
+      shards: record.shards.length,
+      sessions,
+      results,
+      bytes: shardBytes + bytes,
+    };
   } catch (error) {
     await rm(made, { recursive: true, force: true });
     throw await openError(to, to, error);
@@ -63,50 +71,88 @@ function pathOf(name: string, value: string): string {
   throw new ConfigError(`restore: "${name}" must be a path, got ${describeValue(value)}`, { data: { key: name } });
 }
 
-async function copyBackup(
-  from: string,
-  record: BackupRecord,
-  made: string,
-): Promise<{ readonly results: number; readonly bytes: number }> {
-  let bytes = 0;
-  const copy = async (source: string, target: string): Promise<void> => {
-    if (!(await copyWhole(source, target))) throw corruptBackup(from, `${source} is missing`);
-    bytes += (await sizeOf(target)) ?? 0;
-  };
+/** Copies the shards and makes `made` a store of them. Resolves to their bytes. */
+async function copyShards(from: string, record: BackupRecord, made: string): Promise<number> {
   await mkdir(made, { recursive: true, mode: PRIVATE_DIRECTORY_MODE });
-  for (const [shard, { file, bytes: size }] of record.shards.entries()) {
+  for (const [shard, { file, bytes }] of record.shards.entries()) {
     const source = join(from, BACKUP_FOLDERS.shards, file);
-    if ((await sizeOf(source)) !== size) throw corruptBackup(from, `${source} does not have ${size} bytes`);
+    if ((await sizeOf(source)) !== bytes) throw corruptBackup(from, `${source} does not have ${bytes} bytes`);
     const target = shardDirectory(made, shard);
     await mkdir(target, { mode: PRIVATE_DIRECTORY_MODE });
-    await copy(source, join(target, DATA_FILE));
+    await copy(from, source, join(target, DATA_FILE));
     await syncDirectory(target);
   }
-  const results = await namesIn(join(from, BACKUP_FOLDERS.results));
-  const folders = [
-    [BACKUP_FOLDERS.results, BACKUP_FOLDERS.results],
-    ...(record.cursors === undefined ? [] : [[record.cursors, BACKUP_FOLDERS.cursors]]),
-  ] as const;
-  for (const [source = '', target = ''] of folders) {
-    const names = await namesIn(join(from, source));
-    if (names.length === 0) continue;
-    await mkdir(join(made, target), { mode: PRIVATE_DIRECTORY_MODE });
-    for (const name of names) await copy(join(from, source, name), join(made, target, name));
-    await syncDirectory(join(made, target));
-  }
   await writeManifest(made, record.shards.length);
+  return record.shards.reduce((sum, { bytes }) => sum + bytes, 0);
+}
+
+/** Copies the results of the sessions in the shards, and the cursors of webhooks. */
+async function copyFolders(
+  from: string,
+  { cursors }: BackupRecord,
+  made: string,
+  owners: ReadonlySet<string>,
+): Promise<{ readonly results: number; readonly bytes: number }> {
+  const found = await namesIn(join(from, BACKUP_FOLDERS.results));
+  const results = found.filter((name) => {
+    const parts = RESULT_FILE.exec(name);
+    // A session that was erased while the backup was made may have left some, which nothing would remove later.
+    return parts !== null && (parts[2] === undefined || owners.has(`${parts[1]}-${parts[2]}`));
+  });
+  const folders = [
+    { source: join(from, BACKUP_FOLDERS.results), target: join(made, BACKUP_FOLDERS.results), names: results },
+    ...(cursors === undefined
+      ? []
+      : [
+          {
+            source: join(from, cursors),
+            target: join(made, BACKUP_FOLDERS.cursors),
+            names: await namesIn(join(from, cursors)),
+          },
+        ]),
+  ];
+  let bytes = 0;
+  for (const { source, target, names } of folders) {
+    if (names.length === 0) continue;
+    await mkdir(target, { mode: PRIVATE_DIRECTORY_MODE });
+    for (const name of names) {
+      await copy(from, join(source, name), join(target, name));
+      bytes += (await sizeOf(join(target, name))) ?? 0;
+    }
+    await syncDirectory(target);
+  }
+  await syncDirectory(made);
   return { results: results.length, bytes };
 }
 
-/** Checks a store as `troupe doctor check` does; resolves to the number of its sessions. */
-async function checkedSessions(made: string, backup: string): Promise<number> {
+async function copy(backup: string, source: string, target: string): Promise<void> {
+  if (!(await copyWhole(source, target))) throw corruptBackup(backup, `${source} is missing`);
+}
+
+/**
+ * Checks a store as `troupe doctor check` does. Resolves to the number of its sessions, and the names that its sessions
+ * have in the files of their results, with those that are still being erased.
+ */
+async function checkedSessions(
+  made: string,
+  backup: string,
+): Promise<{ readonly sessions: number; readonly owners: ReadonlySet<string> }> {
   // Imported only on use: a program that opens stores needs none of it.
   const { openSalvage } = await import('../check/salvage-store.ts');
   const store = await openSalvage(made);
   try {
     const [finding] = [...store.findings, ...store.shards.flatMap((shard) => shard.findings)];
     if (finding !== undefined) throw corruptBackup(backup, `${basename(dirname(finding.path))}: ${finding.reason}`);
-    return store.shards.reduce((sum, shard) => sum + shard.sessions().length, 0);
+    const owners = new Set<string>();
+    let sessions = 0;
+    for (const [shard, found] of store.shards.entries()) {
+      const known = found.sessions();
+      sessions += known.length;
+      for (const key of [...known.map(([, each]) => each), ...found.contents.index.erasures.keys()]) {
+        owners.add(`${shard}-${key}`);
+      }
+    }
+    return { sessions, owners };
   } finally {
     store.close();
   }

@@ -96,11 +96,12 @@ test('a repeated backup copies the shard with changes and new results only, and 
   expect(second).toMatchObject({ copiedShards: 1, results: 5, copiedResults: 1 });
   expect(second.copiedBytes).toBeLessThan(second.bytes / 2);
   expect((await readdir(join(backup, 'shards'))).length).toBe(2);
+  const kept = await readdir(join(store, 'results'));
   await runtime.sessions.delete('s1');
   await restore(backup, restored);
   const again = await kit.open({ directory: restored, provider, agents, threads: THREADS });
   expect((await again.sessions.list()).map(({ id }) => id).sort()).toEqual(['s0', 's1', 's2', 's3', 's4']);
-  expect(await readdir(join(restored, 'results'))).toEqual(await readdir(join(store, 'results')));
+  expect((await readdir(join(restored, 'results'))).sort()).toEqual(kept.sort());
   // The index of the restored store is its own: it finds the session that was deleted after the backup.
   const { found } = await again.search('done', { session: 's1' });
   expect(found.map(({ session }) => session)).toEqual(['s1']);
