@@ -3,7 +3,7 @@ import { chmod, mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { open } from '../../src/index.ts';
+import { open, restore } from '../../src/index.ts';
 import type { Journal } from '../../src/journal/journal.ts';
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.ts';
 import { scripted } from '../../src/testing/scripted.ts';
@@ -107,6 +107,26 @@ describe('F06: a device that accepts no more data', () => {
     expect((await again.session('s1').messages())[0]?.content).toBe(acknowledged[1]);
     // The reserve may take all the remaining room; a commit that needs room finds it in the reserve.
     expect(await again.session('late').ask('once more')).toBe('ok');
+  });
+
+  test('a full file system under a backup: it is refused, the earlier backup is whole, and the store takes writes', async (context) => {
+    const small = await mountSmall(2 * MIB);
+    if (small === undefined) return context.skip('mounting a file system of a few megabytes needs root');
+    const backup = join(small, 'backup');
+    const runtime = await kit.open({ directory: join(directory, 'store'), provider });
+    await runtime.session('s').ask('Hi');
+    await runtime.backup(backup);
+    for (let index = 0; index < 20; index += 1) await runtime.session(`s${index}`).ask(noiseText(150_000, index));
+    for (let attempt = 0; attempt < 2; attempt += 1) {
+      expect(await failure(runtime.backup(backup))).toMatchObject({
+        name: 'StoreFullError',
+        code: 'store_full',
+        data: { reason: 'ENOSPC' },
+      });
+    }
+    expect(runtime.metrics().degraded).toBeUndefined();
+    expect(await runtime.session('s').ask('Hi again')).toBe('ok');
+    expect(await restore(backup, join(directory, 'restored'))).toMatchObject({ sessions: 1 });
   });
 
   test('a full map grows, and nothing is refused', async () => {

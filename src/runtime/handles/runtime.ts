@@ -302,7 +302,7 @@ export class Runtime {
   /**
    * Makes `directory` a backup of the store, or brings the backup in it up to date: only shards with commits since, and
    * new results, are copied. Each session tree is as of one moment after this call began, with everything that was
-   * acknowledged before. Sessions work on meanwhile. `restore` makes a store of it. After a rejection the former backup
+   * acknowledged before. Sessions continue meanwhile. `restore` makes a store of it. After a rejection the former backup
    * in `directory` is whole. Rejects with `ConfigError` for a store in memory, and for a directory with other files;
    * with `StoreLockedError` while another backup is written there, and with `StoreFullError` when there is no room.
    */

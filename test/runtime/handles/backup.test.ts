@@ -107,7 +107,7 @@ test('a repeated backup copies the shard with changes and new results only, and 
   expect(found.map(({ session }) => session)).toEqual(['s1']);
 });
 
-test('a backup goes on where the thread of a shard died and was replaced', async () => {
+test('a backup continues after the thread of a shard died and was replaced', async () => {
   const { store, backup, restored } = await places();
   const runtime = await kit.open({ directory: store, provider: echo, threads: THREADS });
   await runtime.session('s').ask('hi');
