@@ -46,7 +46,7 @@ export interface ErrorFacts {
   readonly type?: string;
   readonly retryAfterMs?: number;
   readonly errorCode?: string;
-  /** The parts of a request that threads do not support. */
+  /** The parts of a request that message threads do not support. */
   readonly unsupported?: readonly string[];
   readonly shouldRetry?: boolean;
 }

@@ -73,7 +73,7 @@ export class FakeThreads {
     this.#clock = clock;
   }
 
-  /** Begins a request with a thread, whose shape was checked before. `account`: the credentials of the request. */
+  /** Begins a request with the member `thread`, already checked. `account`: the credentials of the request. */
   begin(wire: WireRequest, account: string, betas: readonly string[] = []): ThreadedRequest | ThreadRefusal {
     const { thread, ...body } = wire;
     const previous =

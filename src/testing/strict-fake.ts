@@ -84,7 +84,7 @@ export interface StrictFakeOptions {
   readonly unthreadedModels?: readonly string[];
   /** The port to listen on. Default: any free port. */
   readonly port?: number;
-  /** The clock that times `delayMs` of replies and the five minutes of a thread. Default: the machine's clock. */
+  /** The clock for `delayMs`, for rate limits and for the five minutes of a thread. Default: the machine's clock. */
   readonly clock?: Clock;
 }
 
@@ -98,8 +98,8 @@ export interface StrictFake {
   /** The fake's base URL, `http://127.0.0.1:<port>`. */
   readonly url: string;
   /**
-   * The bodies of the calls that arrived, oldest first, including refused ones; the newest 10,000. The list grows with
-   * each call.
+   * The bodies of the calls that arrived, oldest first, including refused ones. The list grows with each call. It keeps
+   * the newest 10,000, or fewer if they have more than 128 MiB.
    */
   readonly requests: readonly WireRequest[];
   /** Every broken rule, including warnings; at most 10,000. The list grows with each call. */
@@ -325,7 +325,7 @@ class FakeModel {
     }
   }
 
-  /** The script's answer. Undefined if it is an error, which is then sent. */
+  /** The script's answer. Undefined if the script's reply is an error; that error has then been sent. */
   async #answerOf(
     request: ModelRequest,
     response: ServerResponse,

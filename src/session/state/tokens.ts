@@ -13,7 +13,7 @@ export function contentBytes(content: string | readonly ContentBlock[]): number 
   return Buffer.byteLength(typeof content === 'string' ? content : JSON.stringify(content));
 }
 
-/** UTF-8 bytes of the schema of an answer's form, which a request has too. */
+/** UTF-8 bytes of the JSON schema of an answer's form. */
 export function formBytes({ schema }: AnswerForm): number {
   return Buffer.byteLength(JSON.stringify(schema));
 }

@@ -31,7 +31,7 @@ export class RunWatch implements WorldListener {
     this.#ledger.violate('failed', `uncaught in ${process.name}: ${text}`);
   }
 
-  /** The logger of the runtime of a new life. A transition that throws does not end the runtime, and is only logged. */
+  /** The logger of a newly opened runtime. A transition that throws does not end the runtime, and is only logged. */
   logger(): Logger {
     this.#isDeviceSilent = false;
     const write = (fields: object, message: string): void => {

@@ -12,7 +12,7 @@ export interface ManyOptions {
   readonly seeds: number;
   /** Threads, from 1. */
   readonly threads: number;
-  /** Called after each seed, in no order. */
+  /** Called after each seed, in no particular order. */
   readonly onResult?: (result: SimulationResult) => void;
   /** The number of failed seeds after which no further seed is started; default 10. */
   readonly failuresMax?: number;

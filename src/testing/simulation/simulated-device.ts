@@ -12,7 +12,7 @@ export interface DeviceSurroundings {
   readonly world: World;
   readonly faults: Faults;
   readonly trace: (text: string) => void;
-  /** Ends the whole process, as a power cut or a kill at this very operation would. */
+  /** Ends the process, or only its session thread, as a power cut or a kill at this very operation would. */
   readonly crash: (why: string) => void;
   /** Called when an operation was refused, so that its data is lost. */
   readonly refused: () => void;

@@ -95,7 +95,7 @@ export class SimulatedReceiver {
     return (parts) => Webhooks.open(parts, ports);
   }
 
-  /** Checks I25 after a life without faults was drained. */
+  /** Checks I25. Called after a process without faults has finished all work. */
   check(stories: Stories): void {
     const { ledger } = this.#surroundings;
     for (const [session, arrivals] of this.#arrived) {

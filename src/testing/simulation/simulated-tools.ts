@@ -26,7 +26,7 @@ export interface ToolSurroundings {
   readonly world: World;
   readonly faults: Faults;
   readonly ledger: Ledger;
-  /** The facts of a start that happens now. A call may start once in each incarnation, if its effect allows. */
+  /** The facts of a start that happens now. */
   readonly toolStart: (session: string, process: SimulatedProcess, attempt: number) => ToolStart;
   /** Ends the process of the runtime now. */
   readonly crash: (why: string) => void;

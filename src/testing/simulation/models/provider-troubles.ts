@@ -28,7 +28,7 @@ export interface TroubleSurroundings {
   readonly world: World;
   /** The run's other faults. When they stop, these stop, too. */
   readonly faults: Pick<Faults, 'isOn'>;
-  /** Ends the process of the current life. */
+  /** Ends the runtime's process. */
   readonly crash: (why: string) => void;
 }
 
