@@ -44,7 +44,7 @@ export class StdioTransport implements Transport {
   onclose?: () => void;
   onerror?: (error: Error) => void;
   onmessage?: (message: JSONRPCMessage) => void;
-  /** The SDK recognises a process by `stderr` and `pid`. If it is silent, the SDK uses the older era of the protocol. */
+  /** The SDK recognises a process by `stderr` and `pid`. If the process does not answer, it uses the older era. */
   readonly stderr = null;
   readonly #server: McpProcess;
   readonly #id: string = randomBytes(16).toString('hex');

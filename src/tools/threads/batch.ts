@@ -61,7 +61,7 @@ export class ThreadBatch {
     return this.shift.isAlone ? Math.min(1, this.end - this.left) : this.end - this.left;
   }
 
-  /** The number of runs that have not begun, except for the first one of a thread that has begun nothing. */
+  /** The number of runs that have not begun. The first run of a shift counts as begun. */
   get waiting(): number {
     return this.end - Math.min(this.end, Math.max(this.cursor.claimed, this.hasJoined ? 0 : 1));
   }
