@@ -16,7 +16,7 @@ export interface TurnOutcome {
   readonly effects: readonly Effect[];
 }
 
-/** Most inputs of one transition. A longer chain of inputs is an endless loop in our own code. */
+/** Maximum number of inputs of one transition. A longer chain of inputs is an endless loop in our own code. */
 const STEPS_MAX = 100_000;
 
 /**

@@ -10,7 +10,7 @@ import type { ModelResponse } from '../models/provider.ts';
 import { type FaultKind, withUnknownEvents } from './fake-faults.ts';
 import { streamTexts } from './fake-stream.ts';
 
-/** Most bytes a slow stream writes at once. */
+/** Maximum bytes a slow stream writes at once. */
 const SLOW_CHUNK_BYTES_MAX = 16;
 
 /** The whole body as text; undefined when it is longer than the API accepts. */

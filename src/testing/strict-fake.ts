@@ -10,9 +10,8 @@
  * - W7 With the same seed and the same requests in the same order, the fake sends the same bytes.
  * - W8 A request for no tokens (`max_tokens: 0`), which only writes the cache, is answered without content and takes no
  *   reply.
- * - W9 The fake keeps message threads (`fake-threads.ts`). A request that continues a thread is checked, and answered
- *   by the script, as the whole request for which it stands. It continues the thread even if the stream of its answer
- *   breaks.
+ * - W9 The fake keeps message threads (`fake-threads.ts`). A request that continues a thread is checked and answered as
+ *   the whole conversation. It continues the thread even if the stream of its answer breaks.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';

@@ -1,7 +1,8 @@
 /**
  * Remembers the thoughts that a model produced, so that altered thoughts are refused (R20, R21).
  *
- * Owns: a secret derived from a seed, and the answers whose signatures the script supplied. Does not own: the request.
+ * Owns: a secret derived from a seed, the signatures that the script supplied, and the thoughts of recent answers. Does
+ * not own: the request.
  *
  * - W1 A signature made here is checked without stored state. It holds a fingerprint of the thought's prefix, which is
  *   everything before the thought, and a code over that fingerprint and the thought. It is still valid after a restart

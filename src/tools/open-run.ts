@@ -15,7 +15,7 @@ export type RunPhase = 'waiting' | 'handed' | 'running' | 'ending';
 export interface OpenRun extends QueuedRun {
   readonly run: ToolRun;
   phase: RunPhase;
-  /** `probe` once the run begins again and its tool's `probe` must be called first. */
+  /** `probe` if the tool's `probe` is called first: the caller asked for that, or the run begins again. */
   mode: ToolRun['mode'];
   /** Maximum runs of its tool on one thread. */
   readonly perThread: number;

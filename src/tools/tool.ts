@@ -26,8 +26,8 @@ export interface ToolContext {
    */
   readonly key: string;
   /**
-   * The number of this attempt, from 1. Above 1 the tool's `retry` has run the call again. After a crash it starts at 1
-   * again.
+   * The number of this attempt, from 1. It is above 1 if the tool's `retry` has run the call again. After a crash it
+   * starts at 1 again.
    */
   readonly attempt: number;
   /** Milliseconds that this call may take from its start. Missing on tool threads, where the pool ends late calls. */

@@ -1,5 +1,5 @@
 /**
- * The tasks of a session, which form the branches of its conversation: their form in a state and in a snapshot. Plain
+ * The form of a session's tasks in its state and in a snapshot. Tasks form the branches of the conversation. Plain
  * data; `history/tasks.ts` interprets it.
  */
 

@@ -6,7 +6,7 @@ import { createEndpoint, type MessagePortLike } from '../../threads/batched-endp
 import type { Endpoint } from '../../threads/endpoint.ts';
 import type { SimulatedProcess, World } from './world.ts';
 
-/** Most virtual ms a message takes, unless `World.heldMs` holds it. */
+/** Maximum virtual ms a message takes, unless `World.heldMs` holds it. */
 export const LINE_MS_MAX = 3;
 
 /** The two ends of a line. */

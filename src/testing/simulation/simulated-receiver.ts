@@ -23,7 +23,7 @@ import type { SimulatedProcess, World } from './world.ts';
 const SHARE = 0.3;
 /** Separates the stream of these draws from that of the whole run. */
 const STREAM = 0x3ebb_00c5;
-/** Most milliseconds that the receiver is down. */
+/** Maximum milliseconds that the receiver is down. */
 const DOWN_MS = 300_000;
 const PACE = { backoffMs: 1_000, backoffMsMax: 60_000, timeoutMs: 15_000 };
 

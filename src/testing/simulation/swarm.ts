@@ -39,7 +39,7 @@ export interface Swarm {
   readonly specialShare: number;
   /** Share of the actions on whole conversations: forks, tasks, compressions, goals. */
   readonly historyShare: number;
-  /** Most milliseconds between two actions of a conversation. */
+  /** Maximum milliseconds between two actions of a conversation. */
   readonly thinkMs: number;
   /** Milliseconds of a life. */
   readonly lifeMs: number;
@@ -148,7 +148,7 @@ export function drawSwarm(random: SeededRandom): Swarm {
   const waitingBytes = random.pick([600, LIMIT_DEFAULTS.waitingBytes, LIMIT_DEFAULTS.waitingBytes]);
   const liveBytes = random.pick([500, LIMIT_DEFAULTS.liveBytes, LIMIT_DEFAULTS.liveBytes]);
   const storedContentBytes = random.pick([0, 20, STORED_CONTENT_BYTES_MIN]);
-  // Calls expire so soon that a person may be late, or never, which is the default.
+  // Calls expire so soon that a person may be late. By default they never expire.
   const approvals = {
     expiresMs: random.pick([null, 3_000, 60_000]),
     onInput: random.pick(['wait', 'deny'] as const),

@@ -166,7 +166,7 @@ export class ShellsOfTool {
     return tool;
   }
 
-  /** Notes that a runtime uses the tool. Returns a function that ends this use. The last use ends the shells. */
+  /** Notes that a runtime uses the tool. Returns a function that ends this use. The shells end with the last use. */
   use(): () => void {
     this.#users += 1;
     return () => {

@@ -113,7 +113,7 @@ export class Shell {
     const child = spawn(program, isBash ? ['--noprofile', '--norc', '--noediting', '-i'] : ['-i'], {
       cwd,
       env: { ...environment, PS1: '', PS2: '', [SHELL_ID]: id },
-      // The shell leads its own session of the system: it has no terminal, and is signalled as one group.
+      // The shell leads its own POSIX session: it has no terminal, and is signalled as one group.
       detached: true,
       stdio: ['pipe', 'pipe', 'ignore', 'pipe'],
     });

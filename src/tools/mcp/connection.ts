@@ -9,8 +9,8 @@
  *    `call-repeats.ts` allows.
  * K2 One process of a server lives at a time: the next one starts when no process of the last one is left.
  * K3 A server that does not answer is noticed through its calls: a call that is given up starts a health check. A
- *    server that fails the check is ended. In the newer era of the protocol (`modern` in the SDK) the end of the server's
- *    notification stream also starts a check.
+ *    server that fails the check is ended. In the newer era of the protocol (`modern` in the SDK) the end of the
+ *    server's notification stream also starts a check.
  * K4 After `close` there is no process, no timer and no open call.
  */
 import { setTimeout as delay } from 'node:timers/promises';

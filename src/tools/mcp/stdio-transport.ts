@@ -44,7 +44,10 @@ export class StdioTransport implements Transport {
   onclose?: () => void;
   onerror?: (error: Error) => void;
   onmessage?: (message: JSONRPCMessage) => void;
-  /** The SDK recognises a process by `stderr` and `pid`. If the process does not answer, it uses the older era. */
+  /**
+   * The SDK recognises a process by the members `stderr` and `pid`. If that process does not answer, the SDK uses the
+   * older era of the protocol.
+   */
   readonly stderr = null;
   readonly #server: McpProcess;
   readonly #id: string = randomBytes(16).toString('hex');

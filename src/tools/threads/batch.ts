@@ -34,7 +34,7 @@ export class ThreadBatch {
   end: number;
   /** The number of runs that have ended on this thread, or will begin again on another. */
   left = 0;
-  /** Outcomes that the thread has reported, or that are known to be lost (R5). */
+  /** The number of outcomes that the thread has reported, or that are known to be lost (R5). */
   reported = 0;
   /** The time of the next check of its runs. */
   deadline: Deadline<Due> | undefined;

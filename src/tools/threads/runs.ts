@@ -473,7 +473,7 @@ export class ThreadRuns {
     if (place !== undefined) this.#settle(place.batch.shift);
   }
 
-  /** Takes a run from its thread. A shift keeps its last batch: that deadline notices if the end is never reported. */
+  /** Takes a run from its thread. A shift keeps its last batch, whose deadline notices if the shift never ends. */
   #release(open: OpenRun, { batch }: BatchPlace): void {
     this.#handed.delete(open.run.id);
     if (!batch.shift.abandoned.has(open.run.id)) this.#stopped(open);

@@ -103,7 +103,7 @@ class Pool implements ThreadedToolPool {
   readonly #options: ToolPoolOptions;
   readonly #tasks: TaskPool;
   readonly #threadRuns: ThreadRuns;
-  /** The calls of tools with `isolation: 'process'`, and their processes. */
+  /** The processes for calls of tools with `isolation: 'process'`. */
   readonly #processes: TaskPool;
   readonly #processRuns: ThreadRuns;
   readonly #hostRuns: HostRuns;

@@ -11,7 +11,7 @@ import type { Ledger } from '../ledger.ts';
 import type { SimulatedResults } from '../simulated-results.ts';
 import type { SimulatedProcess, World } from '../world.ts';
 
-/** How often `untilErased` looks at the stores at most, and the virtual milliseconds between two looks. */
+/** Maximum number of times that `untilErased` looks at the stores, and the virtual milliseconds between two looks. */
 const LOOKS_MAX = 600;
 const LOOK_MS = 100;
 const OWNER = /tool_result_(\d+)-(\d+)_/;
