@@ -18,7 +18,10 @@ import { strict as assert } from 'node:assert';
  */
 export const BATCH_CALLS_MAX = 64;
 
-/** The state of one call. `ms`: when the state began, after the batch was handed over. `order`: 1 for the first end. */
+/**
+ * The state of one call. `ms`: milliseconds from the handover of the batch to the beginning of the state. `order`: 1
+ * for the call that ended first.
+ */
 export type CallMark =
   | { readonly state: 'unbegun' }
   | { readonly state: 'loading' | 'running'; readonly ms: number }
@@ -175,7 +178,7 @@ export class BatchCursor {
     Atomics.store(this.#cells, WISH, 1);
   }
 
-  /** True, once, if the pool wishes for a note. */
+  /** True if the pool wishes for a note. Clears the wish. */
   takeWish(): boolean {
     return Atomics.exchange(this.#cells, WISH, 0) === 1;
   }

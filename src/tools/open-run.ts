@@ -21,7 +21,7 @@ export interface OpenRun extends QueuedRun {
   readonly perThread: number;
   /** True if the run must have its thread to itself. */
   isAlone: boolean;
-  /** Times the run has begun again because another call ended its thread. */
+  /** How often the run has begun again because another call ended its thread. */
   repeats: number;
   /** Monotonic ms at which the tool began; 0 before that. For a run on a thread it is read from the marks. */
   startedAt: number;

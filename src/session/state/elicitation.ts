@@ -9,7 +9,7 @@ export interface Elicitation {
   readonly server: string;
   /** The server's own name for the question. */
   readonly key: string;
-  /** The server's state of the call; missing: it has none. */
+  /** The server's state for the call. Missing if the server keeps none. */
   readonly state?: string;
 }
 

@@ -3,7 +3,7 @@ import { BYTES_PER_TOKEN } from '../../base/bounds.ts';
 import type { ContentBlock } from '../../base/messages.ts';
 import type { AnswerForm } from './answer-form.ts';
 
-/** `ceil(UTF-8 bytes / 4)`; 0 for nothing. */
+/** `ceil(UTF-8 bytes / 4)`. */
 export function estimateTokens(text: string): number {
   return Math.ceil(Buffer.byteLength(text) / BYTES_PER_TOKEN);
 }

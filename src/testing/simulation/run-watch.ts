@@ -5,7 +5,7 @@ import type { SimulatedProcess, World, WorldListener } from './world.ts';
 
 /** Log lines that report a broken invariant that the runtime survived. */
 const COMPLAINTS = /turn failed|followed a flush|cannot be resumed/;
-/** The same, unless a device stopped answering: a thread then cannot close in time. */
+/** Reports a broken invariant, too, unless a device stopped answering: a thread then cannot close in time. */
 const LATE = /did not close within/;
 
 /** See the file header. Findings go to the ledger. */

@@ -79,7 +79,7 @@ export async function simulateMany(options: ManyOptions): Promise<SimulationTota
 }
 
 const HOUR_MS = 3_600_000;
-/** Real milliseconds after which a run counts as hanging its thread. A run normally takes a second or less. */
+/** Real milliseconds after which a run counts as endless. A run normally takes a second or less. */
 const HANG_MS = 180_000;
 
 /** Rejects, naming the seed, when the run does not end. */

@@ -18,7 +18,7 @@ export interface Swarm {
   readonly shards: number;
   /** True if sessions run on session threads, false if all run on the host thread. */
   readonly hasSessionThreads: boolean;
-  /** Model threads of each shard; 0: in place. */
+  /** Model threads of each shard; 0: model calls run on the shard's thread. */
   readonly models: number;
   /** Tool threads of each shard: with one, the calls of an answer share a batch. */
   readonly toolThreads: number;
@@ -35,7 +35,7 @@ export interface Swarm {
   readonly sessions: number;
   /** Maximum number of actions of one conversation in one life. */
   readonly actions: number;
-  /** Share of the actions about sessions whose calls wait for approval, or that are compressed. */
+  /** Share of the actions on special sessions: their calls wait for approval, or they are compressed all the time. */
   readonly specialShare: number;
   /** Share of the actions on whole conversations: forks, tasks, compressions, goals. */
   readonly historyShare: number;

@@ -7,7 +7,7 @@
  *
  * K1 A call settles exactly once. It is sent only over a connection that is ready, and is sent again only as
  *    `call-repeats.ts` allows.
- * K2 One process of a server lives at a time: the next one starts when no process of the last one is left.
+ * K2 A server has one process at a time: the next one starts when nothing is left of the last one and its children.
  * K3 A server that does not answer is noticed through its calls: a call that is given up starts a health check. A
  *    server that fails the check is ended. In the newer era of the protocol (`modern` in the SDK) the end of the
  *    server's notification stream also starts a check.
