@@ -86,7 +86,7 @@ const HANG_MS = 180_000;
 async function inTime<Value>(run: Promise<Value>, seed: number): Promise<Value> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error(`seed ${seed} does not end: it keeps its thread for itself`)), HANG_MS);
+    timer = setTimeout(() => reject(new Error(`seed ${seed} does not end: it still occupies its thread`)), HANG_MS);
   });
   try {
     return await Promise.race([run, late]);
