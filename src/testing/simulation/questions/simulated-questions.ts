@@ -68,7 +68,7 @@ interface LoggedQuestion {
   readonly key: string;
   readonly form: FormName | undefined;
   isDecided: boolean;
-  /** True while its answer is expected in the next result of its call. */
+  /** True if the next result of the call must be the answer. */
   isAnswered: boolean;
 }
 
