@@ -89,7 +89,7 @@ export class History {
 
   /**
    * Adds a message at the end and resolves to its handle. If the last message is an assistant message whose calls have
-   * no answers, a user message replaces it.
+   * no answers, an appended user message replaces that message.
    */
   async append(message: HistoryDraft | object, options: AddOptions = {}): Promise<MessageHandle> {
     return (await this.#add('append', message, options)) as MessageHandle;
@@ -249,7 +249,10 @@ export class History {
 
   // ---- calls and their results --------------------------------------------------------------------------------------
 
-  /** Answers every call without a result as interrupted, and resolves to their ids. Running calls are left alone. */
+  /**
+   * Answers every call without a result as interrupted. Resolves to the ids of these calls. Running calls are left
+   * alone.
+   */
   async discardPendingToolCalls(options: EditOptions = {}): Promise<readonly string[]> {
     return (await this.#edit({ operation: 'discardPendingToolCalls' }, options)) as readonly string[];
   }
@@ -369,7 +372,7 @@ export class History {
 
   /**
    * The messages in the form a model may receive: filtered by the chain of tasks, stripped, each call with one result,
-   * padded.
+   * and padded with reasoning where `options` ask for it.
    */
   async toApi(options: ToApiOptions = {}): Promise<readonly ApiMessage[]> {
     return this.#read({ name: 'toApi', options: checkToApiOptions(options) });

@@ -34,9 +34,9 @@ export interface ListOptions {
    * the `next` of a page over HTTP.
    */
   readonly after?: string | ListPlace;
-  /** Maximum number of sessions; default 1,000. With `children` 1 to 50, default 10; a larger number counts as 50. */
+  /** Maximum number of sessions; default 1,000. With `children`: default 10, and a number above 50 counts as 50. */
   readonly limit?: number;
-  /** True: only roots, each with its children, in the order of their creation. */
+  /** True: only roots, each with its children, the oldest child first. */
   readonly children?: boolean;
 }
 
