@@ -11,7 +11,8 @@ function readVersion(): string {
   for (const up of ['../../../package.json', '../../../../package.json']) {
     try {
       const text = readFileSync(new URL(up, import.meta.url), 'utf8');
-      // Checked by hand: `troupe --version` needs nothing else of the validation library, and it loads slowly.
+      // Checked by hand: the validation library loads slowly, and `troupe --version` needs nothing else of that
+      // library.
       const found: unknown = JSON.parse(text);
       if (isRecord(found) && found['name'] === 'troupe' && typeof found['version'] === 'string') {
         return found['version'];

@@ -36,7 +36,10 @@ export function plantFork(source: LogSource, key: SessionKey, state: SessionStat
   return turns;
 }
 
-/** The beginning of a fork. `keepsAll`: as in the state that will get it. Throws an Error when neither place has it. */
+/**
+ * The beginning of a fork. `keepsAll`: its value in the state that will get the beginning. Throws an Error when neither
+ * place has it.
+ */
 function readSeed(
   source: LogSource,
   fork: { readonly id: string; readonly key: SessionKey; readonly origin: ForkOrigin },
