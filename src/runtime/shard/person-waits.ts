@@ -48,7 +48,7 @@ export class PersonWaits {
 
   /** Called when a session's state in memory is no longer that of its log (P2). */
   doubt({ id, state }: SessionActor): void {
-    // A session whose calls never waited has nothing to look for.
+    // If no call of the session ever waited for a person, none can wait now.
     if (state.approvals === undefined) return;
     const calls = this.#known.get(id)?.calls ?? 0;
     this.#put({ session: id, calls, oldest: 0, newest: Number.POSITIVE_INFINITY });

@@ -202,7 +202,7 @@ export class Webhook {
     const { shard } = followed;
     const at = followed.position ?? 0;
     if (position <= at) return;
-    // If the receiver is gone, the position stays before its notices.
+    // If the receiver is gone, the position stays before these notices, so that the next open reads them again.
     if (previous > at || this.#queue.isFull || this.#sender.isGone) {
       followed.isBehind = true;
       return;
