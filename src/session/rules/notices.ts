@@ -30,7 +30,7 @@ export interface TurnNotice {
   /** The model's stop reason, or why the runtime ended the turn; the error's code if the turn failed. */
   readonly reason: string;
   readonly usage: Usage;
-  /** The text of the turn's last answer; `''` if it has none. */
+  /** The text of the turn's last answer, or its structured answer as JSON; `''` if there is neither. */
   readonly text: string;
   /** True if `text` is only the beginning of the text. */
   readonly textCut?: true;
