@@ -4,7 +4,7 @@
  *
  * An operation is one durable, atomic event: after a crash either all of it is there or nothing. While a model call is
  * in flight, an operation waits for the answer and runs before the next request. While tools run, an operation runs at
- * once, and calls whose message it removes are cancelled. Arguments are copied and cleaned (lone surrogates become
+ * once, and cancels the calls whose messages it removes. Arguments are copied and cleaned (lone surrogates become
  * U+FFFD); results are copies.
  */
 import { z } from 'zod';
@@ -249,10 +249,7 @@ export class History {
 
   // ---- calls and their results --------------------------------------------------------------------------------------
 
-  /**
-   * Answers every call without a result as interrupted. Resolves to the ids of these calls. Running calls are left
-   * alone.
-   */
+  /** Answers each call without a result as interrupted; resolves to the calls' ids. Running calls are left alone. */
   async discardPendingToolCalls(options: EditOptions = {}): Promise<readonly string[]> {
     return (await this.#edit({ operation: 'discardPendingToolCalls' }, options)) as readonly string[];
   }
@@ -340,17 +337,17 @@ export class History {
     return this.#read({ name: 'hasPendingToolCalls' });
   }
 
-  /** The date of the newest session context; null without one. */
+  /** The `sessionDate` of the newest message with `sessionContext`; null without one. */
   lastSessionContextDate(): Promise<string | null> {
     return this.#read({ name: 'lastSessionContextDate' });
   }
 
-  /** The number of archives that the newest index of archives names; 0 without an index. */
+  /** The number of archives that the newest index card lists; 0 without a card. */
   lastInjectedChunkCount(): Promise<number> {
     return this.#read({ name: 'lastInjectedChunkCount' });
   }
 
-  /** The user's own messages: neither injected nor carriers of results. */
+  /** The user's own messages: not injected, and without results of calls. */
   realUserMessages(): Promise<readonly HistoryMessage[]> {
     return this.#read({ name: 'realUserMessages' });
   }
@@ -372,7 +369,7 @@ export class History {
 
   /**
    * The messages in the form a model may receive: filtered by the chain of tasks, stripped, each call with one result,
-   * and padded with reasoning where `options` ask for it.
+   * and answers padded with an empty `reasoningContent` if other answers have one or `options` ask for it.
    */
   async toApi(options: ToApiOptions = {}): Promise<readonly ApiMessage[]> {
     return this.#read({ name: 'toApi', options: checkToApiOptions(options) });
@@ -392,7 +389,9 @@ export class History {
 
   // ---- tasks and compression ----------------------------------------------------------------------------------------
 
-  /** Begins a task below the active one and resolves with its id. Every user turn also begins a task by itself. */
+  /**
+   * Begins a task below the active one; resolves with the new task's id. Each user turn also begins a task by itself.
+   */
   startTask(title?: string): Promise<number> {
     return tasks.startTask(this.#parts, title);
   }

@@ -40,8 +40,8 @@ async function openAt(directory: string, checked: CheckedOptions, thread: ShardW
   const opened = await openPlace(directory, checked.threads.sessions);
   const place = { ...opened, ...defined({ thread }) };
   try {
-    // Runs before the shards create any file, so that wider rights of an existing store are reported, whichever process
-    // made the store.
+    // Runs before the shards create any file: it reports the rights of a store that existed before, whichever process
+    // made that store.
     if (place.directory !== undefined) await warnOfWideRights(place.directory, checked);
     const runtime = await assembled(checked, place);
     if (place.announce !== undefined) keepAnnounced(runtime, place.announce);

@@ -8,7 +8,7 @@ import type { MessageMemory } from '../../tools/built-in/memory-tools.ts';
 export interface EnricherLibrary {
   /** Skills and workflows; missing: none is defined. */
   readonly definitions?: DefinitionSource | undefined;
-  /** The memory for recalls; missing: nothing is recalled. */
+  /** The memory for recalls; missing: questions about messages are refused. */
   readonly memory?: MessageMemory | undefined;
 }
 

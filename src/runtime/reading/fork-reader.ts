@@ -3,7 +3,7 @@
  * was forked from, up to the fork's marker.
  *
  * Invariant: K5 a log that forks share is removed only after their beginnings are stored (`fork-roots.ts`), so one of
- * the two places always has it.
+ * the two places always has a fork's beginning.
  */
 import { isRecord } from '../../base/json.ts';
 import type { Journal } from '../../journal/journal.ts';

@@ -347,8 +347,8 @@ function restoredShard(saved: SavedFollower['shards'][number] | undefined): Foll
 }
 
 /**
- * A transition; `undefined` for a text that cannot be decoded. Its session is then read as a whole, which reports the
- * error.
+ * A transition; `undefined` for a text that cannot be decoded. Its session is then read as a whole. If that fails too,
+ * the session stays out of the index.
  */
 function readTurn(text: string): TransitionRecords | undefined {
   try {

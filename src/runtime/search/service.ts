@@ -50,7 +50,7 @@ export interface SearchRequest {
   readonly trees?: ReadonlySet<string>;
   /** Epoch ms. */
   readonly now: number;
-  /** Weight of one year of a message's age. */
+  /** Weight of one year of a message's age (`LookOptions.decay`). */
   readonly decay: number;
   /** How many milliseconds the search may wait until everything written has been read. */
   readonly waitMs: number;

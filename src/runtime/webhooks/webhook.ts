@@ -146,7 +146,10 @@ export class Webhook {
     this.#pump();
   }
 
-  /** Asks each shard where the log of a new webhook begins, and makes that durable before anything is sent (W3). */
+  /**
+   * Asks each shard for the position at which a new webhook begins to follow its log. Makes these positions durable
+   * before anything is sent (W3).
+   */
   async #place(): Promise<void> {
     const { shards, webhook } = this.#parts;
     for (const [index, shard] of shards.entries()) {
