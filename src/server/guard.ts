@@ -1,7 +1,7 @@
 /**
  * Decides which requests are allowed, before any other work on them:
  *
- *  G1 The `Host` is a name of this server. In a DNS rebinding attack a foreign name resolves to this server, and the
+ *  G1  The `Host` is a name of this server. In a DNS rebinding attack a foreign name resolves to this server, and the
  *      browser sends that foreign name.
  *  G2  If a request has an `Origin`, its host is the requested host. Browsers send it with every request that changes
  *      state.

@@ -94,7 +94,7 @@ export function decideApprovalsExpired(state: SessionState, environment: Environ
 /**
  * The records that end waiting calls because a user's message arrived. If the policy says `deny`, all waiting calls are
  * denied, so that the next half-step reads the message. Questions to the parent always end, because the message may
- * have what the parent was asked for. `id`: the pending id of the first result.
+ * contain what the parent was asked for. `id`: the pending id of the first result.
  */
 export function denyForInput(state: SessionState, id: number, environment: Environment): readonly SessionRecord[] {
   if (state.approvals === undefined || state.approvals.waiting.length === 0) return NO_RECORDS;

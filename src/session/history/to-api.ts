@@ -128,8 +128,8 @@ function isHole(block: ContentBlock): boolean {
 
 /**
  * Adds an empty `reasoningContent` to assistant messages without that field, if `force` is set or any assistant message
- * has the field. An empty text counts, null does not. Otherwise the list itself is returned. The given messages are
- * never changed.
+ * has the field. An empty text counts as having it, null does not. Otherwise the list itself is returned. The given
+ * messages are never changed.
  */
 export function padReasoning<M extends { readonly role: string; readonly reasoningContent?: string | null }>(
   messages: readonly M[],
