@@ -88,8 +88,8 @@ export class History {
   }
 
   /**
-   * Adds a message at the end and resolves to its handle. If the last message is an assistant message whose calls have
-   * no answers, an appended user message replaces that message.
+   * Adds a message at the end and resolves to its handle. If the last message has calls that have no results and get
+   * none, an appended user message replaces that message.
    */
   async append(message: HistoryDraft | object, options: AddOptions = {}): Promise<MessageHandle> {
     return (await this.#add('append', message, options)) as MessageHandle;
@@ -116,7 +116,7 @@ export class History {
     return this;
   }
 
-  /** Does the same as `set`, but removes interrupted exchanges first (`settings.repair.onSeed`). */
+  /** Does the same as `set`, but without the interrupted exchanges among the messages (`settings.repair.onSeed`). */
   async seed(messages: readonly (HistoryDraft | object)[], options: EditOptions = {}): Promise<this> {
     await this.#edit({ operation: 'seed', messages: checkMessages(messages) }, options);
     return this;
@@ -181,8 +181,8 @@ export class History {
   }
 
   /**
-   * Removes every message that matches the predicate. The predicate runs on this thread, and runs again if the history
-   * changed while it ran.
+   * Removes every message that matches the predicate. The predicate runs on this thread, and runs again if a message
+   * before the end changed meanwhile.
    */
   async deleteWhere(predicate: (message: HistoryMessage) => unknown, options: EditOptions = {}): Promise<this> {
     checkFunction(predicate, 'predicate');
@@ -267,8 +267,8 @@ export class History {
   }
 
   /**
-   * If the last message has calls, adds a result to each. The result says that the call was interrupted, and has the
-   * call's entry of `trails`.
+   * If the last message has calls and none of them runs, adds a result to each. The result says that the call was
+   * interrupted, and has the call's entry of `trails`.
    */
   async settleInterrupted(trails: Readonly<Record<string, unknown>> = {}, options: EditOptions = {}): Promise<this> {
     const checked = checkMembers(plain(trails, 'trails'), 'trails');
@@ -477,8 +477,8 @@ export class History {
   }
 
   /**
-   * Makes a request from a snapshot of the history. Repeats this until the history has not changed between the snapshot
-   * and the request.
+   * Makes a request from a snapshot of the history. If a message before the end changed in between, tries again, in at
+   * most `HISTORY_ATTEMPTS_MAX` attempts.
    */
   async #onSnapshot(make: (snapshot: HistorySnapshot) => EditRequest | undefined, options: EditOptions): Promise<void> {
     // Checked even if there turns out to be nothing to change.

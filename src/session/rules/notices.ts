@@ -55,7 +55,7 @@ export type Notice = {
 /** The notices that a receiver wants. */
 export interface NoticeWish {
   readonly events: readonly Notice['type'][];
-  /** True if the ends of sub-agents' turns are wanted too. Waiting calls are wanted of every session. */
+  /** True if the ends of sub-agents' turns are wanted too. Waiting calls of every session are wanted. */
   readonly children: boolean;
 }
 
