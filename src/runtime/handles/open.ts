@@ -102,7 +102,7 @@ async function openPlace(directory: string, sessionThreads: number): Promise<Pla
 
 /**
  * Begins to load the code of a shard with a store on this thread, while the manifest and the rights are read. The
- * directory must be locked before: Node never repeats a failed import, and a process that has run out of file
+ * directory must be locked first: Node never repeats a failed import, and a process that has run out of file
  * descriptors fails at the lock first. Errors are ignored here, because the shard is about to load the same code and
  * reports them.
  */

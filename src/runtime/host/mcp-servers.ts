@@ -5,8 +5,8 @@
  * connections (MCP thread and host thread). Does not own: the connections (`src/tools/mcp/connection.ts`), which tools
  * an agent is granted.
  *
- *  C1 a server has one connection. It is on the MCP thread, or on the host thread if the server has an authentication
- *     provider, because the provider is a value of the host thread;
+ *  C1 a server has one connection. The connection is on the MCP thread. If the server has an authentication provider,
+ *     which is a value of the host thread, the connection is on the host thread;
  *  C2 `open` waits until each server has listed its tools or failed once, at most `MCP_OPEN_WAIT_MS`;
  *  C3 a server that is lost keeps the tools it had, over a restart too: a call waits for its connection;
  *  C4 after `close` no process, thread, timer or watch of the servers is left.

@@ -54,8 +54,8 @@ const postedSchema = z.strictObject({
 });
 
 /**
- * Puts the options of a message into the request that has its content. It sets members one by one: nearly every message
- * has none of them, and this runs for a thousand messages at once.
+ * Puts the options of a message into the request that has its content. Sets members one by one, because nearly every
+ * message has none of them and this function runs for a thousand messages at once.
  */
 export function putOptions(message: Draft<SentMessage>, sent: SentOptions): void {
   const { key, deliver, bounceBack, from, replaces } = sent;

@@ -6,8 +6,8 @@ import { isRecord } from '../../base/json.ts';
 export const VERSION: string = readVersion();
 
 function readVersion(): string {
-  // The package.json is a different number of folders up from the source than from `dist`, so the nearest one that has
-  // this package's name is used.
+  // The package.json is a different number of folders up from the source than from `dist`. So the nearest package.json
+  // with this package's name is used.
   for (const up of ['../../../package.json', '../../../../package.json']) {
     try {
       const text = readFileSync(new URL(up, import.meta.url), 'utf8');

@@ -198,8 +198,8 @@ export class SearchFollower {
   }
 
   /**
-   * True if this is the log that was followed. It has the last saved row at its position, unless rows were rewritten
-   * meanwhile. A log restored from an older copy has fewer rewrites, or as many and another row.
+   * True if this is the log that was followed. The log then has the last saved row at its position, unless rows were
+   * rewritten meanwhile. A log restored from an older copy has fewer rewrites, or as many and another row.
    */
   async #isSameLog(shard: number, { row, checksum, rewrites }: FollowedShard): Promise<boolean> {
     if (row === 0) return true;

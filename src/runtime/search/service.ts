@@ -5,8 +5,8 @@
  * thread.
  * Invariants:
  *  V1 a search finds the messages that were durable before it began, and none that had been removed by then. If the
- *     index has not read everything in time, the answer says so (`isComplete`), and each message is checked against the
- *     present state of its session before it is returned;
+ *     index has not read everything in time, the answer says so (`isComplete`). Each message is then checked against
+ *     the present state of its session before it is returned;
  *  V2 the saved segments, numbers and positions are from one moment. After a crash only later rows are read again;
  *  V3 an index that is damaged, or belongs to other logs, is deleted and built again.
  */
@@ -293,7 +293,8 @@ export class SearchService {
         this.#savedSegments = index.segmentNames();
         return { index, follower: this.#follow(index, saved.follower), isSaved: true };
       } catch {
-        // The saved index is damaged or missing. It is built again below, which removes the remains.
+        // The saved index is damaged or missing. A new index is made below, which removes what is left of the saved
+        // one.
       }
     }
     const index = new SearchIndex(documentsMax, segments);

@@ -2,8 +2,7 @@
  * One webhook: follows the notices of all shards, and keeps its cursor durable.
  *
  * Owns: its position in the log of each shard, its queue and its sender, its cursor. Does not own: the notices. They
- * are in the log, and everything here can be read from it again.
- * Invariants:
+ * are in the log, and everything here can be read from the log again. Invariants:
  *  W1 no wanted notice is skipped: each is delivered, is in the queue, or comes after the webhook's position in the log
  *     of its shard. The log is read from the position after a restart, if a live note does not follow the previous one,
  *     and if the queue was full;

@@ -3,7 +3,8 @@
  * Questions wait in the same way; `questions.ts` handles their answers. Pure.
  *
  * A person's decision is not a `verdict`, because no function of the embedder is called: the wait is a record and an
- * event, and the decision is a request that gets a reply. It may come days and restarts later, and may be repeated.
+ * event, and the decision is a request that gets a reply. The decision may come days and restarts later, and may be
+ * repeated.
  */
 
 import { InvalidArgumentError } from '../../base/errors.ts';
