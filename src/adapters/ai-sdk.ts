@@ -95,7 +95,7 @@ export function chatInput(body: unknown): ChatInput {
   const { id, trigger, messageId } = parsed.data;
   const replaces = trigger === 'regenerate-message' || (message.id !== undefined && messageId === message.id);
   if (replaces && message.id === undefined)
-    throw new ContentError('a message of which an answer is wanted needs an id');
+    throw new ContentError('a message that is replaced or answered again needs an id');
   return { id, content, key: message.id, replaces };
 }
 

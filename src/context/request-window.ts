@@ -91,7 +91,7 @@ export class RequestWindow {
 
   /**
    * Seals the messages of an answered request. Returns the number of leading messages that were sent before and have
-   * not changed. The fresh messages of that request are reused, unless more messages are sealed than it had.
+   * not changed. The fresh messages of that request are reused, unless more messages are sealed than that request had.
    */
   #advance(state: SessionState): number {
     const sentBefore = this.#sealed.length;
