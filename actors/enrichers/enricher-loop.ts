@@ -79,7 +79,7 @@ export interface EnricherTask {
 export interface EnricherOutcome {
   /** Usage of all answers of the loop, including those before a failure. */
   readonly usage: Usage;
-  /** Answers that asked for tools. */
+  /** Number of answers that asked for tools. */
   readonly rounds: number;
   /** Why the loop ended early: the model's error, `timeout`, `limit` (too many rounds), or `cancelled`. */
   readonly error?: ErrorShape;
@@ -250,7 +250,7 @@ class Loop implements EnricherRun {
         context: isHeld ? { epoch, keep, append: all.slice(keep) } : whole(),
         wantsDeltas: false,
         timeoutMs: settings.timeouts.api * SECOND_MS,
-        // A failed run has its own outcome, and its session's turn continues without it.
+        // After refused credentials the run ends with an error, and its session's turn continues.
         waitsForResume: false,
       },
       isHeld ? whole : undefined,

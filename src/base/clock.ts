@@ -1,4 +1,4 @@
-/** Time, randomness and ids as ports, so that the simulator and tests control them. */
+/** Time, randomness and the next tick as ports, so that the simulator and tests control them. */
 
 /** Wall time, monotonic time and timers. A timer fires at most once. */
 export interface Clock {

@@ -29,8 +29,8 @@ export function listed(names: Iterable<string>, form: (name: string) => string =
 }
 
 /**
- * The name that differs least from `wanted`, if it is similar. A name is similar if it is within `NAME_EDITS_MAX` edits
- * and within as many edits as half its length, whatever the case. A name that begins with `wanted` is similar too.
+ * The name that differs least from `wanted`, if it is similar. A name is similar if it begins with `wanted`, or if few
+ * edits turn `wanted` into it: at most `NAME_EDITS_MAX`, and at most half its length. Letter case does not count.
  */
 export function nearestName(wanted: string, names: Iterable<string>): string | undefined {
   let best: { readonly name: string; readonly edits: number } | undefined;

@@ -66,7 +66,7 @@ export interface ModelTraits {
   readonly inferenceGeo: boolean | undefined;
   /** True if input and `max_tokens` together must fit into the window (R34). */
   readonly windowHoldsOutput: boolean;
-  /** True if the model may be a fallback and may have fallbacks (R56). Only the API knows which models it may have. */
+  /** True if the model may be a fallback and may have fallbacks (R56). Only the API knows which pairs it allows. */
   readonly fallbacks: boolean | undefined;
   /** Models that may advise this model (R66), as keys of the table. */
   readonly advisors?: readonly string[];

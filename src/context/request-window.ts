@@ -62,8 +62,8 @@ export class RequestWindow {
   }
 
   /**
-   * The request for a summary: the messages of `next`, followed by the instruction. If the newest messages are left out
-   * (`tail`), no other request begins with these messages. The window then gets a negative epoch, so that no later
+   * The request for a summary: the messages of `next`, followed by the instruction. If `compaction.tail` leaves out the
+   * newest messages, no other request begins like this one. The window then gets a negative epoch, so that no later
    * request reuses it.
    */
   forSummary(state: SessionState, compaction: CompactionCall): RenderedWindow {
