@@ -135,7 +135,7 @@ class Walk {
       const nodes = this.#file.branchNodes(found);
       this.#checkFrame(found, tree, depth, low, high);
       tally.branchPages += 1;
-      // Breadth-first without removal: pages after the first `pagesMax` are never visited.
+      // With a bound, `steps` also keeps the visited pages. So a step after the first `pagesMax` is never taken.
       const room = isDeep ? nodes.length : Math.min(nodes.length, this.#stepsMax - steps.length);
       if (room < nodes.length) this.#isCut = true;
       const below = nodes.slice(0, Math.max(0, room)).map((node, index): Step => {
