@@ -83,7 +83,7 @@ function rewrite(schema: PlainSchema, path: string, depth: number, label: string
   return sent;
 }
 
-/** True for a keyword that excludes no answer, such as the bounds of exact integers: JSON readers have these anyway. */
+/** True for a keyword that need not be sent. The bounds of exact integers are such: JavaScript has them anyway. */
 function isSilent(key: string, value: Json): boolean {
   if (SILENT.has(key)) return true;
   return (key === 'minimum' || key === 'maximum') && Math.abs(Number(value)) === Number.MAX_SAFE_INTEGER;

@@ -68,7 +68,7 @@ export type ModelCompletion =
 /** A delta as a pool reports it. Its text may be empty if it has `before`. */
 export interface StreamedDelta extends ModelDelta {
   /**
-   * The whole text of the call before this delta. The first delta of a call has an empty one. After `wantsDeltas` with
+   * The whole text of the call before this delta. The first delta of a call has an empty list. After `wantsDeltas` with
    * `fromStart`, the next delta has the text so far. Missing: the earlier text was reported as deltas.
    */
   readonly before?: readonly ModelDelta[];

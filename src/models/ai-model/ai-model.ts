@@ -6,7 +6,8 @@
  * - M1 A call is one `doStream`. The language model must not retry, and the AI SDK's models do not.
  * - M2 Every failure is a `ModelError` whose class follows from its cause (`error.ts`), or `CancelledError` after the
  *   signal.
- * - M3 A call ends when its first part, its next part or its end is late (`data.phase`: `ttfb`, `idle`, `total`).
+ * - M3 A call fails when its answer begins too late, pauses too long or ends too late (`data.phase`: `ttfb`, `idle`,
+ *   `total`).
  * - M4 A request with an option that the specification has no place for is refused. It is sent without the option only
  *   if the option is for another model (`transport.fits`).
  * - M5 Metadata, thoughts and parts of an answer carry the name of this provider and its model (`BlockOrigin`). They

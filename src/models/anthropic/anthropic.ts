@@ -192,7 +192,7 @@ class AnthropicCaller {
     return { signal: out.signal, timeout: this.#limits.totalMs };
   }
 
-  /** The betas of a call, after those of the provider's headers: the header of a call would replace the latter. */
+  /** The betas of the provider's headers and of the call. The header of a call replaces the provider's header. */
   #betas({ transport }: ModelRequest): string | undefined {
     const ofCall = [...(transport?.betas ?? []), ...(transport?.thread === undefined ? [] : [THREADS_BETA])];
     if (ofCall.length === 0) return undefined;

@@ -11,8 +11,8 @@
  *   is twice the size of the previous one. Once `patienceMs` have passed after the first call, each second without a
  *   refusal doubles the window. A refusal comes at once, but an answer may take minutes. The first refusal ends the
  *   probing.
- * - Y3 Answers are counted from the last time the window held a call back. The window ends once they are twice the size
- *   that the window had at that time.
+ * - Y3 Answers are counted from the last time the window held a call back. The window ends after twice as many answers
+ *   as its size was at that time.
  */
 import {
   GOVERNED_CALLS_MAX,

@@ -105,7 +105,10 @@ export class RateTable {
   }
 }
 
-/** Two hashes of a name (FNV-1a from two starts). Of a thousand models, two share both hashes once in 10^13 runs. */
+/**
+ * Two hashes of a name (FNV-1a with two starts and two multipliers). Of a thousand models, two share both hashes once
+ * in 10^13 runs.
+ */
 function nameOf(model: string): readonly [number, number] {
   let [high, low] = [0x811c9dc5, 0x01000193];
   for (let index = 0; index < model.length; index += 1) {
