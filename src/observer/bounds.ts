@@ -45,7 +45,7 @@ export const DETAIL_REST_MS = 200;
 export const REPLAY_EVENTS_MAX = 8_000;
 /** Spans of the time line. Beyond this number the oldest leave. */
 export const SPANS_MAX = 4_000;
-/** Stretches (times of work or waiting) of one span. Of a child with more changes the newest are shown. */
+/** Stretches (times of work or waiting) of one span. If a child has more, the newest are shown. */
 export const STRETCHES_MAX = 64;
 /** Entries of the mailbox shown as separate rows. */
 export const WAITING_ROWS_MAX = 50;

@@ -58,7 +58,7 @@ export interface Api {
   viewport(id: string): Promise<readonly Message[]>;
   pending(id: string): Promise<readonly Pending[]>;
   request(id: string): Promise<RequestReport>;
-  /** The oldest calls that wait for a person; of one session and its descendants if it is given. */
+  /** The oldest calls that wait for a person. `session`: only the calls of this session and its descendants. */
   waiting(session?: string): Promise<WaitingPage>;
   explain(id: string): Promise<{ readonly reason: string; readonly detail: string }>;
   send(id: string, content: string, deliver: Delivery): Promise<void>;

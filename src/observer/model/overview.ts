@@ -19,7 +19,7 @@ export interface Overview {
   readonly waiting: OverviewList;
 }
 
-/** The overview of all nodes, in linear time. */
+/** The overview of all nodes. */
 export function overviewOf(nodes: Iterable<SessionNode>): Overview {
   const stopped: SessionNode[] = [];
   const waiting: SessionNode[] = [];

@@ -4,7 +4,8 @@
  * Owns: one event stream of the session and the state folded from it. Does not own: the tree, other sessions.
  *  C1 No callback runs after `close`.
  *  C2 Reading and stream overlap: the stream begins before the newest event that the reading knew.
- *  C3 Requests of one kind are sent one at a time, `ASK_INTERVAL_MS` apart.
+ *  C3 The reason why the session waits is requested at most once per `ASK_INTERVAL_MS`. At most one reading of its
+ *     request is in flight.
  */
 import { type Signal, signal } from '@preact/signals';
 import { ASK_INTERVAL_MS, BATCH_EVENTS_MAX, MESSAGES_PAGE, REPLAY_EVENTS_MAX } from '../bounds.ts';
@@ -120,7 +121,7 @@ export class ChosenSession {
     }
   }
 
-  /** Ends the stream, the readings and the timers. */
+  /** Ends the stream and the timers. A reading in flight changes nothing after this. */
   close(): void {
     this.#isClosed = true;
     this.histories.close();
