@@ -204,8 +204,8 @@ export class CursoredEvents implements AsyncIterableIterator<SessionEvent>, Budg
   }
 
   /**
-   * Requests another page of the log for a session that is behind, or takes the next live event. `again`: a new page
-   * has arrived and must be read.
+   * Requests another page of the log for a session that is behind, or takes the next live event. `again`: a page has
+   * arrived, or the live event is not the next one of its session.
    */
   async #further(): Promise<SessionEvent | 'again' | undefined> {
     const { live } = this.#options;
