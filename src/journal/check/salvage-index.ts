@@ -1,7 +1,7 @@
 /**
  * Collects everything that can still be read from one environment (the LMDB file of one shard). It walks the tables as
- * far as possible. If a part of a table cannot be reached, all pages of the file are searched for entries. It writes
- * nothing and does not call LMDB.
+ * far as possible. If the walk finds damage, all pages of the file are searched for entries. It writes nothing and does
+ * not call LMDB.
  */
 
 import { walkPages } from '../lmdb/page-walk.ts';
@@ -17,7 +17,7 @@ export interface SalvageIndex {
   readonly damage: readonly { readonly reason: string; readonly page?: number }[];
   readonly pages: number;
   readonly freePages: number;
-  /** True if a part could not be reached, so that pages were searched one by one. Then deleted entries may reappear. */
+  /** True if the walk found damage, so that all pages were searched. Then deleted entries may reappear. */
   readonly isSearched: boolean;
 }
 
