@@ -87,9 +87,8 @@ export interface ModelPoolListener {
 /** Runs model calls. */
 export interface ModelPool {
   /**
-   * Starts a call. Never throws: a failure is a completion. `whole` gives the same request with its whole context. A
-   * pool in which calls wait calls `whole` when the delta no longer fits the mirror: at most once, before the
-   * completion.
+   * Starts a call. Never throws: a failure is a completion. `whole` gives the same request with its whole context. It
+   * is called if the call had to wait and its delta no longer fits the mirror: at most once, before the completion.
    */
   call(call: ModelCall, whole?: () => ContextDelta): void;
   /**

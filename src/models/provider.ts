@@ -72,8 +72,8 @@ export interface RequestTransport {
   /** `1h`: the cache marks last an hour. Missing: five minutes. */
   readonly cacheTtl?: '1h';
   /**
-   * UTF-16 units at the beginning of `system` that all sessions of the agent share. They are a block with a cache mark,
-   * so that sub-agents, whose tasks follow in the system prompt, read one cache entry. Missing: `system` is one block.
+   * UTF-16 units at the beginning of `system` that all sessions of the agent share. They are one block with a cache
+   * mark. So sub-agents, whose tasks follow this block, read one cache entry. Missing: `system` is one block.
    */
   readonly sharedSystem?: number;
   /** True: the provider may keep the conversation in a message thread (`settings.llm.threads`). */

@@ -106,7 +106,7 @@ export function createAiModelProvider(
 const VERSIONS: ReadonlySet<unknown> = new Set(['v3', 'v4']);
 
 function checkModel(value: unknown): LanguageModel {
-  // Language models are instances of classes.
+  // A language model is an instance of a class, not a plain object.
   const fields = (typeof value === 'object' && value !== null ? value : {}) as Readonly<Record<string, unknown>>;
   const { specificationVersion: version, provider, modelId, doStream } = fields;
   if (!VERSIONS.has(version)) {

@@ -95,7 +95,7 @@ export class Governor {
   #meanOutput = GOVERNOR_OUTPUT_TOKENS;
   /** The window of calls in flight. It is undefined, and limits nothing, while there is no trouble. */
   #window: CallWindow | undefined;
-  /** True for the window after an open circuit, in which one failure opens the circuit again. */
+  /** True while the circuit is open, and in the window after it. In that window one failure opens the circuit again. */
   #isCircuit = false;
   /** How many times in a row the circuit was opened. */
   #circuitLevel = 0;

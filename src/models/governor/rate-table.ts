@@ -14,7 +14,7 @@ import { GOVERNED_MODELS_MAX, RATE_LOCK_MS } from '../../base/bounds.ts';
 
 /** The numbers of one row. */
 export const RATE_ROW_NUMBERS = 16;
-/** The lock, the number of rows, and the two halves of each row's name. */
+/** Positions in the head: the lock, the number of rows, and the two halves of each row's name. */
 const LOCK = 0;
 const SIZE = 1;
 const NAMES = 2;
