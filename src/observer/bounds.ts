@@ -20,7 +20,7 @@ export const ORDER_INTERVAL_MS = 250;
 export const BATCH_EVENTS_MAX = 50_000;
 /** Milliseconds until events are handed over when no frame is drawn, as in a hidden tab. */
 export const HIDDEN_FLUSH_MS = 250;
-/** Milliseconds of silence, pings included, after which a stream counts as lost: three pings. */
+/** Milliseconds without an event or a ping after which a stream counts as lost: the time of three pings. */
 export const STREAM_SILENCE_MS = 45_000;
 /**
  * Milliseconds a page must be hidden before its streams are closed: a browser has six connections per server for all

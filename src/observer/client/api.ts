@@ -42,8 +42,8 @@ export class ApiError extends Error {
 export type Delivery = 'ride' | 'steer' | 'turn' | 'interrupt' | 'merge' | 'latest' | 'reject';
 
 /**
- * The requests of the page. Every method rejects with `ApiError` or `WireError`, or with the reason of an aborted
- * signal.
+ * The requests of the page. Every method rejects with `ApiError` or `WireError`, or with a `TimeoutError` if the time
+ * ends while the answer is read.
  */
 export interface Api {
   info(): Promise<WireRecord>;

@@ -59,11 +59,11 @@ export class ChosenSession {
   readonly explanation: Signal<{ readonly reason: string; readonly detail: string } | undefined> = signal(undefined);
   readonly request: Signal<Asked<RequestReport>> = signal<Asked<RequestReport>>({ kind: 'not asked' });
   readonly isLoadingEarlier: Signal<boolean> = signal(false);
-  /** A number that grows with each folded event. */
+  /** A number that grows with each change of this state. */
   readonly version: Signal<number> = signal(0);
   /** Number of events that the server no longer had, or that were dropped. */
   readonly missed: Signal<number> = signal(0);
-  /** The number after which the events of the time line begin. */
+  /** The number of the event after which the time line begins. */
   readonly replayedAfter: Signal<number> = signal(0);
   readonly conversation: Conversation = new Conversation();
   readonly timeLine: TimeLine = new TimeLine();
