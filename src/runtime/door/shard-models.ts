@@ -161,7 +161,7 @@ async function startPool(
   };
 }
 
-/** The log line of a model thread that died. The cause is code of its provider's module, such as a timer that threw. */
+/** The log line of a model thread that died. The usual cause is an error in a timer of its provider's module. */
 function deathLogLine(data: ProviderData, provider: string, why: string, error: Error | undefined): LogLine {
   const of = data.kind === 'module' ? ` of ${data.url}` : '';
   const message = `a model thread${of} died (${why}); another one takes its place`;
