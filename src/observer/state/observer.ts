@@ -135,7 +135,7 @@ export class Observer {
     if (chosen !== undefined) this.choose(chosen.id, true);
   }
 
-  /** Ends the stream, the timers and the chosen session. */
+  /** Ends the stream of all sessions and the timers. */
   stop(): void {
     this.#connection?.close();
     for (const timer of this.#timers.splice(0)) clearInterval(timer);
