@@ -121,7 +121,8 @@ function plainArray(value: readonly unknown[], here: Place, walk: Walk): Json {
   for (let index = 0; index < length; index += 1) {
     here.member = index;
     const item = read(value, index, here);
-    result.push(item === undefined ? null : plain(item, here, walk));
+    // A hole becomes a value of the copy, so it counts as one.
+    result.push(plain(item ?? null, here, walk));
   }
   return result;
 }

@@ -75,6 +75,8 @@ export class ChosenSession {
   #isClosed = false;
   #explainTimer: ReturnType<typeof setTimeout> | undefined;
   #explainAgain = false;
+  /** The number of requests for the reason. */
+  #explainsAsked = 0;
 
   constructor(parts: ChosenParts) {
     this.id = parts.id;
@@ -150,14 +152,15 @@ export class ChosenSession {
       if (this.#explainAgain) this.explain();
     }, ASK_INTERVAL_MS);
     this.#explainAgain = false;
-    this.#parts.api.explain(this.id).then(
-      (explanation) => {
-        if (!this.#isClosed) this.explanation.value = explanation;
-      },
-      (error: unknown) => {
-        if (!this.#isClosed) this.explanation.value = { reason: 'unknown', detail: messageOf(error) };
-      },
-    );
+    this.#explainsAsked += 1;
+    const asked = this.#explainsAsked;
+    // A slow answer must not replace that of a later request.
+    const show = (explanation: { readonly reason: string; readonly detail: string }): void => {
+      if (!this.#isClosed && asked === this.#explainsAsked) this.explanation.value = explanation;
+    };
+    this.#parts.api.explain(this.id).then(show, (error: unknown) => {
+      show({ reason: 'unknown', detail: messageOf(error) });
+    });
   }
 
   /** Requests the model request as it would be sent now. */
