@@ -58,8 +58,8 @@ function withoutCitations(tool: RequestTool): RequestTool {
 }
 
 /**
- * The schema that is sent. It was checked when it was given. If a log of another version has a bad one, the API
- * decides.
+ * The schema that is sent. It was checked when the embedder gave it. A schema from a log of another version may fail
+ * the check; it is sent as it is.
  */
 function sentSchema({ schema }: AnswerForm): Readonly<Record<string, Json>> {
   try {

@@ -111,7 +111,7 @@ export class ModelCaller {
           ? actor.window(agent).next(actor.state)
           : wholeWindow(actor.state, transients, agent.renderOptions);
     const summary = compaction === undefined ? undefined : summaryHeader(agent.header(actor.state));
-    // A summary request has another header, so the next request does not begin with it. It gets a separate epoch, as in
+    // A summary request has another header, so no later request continues it. It gets a separate epoch, as in
     // `forSummary`.
     const epoch = summary === undefined ? window.epoch : -Math.abs(window.epoch);
     const isHeld = summary === undefined && window.keep > 0 && this.#pool.holds(actor.id, epoch, window.keep);

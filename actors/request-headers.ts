@@ -21,7 +21,7 @@ export function answerOptions(plan: AgentPlan, { tool, format }: AnswerParts): M
   return { ...options, request: { ...request, output_config: { ...(isRecord(given) ? given : {}), format } } };
 }
 
-/** Builds a header once per epoch and system text. Sessions with the same text share one object. */
+/** Returns a function that makes a session's header. Sessions that add nothing to the system prompt share an object. */
 export function headerOf(
   base: RequestHeader,
   agentSystem: string | undefined,
@@ -40,7 +40,7 @@ export function headerOf(
     const header: RequestHeader = { model, max_tokens, ...(system === undefined ? {} : { system }), ...rest };
     if (isShared) plain.set(system, header);
     const sharedSystem = sharedPromptLength(state, agentSystem, guide);
-    // The prompt of a session that adds nothing to it is one block.
+    // A prompt that is shared as a whole, or not at all, is one block.
     if (sharedSystem === 0 || sharedSystem >= (system?.length ?? 0)) return header;
     return { ...header, transport: { ...header.transport, sharedSystem } };
   };

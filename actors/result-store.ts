@@ -1,7 +1,7 @@
 /**
  * The result store: keeps the whole text of a shortened result, so that the model can read the rest with `read_file`.
- * Each text is one file, named by its session and by a hash of its content. The files are beside the store; for a store in memory they are
- * in the system's temporary directory.
+ * Each text is one file, named by its session and by a hash of its content. The files are beside the store. For a store
+ * in memory they are in the system's temporary directory.
  *
  * Owns: the files of its directory while they are written. Does not own: the log that names them.
  *
@@ -10,7 +10,7 @@
  *     synced. The record with the shortened text is made after that, so no log names a file that a power loss removed;
  *  R2 a reader never sees half a file, and two writers of one text do not collide: each writes to its own temporary
  *     name first;
- *  R3 a file belongs to the session that its name has, and no file of a removed session stays. `removeOf` waits for the
+ *  R3 a file belongs to the session in its name, and no file of a removed session stays. `removeOf` waits for the
  *     writes that are in flight, and a session that does not exist any more gets no file.
  */
 import { createHash, randomUUID } from 'node:crypto';
@@ -50,8 +50,8 @@ export interface ResultStoreSettings {
   /** False if nothing must survive a power loss, as for a store in memory and for durability `'os'`. Default: true. */
   readonly isSynced?: boolean;
   /**
-   * The name of a session in its files, which no other session ever has; `undefined` if the session does not exist any
-   * more. It consists of digits and `-`.
+   * The part of a file's name that stands for its session: digits and `-`. No other session ever has the same.
+   * `undefined` if the session does not exist any more.
    */
   readonly ownerOf: (session: string) => string | undefined;
   readonly disk?: ResultDisk;
@@ -62,7 +62,7 @@ export class ResultStore {
   readonly #directory: string;
   readonly #isSynced: boolean;
   readonly #ownerOf: ResultStoreSettings['ownerOf'];
-  /** The writes off the thread that are in flight. */
+  /** The writes of `shorten` that are in flight. */
   readonly #writing = new Set<Promise<string>>();
   readonly #disk: ResultDisk;
   /** True once the directory's own name is durable. */
@@ -89,7 +89,7 @@ export class ResultStore {
     return writing;
   }
 
-  /** Removes all files of removed sessions, given by their names in files. Rejects with the disk's error. */
+  /** Removes all files of removed sessions. `owners`: what `ownerOf` gave for them. Rejects with the disk's error. */
   async removeOf(owners: ReadonlySet<string>): Promise<void> {
     await Promise.all(this.#writing);
     let isChanged = false;

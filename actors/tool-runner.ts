@@ -5,7 +5,8 @@
  * Owns: which runs are in flight, and which calls wait for a slot. Does not own: deadlines (the pool's), states, effect
  * classes.
  *  T1 each call started here ends in exactly one `toolFinished`, or in an `ask` if its MCP server asks a question.
- *     Exceptions: its session was forgotten, or its outcome was lost on the way from the pool. `holds` reports a loss;
+ *     Exceptions: the call was cancelled, its session was forgotten, or its outcome was lost on the way from the pool.
+ *     `holds` reports a loss;
  *  T2 at most `PARALLEL_CALLS_MAX` pool runs of a session are in flight, or as many as its agent allows. The others
  *     wait in call order;
  *  T3 a call runs at most `attempts` times here, and only if its tool has `retry`. While a call waits for its next

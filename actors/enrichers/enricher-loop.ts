@@ -4,12 +4,12 @@
  *
  * Owns: the conversations of the running loops, their calls, retries and time limits. Nothing of a loop is kept after
  * its end.
- * Does not own: the actions of the tools, the use of an outcome, the threads on which the calls run.
+ * Does not own: the actions of the tools, what follows from an outcome, the threads on which the calls run.
  *  U1 `done` of a loop settles exactly once, and never rejects;
  *  U2 a loop that is over makes no call and starts no tool; completions that arrive later are dropped;
  *  U3 a loop's calls have their own mirror, named `<session>: <enricher>`, which is no valid session id. The mirror is
- *     forgotten when the loop ends. The session's own context is not touched. The governor counts the calls to the
- *     session's tree;
+ *     forgotten when the loop ends. The session's own context is not touched. The governor counts the calls as calls
+ *     of the session's tree;
  *  U4 one loop runs per session and enricher; a new loop ends the previous one as cancelled.
  */
 import { z } from 'zod';
@@ -79,7 +79,7 @@ export interface EnricherTask {
 export interface EnricherOutcome {
   /** Usage of all answers of the loop, including those before a failure. */
   readonly usage: Usage;
-  /** Answers that asked for tools. */
+  /** Number of answers that asked for tools. */
   readonly rounds: number;
   /** Why the loop ended early: the model's error, `timeout`, `limit` (too many rounds), or `cancelled`. */
   readonly error?: ErrorShape;
@@ -250,7 +250,7 @@ class Loop implements EnricherRun {
         context: isHeld ? { epoch, keep, append: all.slice(keep) } : whole(),
         wantsDeltas: false,
         timeoutMs: settings.timeouts.api * SECOND_MS,
-        // A failed run has its own outcome, and its session's turn continues without it.
+        // After refused credentials the run ends with an error, and its session's turn continues.
         waitsForResume: false,
       },
       isHeld ? whole : undefined,

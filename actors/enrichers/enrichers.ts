@@ -158,7 +158,7 @@ export class Enrichers {
       out.loop = this.#loop.run(task);
       outcome = await out.loop.done;
     } catch (error) {
-      // The host could not answer, so the turn continues without the run.
+      // No task could be made, mostly because the host did not answer. The turn continues without the run.
       outcome = { usage: NO_USAGE, rounds: 0, error: errorShape(error) };
     }
     if (out.isOver) return;

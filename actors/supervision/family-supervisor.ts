@@ -73,7 +73,7 @@ export class FamilySupervisor {
     });
     const orders = this.#restarts(outcome, 'its back-off is over');
     if (orders.length > 0) return orders;
-    // The process has restarted, so the supervisor does not know of the wait. The child's log does.
+    // The process has restarted, so this supervisor has forgotten the wait. The child's log still has it.
     return [{ session: child, input: { type: 'restart', reason: 'its back-off is over' } }];
   }
 

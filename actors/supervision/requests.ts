@@ -1,5 +1,5 @@
 /**
- * Requests to a supervisor: to watch one more child, or to stop watching a child. While the supervisor runs, requests
+ * Requests to a supervisor: to add and start a child, or to stop and remove one. While the supervisor runs, requests
  * are served. While it starts or stops children one by one (a walk), they wait. When it ends, they are refused.
  */
 import { SUPERVISOR_REQUESTS_MAX } from '../../src/base/bounds.ts';

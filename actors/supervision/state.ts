@@ -16,7 +16,7 @@ export interface ExitReason {
 }
 
 /**
- * The status of a child. `exited`: it ended while a group was being restarted, and its end is not handled yet.
+ * The status of a child. `exited`: it ended during a walk (see `Phase`), and its end is not handled yet.
  * `waiting`: a timer will start it. `counted`: the restart counts towards `intensity`.
  */
 export type ChildStatus =
@@ -44,7 +44,10 @@ export type StopCause =
   | { readonly kind: 'requested' }
   | { readonly kind: 'intensity' | 'childFailure' | 'startFailed'; readonly id: string; readonly reason: ExitReason };
 
-/** The phase of the supervisor. A list `ids` is walked from index `next`; each step waits for its child's answer. */
+/**
+ * The phase of the supervisor. A phase with `ids` is a walk: it starts or stops these children one by one. `next` is
+ * the index of the current child; the walk waits for this child's answer.
+ */
 export type Phase =
   /** The phase before the input `begin`. */
   | { readonly name: 'new' }
@@ -71,8 +74,7 @@ export interface SupervisorState {
   /** Times at which the counted restarts of the current period were decided, ascending. */
   readonly restarts: readonly number[];
   /**
-   * Inputs that arrived while a group was being restarted, and that can wait: ends of children outside the group,
-   * timers, requests.
+   * Inputs that wait for the end of a walk: ends of children that the walk did not stop, restart timers, requests.
    */
   readonly deferred: readonly SupervisorInput[];
   readonly nextRun: number;
@@ -101,7 +103,7 @@ export type SupervisorInput =
 /** Why a request was refused. */
 export type Refusal = 'duplicate' | 'invalid' | 'limit' | 'unknown' | 'stopping';
 
-/** A reported fact about a child: it ended, could not be started, had to be killed, or is no longer watched. */
+/** A reported fact about a child: it ended, could not be started, had to be killed, or was removed. */
 export type ReportEvent = 'exited' | 'startFailed' | 'killed' | 'removed';
 
 /** An action for the supervisor's host. Actions are performed in order. */

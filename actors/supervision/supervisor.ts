@@ -11,7 +11,8 @@
  *  S2  Counted restarts never exceed `intensity` within `periodMs`. If one more would be needed, the supervisor stops
  *      all children and then escalates.
  *  S3  After a transient fault the child waits for its back-off and restarts; this restart is not counted.
- *  S4  A restart that failed is tried again by a timer of 0 ms, so that a waiting shutdown is served first.
+ *  S4  A failed restart is tried again by a timer, so that a waiting shutdown is served first. The timer takes 0 ms, or
+ *      the back-off if the failure was a transient fault.
  *  S5  A child's answer counts only for the run that it names. A run is asked to end at most once, and killed at most
  *      once.
  *  S6  After a shutdown each running child is stopped exactly once, and no child is started.
@@ -230,7 +231,7 @@ function handleStartFailed(draft: Draft, child: Child, reason: ExitReason): void
     draft.children = withoutRow(draft.children, child.id);
     return;
   }
-  // The group stays partly down until the child's timer begins a new attempt for it.
+  // The group stays partly down until the child's timer begins a new attempt for the group.
   if (phase.name === 'restarting' && phase.ids[phase.next] === child.id) draft.phase = { name: 'running' };
   waitForRestart(draft, child, reason);
 }

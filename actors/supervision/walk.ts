@@ -156,7 +156,7 @@ function isDown(draft: Draft, child: Child): boolean {
   }
 }
 
-/** True when the child is up, or was up and its end is deferred. If the child is down, starts it and returns false. */
+/** True when the child is up, or its end or restart is handled later. Starts a stopped child, and returns false. */
 function isUp(draft: Draft, child: Child, phase: Walk): boolean {
   if (child.status.name === 'starting') return false;
   if (child.status.name !== 'stopped') return true;

@@ -95,7 +95,7 @@ export function chatInput(body: unknown): ChatInput {
   const { id, trigger, messageId } = parsed.data;
   const replaces = trigger === 'regenerate-message' || (message.id !== undefined && messageId === message.id);
   if (replaces && message.id === undefined)
-    throw new ContentError('a message of which an answer is wanted needs an id');
+    throw new ContentError('a message that is replaced or answered again needs an id');
   return { id, content, key: message.id, replaces };
 }
 
@@ -103,9 +103,9 @@ export function chatInput(body: unknown): ChatInput {
  * Answers a request with the turn that consumes `source`. A client that disconnects cancels nothing; a failure is
  * reported in the stream. Rejects as `session.send` does, if there is a message to send.
  *
- * A `ChatInput` that replaces a message (`regenerate`, or a message sent again with the id of an earlier one) is sent
- * with `replaces`: that message and everything after it leave the history in the transaction that accepts the new
- * message. Rejects with `InvalidArgumentError` (`message_not_found`) if the conversation does not have that message.
+ * A `ChatInput` replaces a message if it comes from `regenerate`, or is sent again with the id of an earlier message.
+ * The earlier message and everything after it then leave the history in the transaction that accepts the new message.
+ * Rejects with `InvalidArgumentError` (`message_not_found`) if the conversation does not have the earlier message.
  */
 export async function uiMessageResponse(
   session: Session,

@@ -4,7 +4,8 @@
  *
  * Source of the protocol: https://modelcontextprotocol.io, through its official SDK (`@modelcontextprotocol/server`, a
  * peer dependency). Give a function that returns the server to `serveStdio` or `createMcpHandler` of that SDK: they
- * serve both eras of the protocol. A server that is connected to a transport directly serves only the older era.
+ * serve the older and the newer versions of the protocol. A server that is connected to a transport directly serves
+ * only the older versions.
  */
 import { type CallToolResult, McpServer } from '@modelcontextprotocol/server';
 import { z } from 'zod';

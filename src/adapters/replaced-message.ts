@@ -1,6 +1,6 @@
 /**
- * Finds the message that a page of `useChat` names by an id. The id is the page's own, which was the key of the
- * message, or an id of `session.history`.
+ * Finds the message that a page of `useChat` names by an id. The id is the key with which the page
+ * sent the message, or an id of `session.history`.
  *
  * The page calls a message `k`. Its replacement is sent with the key `k~1`, the next replacement with `k~2`, because a
  * key is used only once. The page keeps its id, so it calls each of these messages `k`.
@@ -31,7 +31,7 @@ export async function replacing(
       { data: { id } },
     );
   }
-  // The new key begins with the id of this page, which keeps it and may replace the message again.
+  // The new key begins with the page's id of the message. The page keeps that id and may replace the message again.
   const first = pageId(id);
   for (let version = 1; ; version += 1) {
     const key = `${first}~${version}`;

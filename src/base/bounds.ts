@@ -57,7 +57,7 @@ export const LIMIT_DEFAULTS: Limits = Object.freeze({
   spawnsWaiting: 10_000, // sessions: the largest measured fan-out; each is a log on disk and an id in memory
   liveSessions: 10_000, // sessions: each costs memory for its context
   liveBytes: 64 * 1024 * 1024, // bytes: about 300 MB of memory, in state, model thread and request body
-  depth: 1, // levels: a model whose children spawn children is a fork bomb unless the embedder asks for that
+  depth: 1, // levels: children that spawn children can multiply without end, so the embedder must ask for it
   toolRounds: 250, // model calls a turn: contract, `llm.main_max_tool_rounds`
   answerCorrections: 2, // model calls a turn: a model that fails three times, knowing the reasons, rarely succeeds
 });

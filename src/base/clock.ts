@@ -1,6 +1,6 @@
-/** Time, randomness and ids as ports, so that the simulator and tests control them. */
+/** Time, randomness and the next tick as ports, so that the simulator and tests control them. */
 
-/** Wall time and timers. Times are epoch ms; a timer fires at most once. */
+/** Wall time, monotonic time and timers. A timer fires at most once. */
 export interface Clock {
   /** Epoch ms. */
   now(): number;

@@ -22,11 +22,11 @@ export const IMAGE_CHARACTERS_MAX: number = 10 * 1024 * 1024;
  */
 export type ContentPlace = 'message' | 'history' | 'result' | 'tool' | 'answer';
 
-/** Most pixels of an image's longer side, in a request with at most `FEW_IMAGES` images, and in one with more (R61). */
+/** Most pixels of an image's longer side, in a request with at most `FEW_IMAGES` images (R61). */
 export const IMAGE_SIDE_MAX = 8_000;
-/** See `IMAGE_SIDE_MAX`. */
+/** Most pixels of an image's longer side, in a request with more images (R61). */
 export const IMAGE_SIDE_OF_MANY_MAX = 2_000;
-/** See `IMAGE_SIDE_MAX`. */
+/** Most images of a request to which `IMAGE_SIDE_MAX` applies (R61). */
 export const FEW_IMAGES = 20;
 
 type Fields = Readonly<Record<string, unknown>>;

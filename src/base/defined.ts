@@ -1,6 +1,6 @@
 /**
- * Keeps only the members of an object that have a value. With `exactOptionalPropertyTypes` a member is absent or has
- * its type.
+ * Keeps only the members of an object that have a value. The compiler option `exactOptionalPropertyTypes` requires that
+ * an optional member is absent, not undefined.
  */
 
 /** A copy without the members that are undefined, in the order given. */

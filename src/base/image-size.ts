@@ -52,8 +52,8 @@ function jpegSize(bytes: Buffer): ImageSize | undefined {
   let at = 2;
   while (at + 9 <= bytes.length && bytes[at] === 0xff) {
     const marker = bytes[at + 1] ?? 0;
-    // The markers c4, c8 and cc are in the range of the frame headers, but are not: they stand for Huffman tables, an
-    // extension and arithmetic tables.
+    // The markers c0 to cf begin a frame header, except c4, c8 and cc: these stand for Huffman tables, an extension and
+    // arithmetic tables.
     const isFrame = marker >= 0xc0 && marker <= 0xcf && marker !== 0xc4 && marker !== 0xc8 && marker !== 0xcc;
     if (isFrame) return { height: bytes.readUInt16BE(at + 5), width: bytes.readUInt16BE(at + 7) };
     at += 2 + bytes.readUInt16BE(at + 2);

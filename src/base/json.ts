@@ -39,7 +39,8 @@ interface Walk {
  *
  * Throws `NotPlainError` for functions, symbols, big integers, non-finite numbers, cycles, class instances, and values
  * that throw while they are read (getters, proxies). Also throws it for nesting deeper than 100 and for more than
- * `PLAIN_VALUES_MAX` values. A shared value counts once per occurrence, and a hole of a sparse array counts as a value.
+ * `PLAIN_VALUES_MAX` values. A shared value counts once per occurrence. An array is refused if its length, holes
+ * included, exceeds the number of values that are left.
  */
 export function toPlainJson(value: unknown): Json {
   return plain(value, undefined, { left: PLAIN_VALUES_MAX });
@@ -120,7 +121,8 @@ function plainArray(value: readonly unknown[], here: Place, walk: Walk): Json {
   for (let index = 0; index < length; index += 1) {
     here.member = index;
     const item = read(value, index, here);
-    result.push(item === undefined ? null : plain(item, here, walk));
+    // A hole becomes a value of the copy, so it counts as one.
+    result.push(plain(item ?? null, here, walk));
   }
   return result;
 }

@@ -29,8 +29,8 @@ export function listed(names: Iterable<string>, form: (name: string) => string =
 }
 
 /**
- * The name that differs least from `wanted`, if one is similar enough. Similar names differ in case, by at most
- * `NAME_EDITS_MAX` edits and half of their letters, or begin with `wanted`.
+ * The name that differs least from `wanted`, if it is similar. A name is similar if it begins with `wanted`, or if few
+ * edits turn `wanted` into it: at most `NAME_EDITS_MAX`, and at most half its length. Letter case does not count.
  */
 export function nearestName(wanted: string, names: Iterable<string>): string | undefined {
   let best: { readonly name: string; readonly edits: number } | undefined;

@@ -1,6 +1,7 @@
 /**
  * The request for the summary of a compression: the conversation, followed by an instruction. The instruction is sent
- * and never stored. The part before it is byte for byte the beginning of the conversation's own requests. Pure.
+ * and never stored. The part before the instruction is byte for byte the beginning of the conversation's own requests.
+ * Pure.
  */
 
 import type { LoggedMessage } from '../session/state/messages.ts';

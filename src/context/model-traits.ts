@@ -66,7 +66,7 @@ export interface ModelTraits {
   readonly inferenceGeo: boolean | undefined;
   /** True if input and `max_tokens` together must fit into the window (R34). */
   readonly windowHoldsOutput: boolean;
-  /** True if the model may be a fallback and may have fallbacks (R56). Only the API knows which models it may have. */
+  /** True if the model may be a fallback and may have fallbacks (R56). Only the API knows which pairs it allows. */
   readonly fallbacks: boolean | undefined;
   /** Models that may advise this model (R66), as keys of the table. */
   readonly advisors?: readonly string[];
@@ -143,7 +143,7 @@ const FIVE: ModelTraits = {
   systemMessages: true,
   bindsThinking: true,
   structuredOutputs: true,
-  // No model in the table was seen to lack these tools.
+  // No model of version 5 was seen to lack these three features.
   webSearch: undefined,
   codeExecution: undefined,
   codeCallsTools: undefined,
@@ -328,8 +328,8 @@ export interface ListedModel {
 
 /**
  * The traits of the model with this name. `listed`: the model in the vendor's list, whose members override the table. A
- * Claude model that is not in the table, or a model that only the list has, is assumed to bind its thoughts. For any
- * other model no trait is known.
+ * model that only the list has, or a Claude model newer than the table, is assumed to bind its thoughts. Older Claude
+ * models have the traits of `retired`. For any other model no trait is known.
  */
 export function modelTraits(model: string, listed?: ListedModel): ModelTraits {
   const key = modelKey(model);

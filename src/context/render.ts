@@ -8,8 +8,9 @@
  * - Ids are unique, because duplicates were replaced before they were stored (R05).
  * - Blank text is left out (R08, R09).
  * - Adjacent messages of one role are merged (R15), but never across the end of an answered request.
- * - An answer's blocks are sent back unchanged (R20), with two exceptions (R37, R52): calls of the provider's own tools
- *   that can no longer get a result, and results without their call.
+ * - An answer's blocks are sent back unchanged (R20). Left out are calls of the provider's own tools that can no longer
+ *   get a result, and results without their call (R37, R52). If the model binds thoughts to the messages before them,
+ *   thoughts of an earlier epoch are left out too (R21).
  *
  * Pure.
  */
@@ -26,8 +27,8 @@ export interface RenderOptions {
   readonly timestamps: boolean;
   /**
    * True if deliveries (mailbox entries that no user sent) are rendered as user text. Otherwise they are phantom pairs:
-   * a call that the runtime adds, with the entry as its result. With thinking of type `enabled` a turn with a call must
-   * start with thinking, and a request with calls must have tools.
+   * a call that the runtime adds, with the entry as its result. Phantom pairs are not possible without tools, nor with
+   * thinking of type `enabled`: a turn with a call must then start with thinking.
    */
   readonly deliveriesAsText: boolean;
   /** True if the request has no tools. Then calls of an imported history are sent as text too. */

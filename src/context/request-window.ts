@@ -62,8 +62,8 @@ export class RequestWindow {
   }
 
   /**
-   * The request for a summary: the messages of `next`, followed by the instruction. If the newest messages are left out
-   * (`tail`), no other request begins with these messages. The window then gets a negative epoch, so that no later
+   * The request for a summary: the messages of `next`, followed by the instruction. If `compaction.tail` leaves out the
+   * newest messages, no other request begins like this one. The window then gets a negative epoch, so that no later
    * request reuses it.
    */
   forSummary(state: SessionState, compaction: CompactionCall): RenderedWindow {
@@ -91,7 +91,7 @@ export class RequestWindow {
 
   /**
    * Seals the messages of an answered request. Returns the number of leading messages that were sent before and have
-   * not changed. The fresh messages of that request are reused, unless more messages are sealed than it had.
+   * not changed. The fresh messages of that request are reused, unless more messages are sealed than that request had.
    */
   #advance(state: SessionState): number {
     const sentBefore = this.#sealed.length;

@@ -1,6 +1,6 @@
 /**
  * The form of messages and mailbox entries in the modes `basic`, `verbose` and `debug`: the rendering table (contract
- * §10.5), one function per row. `viewed-event.ts` defines which parts events carry, and has V2 to V4. Pure.
+ * §10.5). `viewed-event.ts` defines which parts events carry, and has V2 to V4. Pure.
  *
  * V1 A more verbose mode shows everything that a terser mode shows.
  */
@@ -148,7 +148,7 @@ function response(message: Message, mode: ViewMode): Rendered | null {
   return { role, tool, success, timestamp, content: whole, tool_use_id: toolUseId, tokens };
 }
 
-/** A summary of a call, in a line or two. */
+/** A short form of a call's input: a command, a URL or a path; for other tools the first lines. */
 function previewOf(tool: string, input: unknown): string {
   switch (tool) {
     case 'bash':

@@ -1,7 +1,7 @@
 /**
  * Reads the log: for one session by its back pointers, for all sessions in order. Rows come from the engine or, while
- * they are not durable, from memory. A reader may pause between two entries for any time. A row changes only where
- * removed sessions are erased, and the reader holds no cursor of the database.
+ * they are not durable, from memory. A reader may pause between two entries for any time: it holds no cursor of the
+ * database, and a row changes only where removed sessions are erased.
  */
 import { READ_HELD_CHARACTERS_MAX, SCAN_ROWS } from '../base/bounds.ts';
 import { StoreCorruptError } from '../base/errors.ts';

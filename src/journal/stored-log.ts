@@ -68,7 +68,7 @@ export interface StoredLogParts {
   readonly engine: Engine;
   /** Newest row with transitions of a session, durable or not; 0: none. */
   readonly newestRow: (key: SessionKey) => number;
-  /** The row of a session before `row`, which is not durable yet; 0: none. */
+  /** The session's row before `row`; 0: none. `row` is a row of the session that is not durable yet. */
   readonly unwrittenBefore: (row: number, key: SessionKey) => number;
 }
 

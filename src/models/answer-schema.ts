@@ -67,7 +67,7 @@ function rewrite(schema: PlainSchema, path: string, depth: number, label: string
       // `anyOf` is sent in place of `oneOf`. The original schema judges later whether exactly one form fits.
       const name = key === 'oneOf' ? 'anyOf' : key;
       const parts = value.map((part: Json, index) => within(part, `${key}[${index}]`));
-      // A schema with both keywords keeps the first one. The original judges the answer by both.
+      // A schema with `anyOf` and `oneOf` keeps the first of them. The original judges the answer by both.
       if (sent[name] === undefined) sent[name] = parts;
       else moved[key] = value;
     } else if (MAPS.has(key) && isPlainSchema(value)) {
@@ -83,7 +83,7 @@ function rewrite(schema: PlainSchema, path: string, depth: number, label: string
   return sent;
 }
 
-/** True for a keyword that excludes no answer, such as the bounds of exact integers: JSON readers have these anyway. */
+/** True for a keyword that excludes no answer. So does a bound at the largest exact integer of JavaScript. */
 function isSilent(key: string, value: Json): boolean {
   if (SILENT.has(key)) return true;
   return (key === 'minimum' || key === 'maximum') && Math.abs(Number(value)) === Number.MAX_SAFE_INTEGER;

@@ -1,7 +1,7 @@
 /**
- * Limits the cache marks that came with the content of messages. A session keeps all marks it was given, but a request
- * may hold only four (R16). The newest marks stay while they are legal together; the request leaves out the others.
- * Pure.
+ * Limits the cache marks (`cache_control`) that came with the content of messages. A session keeps all marks it was
+ * given, but a request may hold only four (R16). The newest marks stay while they are legal together; the request
+ * leaves out the others. Pure.
  */
 import { isRecord } from '../base/json.ts';
 import type { ContentBlock } from '../base/messages.ts';

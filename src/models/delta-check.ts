@@ -4,7 +4,7 @@ import { isRecord } from '../base/json.ts';
 import type { ModelDelta } from './provider.ts';
 
 /**
- * The delta, as a new object of its two members alone, or the error that ends its call. The error is not retryable: the
+ * A new object with only the two members of the delta, or the error that ends its call. The error is not retryable: the
  * code of the provider would pass the same again.
  */
 export function checkDelta(delta: unknown): ModelDelta | ModelError {

@@ -48,12 +48,12 @@ export interface ModelFailure {
   readonly status?: number;
   /** The API's error type; gives the status if there is none (an error inside a stream). */
   readonly type?: string;
-  /** Decides the class if neither status nor type does. */
+  /** Decides the class. Missing: the other members decide it. */
   readonly code?: ModelErrorCode;
   readonly retryAfterMs?: number;
   /** The API's own code (`error.details.error_code`). It decides before the status and the message. */
   readonly errorCode?: string;
-  /** The header `x-should-retry`: the server's own judgement. It decides before everything else. */
+  /** The header `x-should-retry`: the server's own judgement. It decides before the error code and the status. */
   readonly shouldRetry?: boolean;
   readonly cause?: unknown;
   /** Further facts for programs: `phase` of a timeout (default `total`), `network`, the system's error code. */

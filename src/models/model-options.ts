@@ -51,7 +51,7 @@ export interface CallFacts {
   readonly fits?: true | undefined;
 }
 
-/** The fields of these options in a request for a model with these traits and these tools. Empty without options. */
+/** The fields of these options in a request for a model with these traits and these tools. */
 export function requestFields(
   options: ModelOptions,
   traits: RequestTraits,
@@ -149,7 +149,7 @@ export function summaryHeader(header: RequestHeader): RequestHeader | undefined 
   };
 }
 
-/** The models of an agent, in the order in which they are asked: as a main session, or as a sub-agent. Never empty. */
+/** The models of an agent, in the order in which they are asked. Never empty. `isChild`: it runs as a sub-agent. */
 export function modelsOf(
   definition: { readonly model?: string | readonly string[] | undefined },
   { llm }: Settings,

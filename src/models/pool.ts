@@ -68,7 +68,7 @@ export type ModelCompletion =
 /** A delta as a pool reports it. Its text may be empty if it has `before`. */
 export interface StreamedDelta extends ModelDelta {
   /**
-   * The whole text of the call before this delta. The first delta of a call has an empty one. After `wantsDeltas` with
+   * The whole text of the call before this delta. The first delta of a call has an empty list. After `wantsDeltas` with
    * `fromStart`, the next delta has the text so far. Missing: the earlier text was reported as deltas.
    */
   readonly before?: readonly ModelDelta[];
@@ -87,9 +87,8 @@ export interface ModelPoolListener {
 /** Runs model calls. */
 export interface ModelPool {
   /**
-   * Starts a call. Never throws: a failure is a completion. `whole` gives the same request with its whole context. A
-   * pool in which calls wait calls `whole` when the delta no longer fits the mirror: at most once, before the
-   * completion.
+   * Starts a call. Never throws: a failure is a completion. `whole` gives the same request with its whole context. It
+   * is called if the call had to wait and its delta no longer fits the mirror: at most once, before the completion.
    */
   call(call: ModelCall, whole?: () => ContextDelta): void;
   /**

@@ -72,8 +72,8 @@ export interface RequestTransport {
   /** `1h`: the cache marks last an hour. Missing: five minutes. */
   readonly cacheTtl?: '1h';
   /**
-   * UTF-16 units at the beginning of `system` that all sessions of the agent share. They are a block with a cache mark,
-   * so that sub-agents, whose tasks follow in the system prompt, read one cache entry. Missing: `system` is one block.
+   * UTF-16 units at the beginning of `system` that all sessions of the agent share. They are one block with a cache
+   * mark. So sub-agents, whose tasks follow this block, read one cache entry. Missing: `system` is one block.
    */
   readonly sharedSystem?: number;
   /** True: the provider may keep the conversation in a message thread (`settings.llm.threads`). */
@@ -83,8 +83,8 @@ export interface RequestTransport {
 }
 
 /**
- * The body of a model call, without cache marks and `stream`, and its `transport`. Byte-stable within an epoch. An
- * agent's option `request` may add further fields of the body.
+ * The body of a model call, and its `transport`. The body has no cache marks and no `stream` yet. It is byte-stable
+ * within an epoch. An agent's option `request` may add further fields of the body.
  */
 export interface ModelRequest {
   readonly model: string;
@@ -223,8 +223,8 @@ export interface ModelProvider {
   generate(request: ModelRequest, context: GenerateContext): Promise<ModelResponse>;
   /**
    * The first option of a request that this provider cannot send. If the provider is a value, `open` calls this
-   * function for every agent. For a provider in a module every call does, and a refused call fails with
-   * `model_invalid_request`. Missing: the provider sends the Messages API's fields.
+   * function for every agent. If it comes from a module, every model call begins with this function, and a refused call
+   * fails with `model_invalid_request`. Missing: the provider sends the Messages API's fields.
    */
   readonly refuses?: (request: RequestShape) => RequestRefusal | undefined;
   /** The models that the vendor offers. Missing: only the dated table of this library (`model-traits.ts`) is used. */

@@ -2,7 +2,7 @@
  * Encodes a `ModelRequest` as the body that the Messages API takes, with cache marks.
  *
  * The API allows four marks (R16). Three of them are set here, and exist only in the body:
- * - on the last tool that is not loaded later. If the system prompt begins with a part that all sessions of the agent
+ * - on the last tool without `defer_loading`. If the system prompt begins with a part that all sessions of the agent
  *   share, that part has this mark instead;
  * - on the end of the system prompt;
  * - on the last block of the last message that can carry a mark.

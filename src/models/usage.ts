@@ -1,8 +1,9 @@
 /**
  * Reads the usage of an answer from any value. Pure.
  *
- * The API reports the tokens of compactions, advisors and fallback models only in `iterations`. The four counters that
- * everything else sums are therefore raised to the sum of the iterations, so that no token is missing from a ledger.
+ * The API reports the tokens of compactions, advisors and fallback models only in `iterations`. The rest of the library
+ * sums only the counters of input, output and cache. So these counters are raised to the sum of the iterations, and no
+ * token is missing.
  */
 import { USAGE_COUNTERS_MAX, USAGE_ITERATIONS_MAX, USAGE_NAME_CHARACTERS_MAX } from '../base/bounds.ts';
 import type { Draft } from '../base/draft.ts';

@@ -20,7 +20,7 @@ export const ORDER_INTERVAL_MS = 250;
 export const BATCH_EVENTS_MAX = 50_000;
 /** Milliseconds until events are handed over when no frame is drawn, as in a hidden tab. */
 export const HIDDEN_FLUSH_MS = 250;
-/** Milliseconds of silence, pings included, after which a stream counts as lost: three pings. */
+/** Milliseconds without an event or a ping after which a stream counts as lost: the time of three pings. */
 export const STREAM_SILENCE_MS = 45_000;
 /**
  * Milliseconds a page must be hidden before its streams are closed: a browser has six connections per server for all
@@ -45,7 +45,7 @@ export const DETAIL_REST_MS = 200;
 export const REPLAY_EVENTS_MAX = 8_000;
 /** Spans of the time line. Beyond this number the oldest leave. */
 export const SPANS_MAX = 4_000;
-/** Stretches (times of work or waiting) of one span. Of a child with more changes the newest are shown. */
+/** Stretches (times of work or waiting) of one span. If a child has more, the newest are shown. */
 export const STRETCHES_MAX = 64;
 /** Entries of the mailbox shown as separate rows. */
 export const WAITING_ROWS_MAX = 50;

@@ -2,7 +2,7 @@
  * OpenTelemetry's names for the activities of agents, in one place.
  *
  * Source: the GenAI semantic conventions, https://github.com/open-telemetry/semantic-conventions-genai at the commit
- * below, all of status Development. Our own names begin with `actor.`, `store.` and `pool.`.
+ * below, where all have the status Development. Our own names begin with `actor.`, `store.` and `pool.`.
  */
 
 /** The commit from which these names were taken. */

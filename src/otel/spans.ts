@@ -207,8 +207,8 @@ function spansOf({ turn, call, tools }: OpenSpans): readonly Span[] {
 }
 
 /**
- * `error.type` of an attempt: the code of its error, or the HTTP status of an attempt that is retried; undefined when
- * the attempt was answered.
+ * `error.type` of an attempt: the code of its error, the HTTP status of an attempt that is retried, or `cancelled` or
+ * `unseen`. Undefined when the attempt was answered.
  */
 export function failureOf(message: ModelCallDiagnostics): string | undefined {
   if (message.phase === 'start') return undefined;

@@ -23,9 +23,9 @@ export interface UsedSession<Answer> extends SessionView {
 }
 
 /**
- * Follows a session while the component is mounted. The hook reads the session's messages and then its events, also
- * over a lost connection. A new handle with the same id is the same session. While a server renders the page, the state
- * is empty.
+ * Follows a session while the component is mounted. The hook reads the session's messages and then its events. It
+ * connects again after a lost connection. A new handle with the same id is the same session. While a server renders the
+ * page, the state is empty.
  */
 export function useSession<Answer>(session: RemoteSession<Answer>): UsedSession<Answer> {
   // A handle is only an address, so a new one for the same id must not start another store.

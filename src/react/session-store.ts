@@ -158,7 +158,9 @@ export class SessionStore<Answer> {
         return;
       }
       case 'message.removed':
-        this.#put({ messages: messages.filter(({ seq }) => seq !== event.messageSeq) });
+        if (messages.some(({ seq }) => seq === event.messageSeq)) {
+          this.#put({ messages: messages.filter(({ seq }) => seq !== event.messageSeq) });
+        }
         return;
       case 'history.changed': {
         const removed = new Set(event.removed);
@@ -172,7 +174,9 @@ export class SessionStore<Answer> {
         return;
       }
       case 'pending.removed':
-        this.#put({ pending: pending.filter(({ id }) => id !== event.pendingId) });
+        if (pending.some(({ id }) => id === event.pendingId)) {
+          this.#put({ pending: pending.filter(({ id }) => id !== event.pendingId) });
+        }
         return;
       case 'session.state':
         this.#put({

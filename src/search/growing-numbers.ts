@@ -1,4 +1,4 @@
-/** A growing list of unsigned 32-bit integers. Each takes four bytes, and in an array of numbers eight. */
+/** A growing list of unsigned 32-bit integers. Each takes four bytes; in an array of numbers it would take eight. */
 
 const LENGTH_AT_FIRST = 256;
 

@@ -1,6 +1,6 @@
 /**
  * The documents that contain a term, and how often each contains it. A number takes one byte for every seven bits, and
- * a document is stored as the difference from the document before. That is about two bytes for each document.
+ * a document is stored as the difference from the document before. So a document takes about two bytes.
  */
 
 const BYTES_AT_FIRST = 8;

@@ -8,8 +8,8 @@
  * Invariants:
  *  X1 a document is one message of one session; removing a session removes all its documents at once;
  *  X2 a removed document is never a candidate. Its postings (entries in the lists of terms) are deleted when segments
- *     are merged. That happens at the latest when more than half of all documents are removed, and more removed
- *     documents than a new segment has;
+ *     are merged. Segments are merged at the latest when the removed documents outnumber both the other documents and
+ *     those of a new segment;
  *  X3 beyond `SEARCH_DOCUMENTS_MAX` the oldest segments are removed, one at a time;
  *  X4 segments that the last saved state names are removed only after the next state is saved.
  */

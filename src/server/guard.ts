@@ -1,8 +1,8 @@
 /**
  * Decides which requests are allowed, before any other work on them:
  *
- *  G1  The `Host` is a name of this server. A page of another origin whose name resolves to this server sends that name
- *      (DNS rebinding).
+ *  G1  The `Host` is a name of this server. In a DNS rebinding attack a foreign name resolves to this server, and the
+ *      browser sends that foreign name.
  *  G2  If a request has an `Origin`, its host is the requested host. Browsers send it with every request that changes
  *      state.
  *  G3  If there is a token, every route requires it except those with an open door. The token is compared in constant

@@ -16,7 +16,7 @@ import type { SessionStatus, ViewMode } from '../index.ts';
  */
 export const token: z.ZodType<string | undefined> = z.string().optional();
 
-/** An empty query. */
+/** A query with nothing but the token. */
 export const noQuery: z.ZodType<{ readonly token?: string | undefined }> = z.strictObject({
   token: z.string().optional(),
 });

@@ -76,8 +76,8 @@ export async function serve(runtime: Runtime, options: ServeOptions): Promise<Ru
   });
   server.on('clientError', refuse);
   server.on('checkContinue', (incoming, outgoing: ServerResponse) => {
-    // A body whose declared length is too large is refused before it is sent. The client may still send it, and the
-    // next request could not be distinguished from it.
+    // A body whose declared length is too large is refused before it is sent. The client may send it all the same, and
+    // its bytes would be read as the next request. So the connection is not kept.
     if (Number(incoming.headers['content-length'] ?? 0) <= SERVER_BODY_BYTES_MAX) outgoing.writeContinue();
     else outgoing.shouldKeepAlive = false;
     server.emit('request', incoming, outgoing);

@@ -8,13 +8,13 @@ import { headOfBytes, tailOfBytes } from './result-text.ts';
 
 /** The options of shortening. */
 export interface TruncationOptions {
-  /** Longer texts, in characters (code points), are shortened; `Infinity` for tools whose results are not. */
+  /** A text with more characters (code points) is shortened. `Infinity`: characters do not count. */
   readonly charactersMax: number;
-  /** Longer texts, in UTF-8 bytes, are always shortened. */
+  /** A text with more UTF-8 bytes is always shortened. */
   readonly bytesMax: number;
   /** The reason shown in the notice: see `toolTruncationReason`. */
   readonly reason?: string;
-  /** The reference under which the whole text can be read, for the notice; if missing, it could not be kept. */
+  /** For the notice: the reference under which the whole text can be read. Missing: the text could not be kept. */
   readonly reference?: string;
 }
 
@@ -58,7 +58,7 @@ export function truncateResult(text: string, options: TruncationOptions): Trunca
   const { charactersMax, bytesMax } = options;
   if (!exceedsCharacters(text, charactersMax) && !exceedsBytes(text, bytesMax)) return { text };
   const whole = cutTo(text, options);
-  // The first and last lines are too long for the room, so they are cut, and the notice says so.
+  // If even the first and last lines are cut, the notice must not promise them.
   const { reason } = options;
   if (!whole.isCut || reason?.includes(EDGES_SHOWN) !== true) return { text: whole.text, whole: text };
   return { text: cutTo(text, { ...options, reason: reason.replace(EDGES_SHOWN, PARTS_SHOWN) }).text, whole: text };

@@ -89,5 +89,9 @@ describe('F56, F73: plain data', () => {
     expect(pathOf({ shared })).toMatch(/^\$\.shared/);
     expect(() => toPlainJson(holes)).toThrow(`${2 ** 32 - 1} places`);
     expect(() => toPlainJson(shared)).toThrow(String(PLAIN_VALUES_MAX));
+    const half: unknown[] = [];
+    half.length = PLAIN_VALUES_MAX / 2;
+    expect(toPlainJson([half])).toHaveLength(1);
+    expect(pathOf([half, half])).toBe('$[1]');
   });
 });

@@ -55,7 +55,7 @@ export const TOOL_KILL_MS: number = TOOL_GRACE_MS / 2;
 export const TOOL_LOAD_MS = 30_000;
 /** Milliseconds an idle tool thread is kept. A thread costs 8 MB and restarts in a tenth of a second. */
 export const TOOL_THREAD_IDLE_MS = 60_000;
-/** Megabytes of JavaScript heap of one tool thread. A tool that leaks more dies alone. */
+/** Megabytes of JavaScript heap of one tool thread. A tool that needs more ends its thread, not the process. */
 export const TOOL_THREAD_HEAP_MB = 512;
 /** UTF-8 bytes of a tool result that may cross to the session thread. Copying 4 MB blocks it for about 2 ms. */
 export const TOOL_RESULT_CROSSING_BYTES_MAX: number = 4 * 1024 * 1024;
@@ -131,7 +131,7 @@ export const SHELL_TIMEOUT_MS = 30_000;
  * `shell.max_output_bytes`).
  */
 export const SHELL_OUTPUT_BYTES_MAX = 100_000;
-/** Commands of one call of the shell tool. A longer list is a script, and belongs into a file. */
+/** Commands of one call of the shell tool. A longer list is a script, and belongs in a file. */
 export const SHELL_COMMANDS_MAX = 100;
 /** Milliseconds an interrupted command has to end before its shell is killed. Some commands clean up first. */
 export const SHELL_STOP_MS = 2_000;
@@ -246,8 +246,8 @@ export const MCP_INPUT_END_MS = 500;
 /** Milliseconds between TERM and KILL for the processes of a server (contract §11.4). */
 export const MCP_KILL_MS = 2_000;
 /**
- * Milliseconds that closing waits for the MCP thread to end all servers. The searches for the processes of many servers
- * take longer than the waits between them.
+ * Milliseconds that closing waits for the MCP thread to end all servers. With many servers, finding their processes
+ * takes longer than the waits between these searches.
  */
 export const MCP_CLOSE_MS = 15_000;
 /** Earlier lists of tools that a session thread remembers, because epochs in use still show them. */

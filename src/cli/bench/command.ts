@@ -44,7 +44,7 @@ export const benchCommand: Command = {
     json: { kind: 'flag', help: 'Print one JSON object; progress goes to stderr' },
   },
   details: [
-    'A turn is a question, a call of a tool, its result, an answer: two model calls, four messages, each flushed before anything depends on it. One session makes turns one after another; 1,000 sessions make three each, all at once; one parent has 1,000 children that answer it; fewer than ten seconds measure 100 of them for each second. First with the threads of the defaults (isolated), then on one thread (inline).',
+    'A turn is a question, a tool call, its result and an answer: two model calls and four messages. Each message is flushed before anything depends on it. Three workloads are measured: one session makes turns one after another; 1,000 sessions make three turns each, all at once; one parent has 1,000 children that answer it. If --seconds is below ten, there are 100 sessions, and 100 children, for each second. All of it runs first with the default threads (isolated), then on one thread (inline).',
     'Code is compiled before anything is measured; figures are medians; every answer is checked. The store is in a new directory and is removed afterwards. Other work on the machine lowers the figures.',
   ],
   run,

@@ -35,7 +35,8 @@ export class StoppedError extends Error {
 /** The most sessions of W2, and the most children of W3. */
 const SESSIONS_MAX = 1_000;
 /**
- * Sessions for each second of a measurement of fewer than ten seconds. One pass over all sessions would take longer.
+ * Sessions for each second of a measurement that is shorter than ten seconds. One pass over `SESSIONS_MAX` sessions
+ * would take longer than that.
  */
 const SESSIONS_A_SECOND = 100;
 const TURNS_EACH = 3;

@@ -18,7 +18,7 @@ export interface FoldedSession {
   /** All messages of the session, including messages that left the window, without removed messages. */
   readonly messages: readonly Message[];
   readonly turns: number;
-  /** UTF-8 bytes of its entries. */
+  /** UTF-8 bytes of the session's log entries. */
   readonly bytes: number;
   /** Epoch ms of the session's first and last transition; 0 if there is none. */
   readonly oldest: number;

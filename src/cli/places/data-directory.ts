@@ -38,7 +38,7 @@ function namedByEnvironment({ environment }: Surroundings): string | undefined {
   return named === undefined || named.trim() === '' ? undefined : named;
 }
 
-/** Creates the directory if needed. Throws `UsageError` when it is not writable. */
+/** Creates the directory if needed. Rejects with `UsageError` when it is not writable. */
 export async function prepareDataDirectory(path: string): Promise<void> {
   try {
     await makeDirectory(path);
@@ -72,7 +72,10 @@ export async function requireStore(path: string): Promise<void> {
   );
 }
 
-/** The directory that an argument names, with links resolved. Throws `UsageError` unless it is a readable directory. */
+/**
+ * The directory that `--dir` names, or else `projectRoot`, with links resolved. Rejects with `UsageError` unless it is
+ * a readable directory.
+ */
 export async function sourceDirectory(given: string | undefined, surroundings: Surroundings): Promise<string> {
   const path = given === undefined ? projectRoot(surroundings) : resolve(surroundings.directory, given);
   try {
@@ -87,23 +90,23 @@ export async function sourceDirectory(given: string | undefined, surroundings: S
 }
 
 /**
- * The directory of this project if its sources are there. An installed package has no sources; then the working
- * directory.
+ * The root of this project if its sources are there. An installed package has no sources; the result is then the
+ * working directory.
  */
 function projectRoot(surroundings: Surroundings): string {
   const folder = dirname(fileURLToPath(import.meta.url));
-  // The built program lies in `dist`, this file three folders below the root.
+  // The built program lies in `dist`. In the sources, this file lies three folders below the root.
   const root = ['..', '../../..'].map((up) => resolve(folder, up)).find((each) => existsSync(join(each, 'src', 'cli')));
   return root ?? surroundings.directory;
 }
 
-/** A path as a user would type it: relative if that is shorter. */
+/** A path as a user would type it: relative if it is inside the working directory. */
 export function shownPath(path: string, surroundings: Surroundings): string {
   const short = relative(surroundings.directory, path);
   return short === '' ? '.' : short.startsWith('..') || isAbsolute(short) ? path : short;
 }
 
-/** `--data DIR ` for suggested commands. Empty if they find the directory without it. */
+/** ` --data DIR`, to append to a suggested command. Empty if the command finds the directory without it. */
 export function dataArgument(path: string, surroundings: Surroundings): string {
   const { directory } = surroundings;
   const usual = resolve(directory, namedByEnvironment(surroundings) ?? DEFAULT_DATA);

@@ -1,6 +1,6 @@
 /**
- * Opens a data directory to change sessions by events of their logs alone. The only agent of the runtime belongs to no
- * session of the store. So no turn starts, no interrupted work continues and no model is called.
+ * Opens a data directory to change the logs of its sessions without running them. The only agent of the runtime belongs
+ * to no session of the store. So no turn starts, no interrupted work continues and no model is called.
  */
 import { STOP_DEADLINE_MS } from '../../base/bounds.ts';
 import { agent, type ModelProvider, open, type Runtime } from '../../index.ts';

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { COMMAND_ANSWER_BYTES_MAX, COMMAND_TIMEOUT_MS } from '../../base/bounds.ts';
 import { NotFoundError, ServerError, UsageError } from '../command.ts';
 
-/** A request beyond its path. */
+/** The parts of a request other than its path. */
 export interface ServerRequest {
   /** Default: `POST` with a body, otherwise `GET`. */
   readonly method?: 'GET' | 'POST' | 'DELETE';

@@ -176,7 +176,7 @@ function askedFor(read: readonly SourceReport[]): readonly string[] {
   return list('Asked for while the file was read', asked);
 }
 
-/** A heading with its first entries; empty without entries. `total`: shown if it exceeds the number of entries. */
+/** A heading with its first entries; empty without entries. `total`: a number shown behind the heading; 0: none. */
 function list(title: string, texts: readonly string[], total = 0): readonly string[] {
   if (texts.length === 0) return [];
   const more = texts.length > TOP ? [`${INDENT}${INDENT}and ${number(texts.length - TOP)} more`] : [];

@@ -1,4 +1,4 @@
-/** The progress display of a review: a live tree on a terminal, plain lines elsewhere, or nothing. */
+/** The progress display of a review: a live tree on a terminal, plain lines elsewhere. */
 import { REDRAW_INTERVAL_MS, TREE_LINES_MAX } from '../../base/bounds.ts';
 import { type Output, type Paint, paintFor, type Surroundings } from '../surroundings.ts';
 import { clip, clipEnd, counted, displayWidth, left, number } from '../text-layout.ts';

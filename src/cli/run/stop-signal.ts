@@ -7,7 +7,7 @@ export interface StopWatch {
   forget(): void;
 }
 
-/** Resolves with the first signal. After that, and after `forget`, a signal ends the process as usual. */
+/** `fired` resolves with the first signal. After that, or after `forget`, a signal ends the process as usual. */
 export function stopSignal(surroundings: Surroundings): StopWatch {
   let forget = (): void => undefined;
   const fired = new Promise<StopSignal>((resolve) => {

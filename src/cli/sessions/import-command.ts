@@ -82,7 +82,7 @@ interface Wanted {
   readonly drafts: readonly HistoryDraft[];
 }
 
-/** `messages`: the session's number of messages in its history afterwards. */
+/** `messages`: the number of messages in the session's history afterwards. */
 interface Imported {
   readonly agent: string;
   readonly messages: number;

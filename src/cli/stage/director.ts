@@ -1,7 +1,7 @@
 /**
  * Directs a staged review in the process that works on it: steers one reader in its turn, and decides when the process
  * kills itself. It watches the reports of the review.
- *  E1 the message of the steer has one key, so it is in the log once however many processes worked on the review.
+ *  E1 the steering message always has the same key. So it is in the log once, however many processes send it.
  */
 import type { Runtime } from '../../index.ts';
 import { type PlannedFile, STEER_REQUEST } from '../review/plan.ts';
@@ -41,7 +41,7 @@ export class Director {
       const { files } = news.plan;
       this.#target = steeredFile(files);
       const at = killAt(files.length);
-      // A review that was continued beyond that point has too little left to be killed in the middle.
+      // If that many readers had ended before this process, too little is left for a kill in the middle.
       this.#killAt = at === undefined || news.before >= at ? undefined : at;
     } else if (news.type === 'spawned' && news.path === this.#target?.path) {
       this.#steer(news.path, news.session).catch(this.#parts.onFailure);

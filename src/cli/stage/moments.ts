@@ -12,7 +12,8 @@ const STEER_WINDOW = 20;
 
 /**
  * The file whose reader is steered: the largest among those whose readers begin when about `STAGE_STEER_SHARE` of the
- * readers have ended. Every process that works on the review chooses the same file, so that one key covers all of them.
+ * readers have ended. Every process that works on the review chooses the same file, so one key is enough for the
+ * steering message.
  */
 export function steeredFile(files: readonly PlannedFile[]): PlannedFile | undefined {
   const count = files.length;

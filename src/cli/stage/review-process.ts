@@ -80,7 +80,7 @@ export class ReviewProcess {
     return printable(this.#stderr);
   }
 
-  /** Resolves when the process is gone, after it closed its store (P3). Never rejects. */
+  /** Orders the process to stop, and resolves when it is gone (P3). Never rejects. */
   async stop(): Promise<void> {
     this.#send({ type: 'stop' });
     const timer = setTimeout(() => this.#kill('it did not stop when it was asked to'), STAGE_STOP_MS);

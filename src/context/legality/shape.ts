@@ -23,7 +23,7 @@ const MESSAGES_MAX = 100_000;
 /** The version of the API that requests name. R49 to R51 apply from this version on. */
 export const API_VERSION = '2026-10-21';
 
-/** The view of a body; undefined if the body is not an object, so that the other rules could not read it. */
+/** The view of a body; undefined if the body is not an object, because the other rules could not read it. */
 export function viewRequest(body: unknown, options: LegalityOptions, report: Report): RequestView | undefined {
   if (!isRecord(body)) {
     report('R39', '', 'Input should be a valid dictionary', true);

@@ -66,8 +66,8 @@ export const FLAG = {
 } as const;
 
 /**
- * Two enumerated values lie above the flags, each with room for 15 values. 0 means no value. Any other number is the
- * position in the list of values, counted from 1.
+ * A head also has two enumerated values of four bits, in bits that no flag uses. 0 means no value. Any other number is
+ * the position in the list of values, counted from 1.
  */
 export const WORD_MASK = 15;
 /** Shift of the first enumerated value: types of messages and entries, states, reasons. */

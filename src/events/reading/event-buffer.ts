@@ -104,7 +104,7 @@ export class EventBuffer {
     return events;
   }
 
-  /** Index in the lists of the event that has `count` events before it. */
+  /** The place in the lists of the event that has `index` events before it. */
   #place(index: number): number {
     return (this.#head + index) & (this.#events.length - 1);
   }

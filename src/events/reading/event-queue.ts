@@ -468,7 +468,7 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
     this.fail(new LimitError('a reader of all sessions fell too far behind', { data: { limit: 'lostSessions' } }));
   }
 
-  /** Deferred, so that readers do not delay the publisher, and events published together become available together. */
+  /** Serves waiting reads in a microtask: they do not delay the publisher, and find all events it publishes at once. */
   #rouse(): void {
     if (this.#isRoused || this.#reads.length === 0) return;
     this.#isRoused = true;

@@ -1,7 +1,7 @@
 /**
  * Collects everything that can still be read from one environment (the LMDB file of one shard). It walks the tables as
- * far as possible. If a part of a table cannot be reached, all pages of the file are searched for entries. It writes
- * nothing and does not call LMDB.
+ * far as possible. If the walk finds damage, all pages of the file are searched for entries. It writes nothing and does
+ * not call LMDB.
  */
 
 import { walkPages } from '../lmdb/page-walk.ts';
@@ -17,11 +17,11 @@ export interface SalvageIndex {
   readonly damage: readonly { readonly reason: string; readonly page?: number }[];
   readonly pages: number;
   readonly freePages: number;
-  /** True if a part could not be reached, so that pages were searched one by one. Then deleted entries may reappear. */
+  /** True if the walk found damage, so that all pages were searched. Then deleted entries may reappear. */
   readonly isSearched: boolean;
 }
 
-/** Tables worth searching for, in the order in which they are tried for an entry. */
+/** The tables that an entry found by the search may belong to. They are tried in this order. */
 const SEARCHED: readonly TableName[] = ['log', 'keys', 'names', 'heads', 'lastRows', 'runnable', 'blobs', 'media'];
 
 /** Collects the contents of a file. Throws only the system's errors. */
@@ -55,7 +55,7 @@ export function gatherIndex(file: PageFile): SalvageIndex {
   return { index, damage, pages: result.pagesSeen, freePages: result.freePages, isSearched: !isReached };
 }
 
-/** Adds entries from leaf pages, live or not, that are not known yet. */
+/** Adds the entries of all leaf pages, also of pages no longer in use. Known entries stay as they are. */
 function search(file: PageFile, index: StoreIndex): void {
   for (let number = 2; number < file.pages; number += 1) {
     const found = leafPage(file, number);
@@ -85,7 +85,7 @@ function leafPage(
   }
 }
 
-/** True if every key that looks like a row number has a row as its value. Otherwise these keys are not row numbers. */
+/** False if the entry's key looks like a row number but its value is not a row. Then it is no entry of the log. */
 function isWhole(file: PageFile, piece: StoreIndex): boolean {
   for (const [row, { offset, length }] of piece.rows) {
     try {

@@ -160,7 +160,7 @@ export interface SalvageStore {
   readonly shards: readonly SalvageShard[];
   /** Faults outside the shards' own files. */
   readonly findings: readonly Finding[];
-  /** Rejects with `StoreLockedError` when the store was opened or changed since. */
+  /** Rejects with `StoreLockedError` when a process has the store open, or wrote to it after `openSalvage`. */
   checkUnchanged(): Promise<void>;
   close(): void;
 }

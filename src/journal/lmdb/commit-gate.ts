@@ -84,7 +84,7 @@ export class CommitGate<Batch> {
     this.#start();
   }
 
-  /** Resolves when everything put before the call is durable (G2); see `Journal.flushed`. */
+  /** Resolves when everything put before the call is durable; see `Journal.flushed`. */
   flushed(): Promise<void> {
     if (this.#refusal !== undefined) return Promise.reject(this.#refusal);
     const slot = this.#lastFilledSlot();
@@ -108,7 +108,7 @@ export class CommitGate<Batch> {
 
   #lastFilledSlot(): Slot<Batch> | undefined {
     const open = this.#lastSlot();
-    // An empty open batch can only wait for the batch before it, which may be in flight.
+    // If the open batch is empty, the caller waits for the batch before it, which may be in flight.
     return this.#port.isEmpty(open.batch) ? this.#queue.at(-2) : open;
   }
 

@@ -1,6 +1,6 @@
 /**
  * Decides where a commit runs. A commit on lmdb's writer thread leaves this thread free and costs two thread wake-ups.
- * That is right for many transitions, or for a slow device. For the few transitions of a lone session on a faster
+ * That is right for many transitions, or for a slow device. For the few transitions of a lone session on a fast
  * device, the wake-ups are most of the wait, so the commit runs here.
  *
  * Owns: the durations of recent commits. Does not own: the commits.
@@ -49,7 +49,7 @@ export class CommitPace {
   /** Records the duration of a commit of so many bytes on the writer thread, ms. */
   tookThere(bytes: number, ms: number): void {
     if (this.#away === 0 || bytes > COMMIT_HERE_BYTES_MAX) return;
-    // Only quick commits count as a measure of the device, because the scheduler may be the cause of a slow one.
+    // The last `COMMITS_MEASURED` must be quick. A slow one is not counted, because the scheduler may be its cause.
     if (ms <= COMMIT_HERE_MS_MAX || this.#away > COMMITS_MEASURED) this.#away -= 1;
   }
 }

@@ -14,7 +14,7 @@ const PAGE_HEAD_BYTES = 24;
 const ENTRY_HEAD_BYTES = 24;
 /** Bytes of one page number in the list of free pages. */
 const FREE_ENTRY_BYTES = 8;
-/** Pages written for the record of tables and for the roots: one path each, on which every page is split at worst. */
+/** Pages at worst for the tables' records and for the roots: a path of pages for each, with every page split. */
 const ROOT_PAGES = 8;
 /** Levels that a table may have grown by since its shape was read. */
 const LEVELS_GROWN = 2;

@@ -8,8 +8,8 @@ import type { LmdbOptions } from './environment.ts';
 export type LmdbJournalOptions = LmdbOptions;
 
 /**
- * Opens or creates a store, and fences off an earlier owner (J5). Belongs to the calling thread, main or worker. A
- * second process can do the same, so take `acquireStoreLock` on the data directory first.
+ * Opens or creates a store, and fences off an earlier owner (J5). The journal belongs to the calling thread, main
+ * or worker. Another process could fence off this one too, so take `acquireStoreLock` on the data directory first.
  *
  * Rejects with `StoreCorruptError` (damaged or foreign files, left as they are), `StoreVersionError` (newer format,
  * nothing written), `StoreFullError` (the device refuses).

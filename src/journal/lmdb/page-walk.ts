@@ -135,7 +135,8 @@ class Walk {
       const nodes = this.#file.branchNodes(found);
       this.#checkFrame(found, tree, depth, low, high);
       tally.branchPages += 1;
-      // Breadth-first without removal: pages after the first `pagesMax` are never visited.
+      // With a bound, `steps` keeps the visited pages too, and only its first `pagesMax` steps are taken. So no more
+      // steps are queued.
       const room = isDeep ? nodes.length : Math.min(nodes.length, this.#stepsMax - steps.length);
       if (room < nodes.length) this.#isCut = true;
       const below = nodes.slice(0, Math.max(0, room)).map((node, index): Step => {

@@ -60,8 +60,8 @@ export function withoutMedia(
   owner: SessionKey | undefined,
   put: (address: string, bytes: Buffer) => void,
 ): string {
-  // A JSON text from another writer may contain what looks like a reference. `JSON.stringify` writes it without
-  // escapes.
+  // A JSON text from another writer may contain what looks like a reference. Writing the text again with
+  // `JSON.stringify` removes the escape.
   const text = json.includes(REFERENCE) ? JSON.stringify(JSON.parse(json)) : json;
   if (owner === undefined || text.length < MEDIA_CHARACTERS_MIN) return text;
   const parts: string[] = [];

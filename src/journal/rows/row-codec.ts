@@ -189,8 +189,9 @@ export interface ReducedRow {
 }
 
 /**
- * Takes the entries of the sessions for which `isTaken` holds out of a plain row. Data is copied unread, so a damaged
- * entry of another session stays as damaged as it was. Throws `StoreCorruptError` for a damaged header or table.
+ * Removes from a plain row the entries of the sessions for which `isTaken` is true. Data is copied unread, so a damaged
+ * entry of another session stays as damaged as it was. Throws `StoreCorruptError` for a damaged header or table, and
+ * for a row that is cut short.
  */
 export function reduceRow(bytes: Buffer, row: number, isTaken: (key: SessionKey) => boolean): ReducedRow {
   const taken = new Map<SessionKey, number>();

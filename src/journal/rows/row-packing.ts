@@ -75,8 +75,8 @@ function withData(plain: Buffer, packedData: Buffer): Buffer {
 }
 
 /**
- * The plain bytes of a stored row. Runs all checks except for the entry checksums inside a packed row. Throws
- * `StoreCorruptError`.
+ * The plain bytes of a stored row. Checks the header, the table and the data's length of a packed row. Does not check a
+ * plain row, or the checksums of entries: `decodeRow` and `sliceRow` do. Throws `StoreCorruptError`.
  */
 export function unpackRow(stored: Buffer, row: number): Buffer {
   if (!isPacked(stored)) return stored;

@@ -12,7 +12,7 @@ export interface ShippedRow {
   readonly bytes: Buffer;
 }
 
-/** Rows from one step, and whether there are more to fetch. */
+/** The rows of one `shippedRows`, and whether there are more to fetch. */
 export interface ShippedRows {
   readonly rows: readonly ShippedRow[];
   readonly isLast: boolean;
@@ -21,8 +21,8 @@ export interface ShippedRows {
 }
 
 /**
- * Fetches rows until they are whole: a row larger than a piece comes in several. `ask` receives the offset to continue
- * from.
+ * Fetches the next whole rows. A row larger than a piece comes in several pieces. `ask` fetches the piece at an offset
+ * in that row.
  */
 export async function shippedRows(ask: (offset: number) => Promise<RowPiece>): Promise<ShippedRows> {
   const piece = await ask(0);

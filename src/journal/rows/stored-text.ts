@@ -69,7 +69,7 @@ function unpackedText(packed: Buffer): string | undefined {
 
 /**
  * Content address of a text: SHA-256 of its UTF-8 bytes (UTF-16LE where UTF-8 cannot carry it), lower-case hex. With an
- * owner, the owner's key and a slash precede it, as for media: so a session's blobs are found and removed with it.
+ * owner, the owner's key and a slash precede the hash, as for media. The prefix finds the blobs of a removed session.
  */
 export function blobAddress(text: string, owner?: SessionKey): string {
   const hash = createHash('sha256');

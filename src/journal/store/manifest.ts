@@ -41,9 +41,9 @@ export function shardDirectory(directory: string, shard: number): string {
 }
 
 /**
- * The manifest of a data directory. `undefined` for a new directory: there is neither a manifest nor a shard, or its
- * creation only began. Rejects with `StoreCorruptError` (unreadable, gone while shards exist, or shards are gone) and
- * `StoreVersionError` (newer). Writes nothing.
+ * The manifest of a data directory. `undefined` for a new directory: there is neither a manifest nor a shard, or the
+ * creation of the store has not ended. Rejects with `StoreCorruptError` (the manifest is unreadable, or does not match
+ * the shards that exist) and `StoreVersionError` (newer). Writes nothing.
  */
 export async function readManifest(directory: string): Promise<StoreManifest | undefined> {
   const path = join(directory, MANIFEST_FILE);

@@ -1,7 +1,7 @@
 /** The identity of a process. A pid alone is not enough, because pids are reused. */
 import { readFile } from 'node:fs/promises';
 
-/** Fields 3 (state) and 22 (start time) of `/proc/<pid>/stat`, counted after the command name (proc(5)). */
+/** Positions, after the command name, of fields 3 (state) and 22 (start time) of `/proc/<pid>/stat` (proc(5)). */
 const STATE_FIELD = 0;
 const START_FIELD = 19;
 /** States of a process that has ended, though its entry remains. */

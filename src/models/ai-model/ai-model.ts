@@ -6,7 +6,8 @@
  * - M1 A call is one `doStream`. The language model must not retry, and the AI SDK's models do not.
  * - M2 Every failure is a `ModelError` whose class follows from its cause (`error.ts`), or `CancelledError` after the
  *   signal.
- * - M3 A call ends when its first part, its next part or its end is late (`data.phase`: `ttfb`, `idle`, `total`).
+ * - M3 A call fails when its answer begins too late, pauses too long or ends too late (`data.phase`: `ttfb`, `idle`,
+ *   `total`).
  * - M4 A request with an option that the specification has no place for is refused. It is sent without the option only
  *   if the option is for another model (`transport.fits`).
  * - M5 Metadata, thoughts and parts of an answer carry the name of this provider and its model (`BlockOrigin`). They
@@ -105,7 +106,7 @@ export function createAiModelProvider(
 const VERSIONS: ReadonlySet<unknown> = new Set(['v3', 'v4']);
 
 function checkModel(value: unknown): LanguageModel {
-  // Language models are instances of classes.
+  // A language model is an instance of a class, not a plain object.
   const fields = (typeof value === 'object' && value !== null ? value : {}) as Readonly<Record<string, unknown>>;
   const { specificationVersion: version, provider, modelId, doStream } = fields;
   if (!VERSIONS.has(version)) {

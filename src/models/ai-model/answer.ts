@@ -8,8 +8,8 @@
  * - B2 Unknown parts change nothing. Neither do parts of a text that was not started.
  * - B3 A call whose input is not JSON keeps the model's text as its input, so that the call is refused and the model is
  *   informed. If the token limit cut the input, the call is the last block of its answer, and its input becomes `{}`.
- * - B4 An answer exists only after `finish`. It is an error if the model failed, or stopped for an unknown reason
- *   without content.
+ * - B4 An answer exists only after `finish`. If the model failed, or stopped for an unknown reason without content, the
+ *   answer is an error.
  * - B5 An answer is bounded in blocks (`ANSWER_BLOCKS_MAX`) and in bytes (`STREAM_BYTES_MAX`).
  * - B6 A warning that the model ignores a part of the request ends the call: an accepted option must have an effect.
  */

@@ -12,7 +12,10 @@ export interface MediaReader {
   readonly urls: SupportedUrls;
 }
 
-/** The part for a block: a file or a text for an image or a document, and the text of a text or a search result. */
+/**
+ * The part for a block. An image or a document becomes a file or a text; a text or a search result becomes a text.
+ * Undefined for a block without content, and for any other block.
+ */
 export function mediaPart(block: ContentBlock, reader: MediaReader): UserPart | undefined {
   if (block.type === 'text') return textPart(block.text);
   if (block.type === 'search_result') {

@@ -1,6 +1,7 @@
 /**
- * The fields of a request that the AI SDK's specification has no place for. A request with such a field is refused and
- * never sent without the field, because an accepted option must have an effect. Pure.
+ * The fields of a request that the AI SDK's specification has no place for. A request with such a field is refused,
+ * because an accepted option must have an effect. It is sent without the field only if its options were given for
+ * another model (`transport.fits`). Pure.
  */
 import { defined } from '../../base/defined.ts';
 import { BODY_FIELDS } from '../../context/legality/fields.ts';
@@ -19,7 +20,7 @@ const USE_PROVIDER_OPTIONS = "leave it out, and give the provider's own option i
 const SENT_FIELDS: ReadonlySet<string> = new Set([
   ...['model', 'max_tokens', 'messages', 'system', 'tools', 'tool_choice', 'stop_sequences', 'output_config'],
   ...['thinking', 'transport', 'service_tier', 'speed'],
-  // The container of Anthropic's code execution, which no other provider can use.
+  // The container of Anthropic's code execution is left out: no other provider can use it.
   'container',
 ]);
 

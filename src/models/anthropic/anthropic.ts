@@ -192,7 +192,7 @@ class AnthropicCaller {
     return { signal: out.signal, timeout: this.#limits.totalMs };
   }
 
-  /** The betas of a call, after those of the provider's headers: the header of a call would replace the latter. */
+  /** The betas of the provider's headers and of the call: the header of the call replaces the provider's header. */
   #betas({ transport }: ModelRequest): string | undefined {
     const ofCall = [...(transport?.betas ?? []), ...(transport?.thread === undefined ? [] : [THREADS_BETA])];
     if (ofCall.length === 0) return undefined;
@@ -269,8 +269,8 @@ function checkedBodySize(body: string): number {
 }
 
 /**
- * The rule that the API's message names. R20 and R21 compare a request with an earlier answer, so the body alone does
- * not show a violation.
+ * The rule that is broken according to the API's message. R20 and R21 compare a request with an earlier answer, so the
+ * body alone does not show a violation.
  */
 function thoughtRule(message: string): 'R20' | 'R21' | undefined {
   if (/thinking.* blocks in the latest assistant message cannot be modified/u.test(message)) return 'R20';

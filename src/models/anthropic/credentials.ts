@@ -35,8 +35,8 @@ export function credentialsOf(data: AnthropicData): Credentials | undefined {
   const useEnvironment = !isGiven && inHeaders.length === 0;
   const apiKey = useEnvironment ? environment('ANTHROPIC_API_KEY') : data.apiKey;
   const authToken = useEnvironment ? environment('ANTHROPIC_AUTH_TOKEN') : data.authToken;
-  // The SDK takes exactly one of key and token.
   const alsoSecret = headerSecrets(data.headers);
+  // The SDK takes exactly one of key and token.
   if (apiKey !== undefined) return build({ apiKey }, apiKey, baseURL, alsoSecret, {});
   if (authToken !== undefined) return build({ authToken }, authToken, baseURL, alsoSecret, {});
   if (inHeaders.length === 0) return undefined;
@@ -119,8 +119,7 @@ function environmentHeaders(): readonly (readonly [string, string])[] {
 }
 
 /**
- * The headers of a request that is made without the SDK: those that the SDK would send. `given`: the headers of the
- * provider's options.
+ * The headers of a request that is made without the SDK. `given`: the headers of the provider's options.
  */
 export function headersOf(given: AnthropicData['headers'], credentials: Credentials): Headers {
   const { apiKey, authToken, headers: replaced } = credentials;

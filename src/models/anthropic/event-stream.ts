@@ -26,7 +26,7 @@ const BYTE_ORDER_MARK = 0xfe_ff;
  */
 export class EventStreamParser {
   readonly #onEvent: OnStreamEvent;
-  /** Decodes all chunks after the first one that ends inside a UTF-8 sequence, that one included. Before: undefined. */
+  /** Decodes the first chunk that ends inside a UTF-8 sequence, and all chunks after it. Undefined until then. */
   #decoder: InstanceType<typeof TextDecoder> | undefined;
   #isStart = true;
   /** The pieces of a line that has not ended. */

@@ -54,7 +54,7 @@ function addressOf({ baseURL }: Credentials): string {
   return `${baseURL.replace(/\/+$/, '')}${PATH}`;
 }
 
-/** Runs one request that ends in time, even if a given `fetch` ignores its signal. */
+/** Runs `run`. The promise settles by the deadline, even if a given `fetch` ignores its signal. */
 async function withDeadline<T>(clock: Clock, outer: AbortSignal, run: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const controller = new AbortController();
   let stop: (error: Error) => void = () => {};

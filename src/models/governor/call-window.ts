@@ -9,10 +9,10 @@
  *   not cause must not stop us, because a smaller window would not reduce them.
  * - Y2 The window never falls below one call. At one call it probes: each answer adds one call, so each wave of calls
  *   is twice the size of the previous one. Once `patienceMs` have passed after the first call, each second without a
- *   refusal doubles the window. A refusal comes at once, but an answer may take minutes. The first refusal ends the
- *   probing.
- * - Y3 Answers are counted from the last time the window held a call back. The window ends once they are twice the size
- *   that the window had at that time.
+ *   refusal doubles the window. Silence is a good sign: a refusal comes at once, but an answer may take minutes. A
+ *   refusal ends the probing, unless it leaves a window of one call.
+ * - Y3 Answers are counted from the last time the window held a call back. The window ends after twice as many answers
+ *   as its size was at that time.
  */
 import {
   GOVERNED_CALLS_MAX,

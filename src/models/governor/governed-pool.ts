@@ -9,13 +9,13 @@
  * - G2 No waiting call is overtaken by another call of its model and session tree. A session has one call at a time, so
  *   its own calls keep their order. Calls of other models leave while a model's rate is used up (`model-queues.ts`).
  * - G3 A call's `timeoutMs` counts from when it leaves. `cancel` removes a waiting call, which then never leaves.
- * - G4 A waiting call touches no mirror, so `holds` keeps matching the mirror. When the call leaves, its delta is
+ * - G4 A waiting call touches no mirror, so `holds` describes the mirror as it is. When the call leaves, its delta is
  *   checked again: the mirror may have been forgotten, displaced, or lost with its thread while the call waited. If the
  *   delta no longer fits, the whole context is sent.
  * - G5 A timer runs only while the time at which a call may leave is known.
  * - G6 Refused credentials end no call that `waitsForResume`: such calls, waiting or new, leave after `resume`.
- * - G7 Another model can make a call with `fallbackAfterMs`. Such a call ends with an error if it would wait longer
- *   than that for a known time. It also ends instead of waiting while the circuit is open, or for `resume`.
+ * - G7 Another model can make a call with `fallbackAfterMs`. Such a call ends with an error if its wait is known and
+ *   longer than that. It also ends if it would wait for an open circuit or for `resume`.
  */
 import { GOVERNED_CALLS_MAX, GOVERNOR_FULL_RETRY_MS } from '../../base/bounds.ts';
 import type { Clock, Random, Soon } from '../../base/clock.ts';
@@ -90,8 +90,8 @@ class GovernedPool implements ModelPool {
   /** The model of each session that has a mirror. It is kept because a delta does not name the model. */
   readonly #models = new Map<string, string>();
   /**
-   * Input tokens of each session's latest answer, kept only if input is limited, because a delta does not contain the
-   * earlier messages.
+   * Input tokens of each session's latest answer. They are needed because a delta does not contain the earlier
+   * messages, and kept only if input is limited.
    */
   readonly #lastInput = new Map<string, number>();
   /** The sessions of the calls in flight, for `#lastInput`. */

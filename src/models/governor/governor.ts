@@ -9,11 +9,11 @@
  * (contract of the half-step).
  *
  * - N1 There are never more than `concurrency` calls in flight, and never more than a rate in any minute
- *   (`rate-window.ts`). Input is estimated when a call leaves and corrected when it ends. Output is expected when a
- *   call leaves and charged when it ends. So a minute may exceed a token rate by the estimation error of the calls in
+ *   (`rate-window.ts`). Input is estimated when a call leaves and corrected when it ends. Output is estimated when a
+ *   call leaves and counted when it ends. So a minute may exceed a token rate by the estimation error of the calls in
  *   flight.
- * - N2 After a 429 or a 529 no call leaves before the provider's `retry-after`. Without that header, or with 0, there
- *   is no pause: the refusal makes the window of calls in flight smaller, and answers make it larger
+ * - N2 After a 429, a 529 or a server error no call leaves before the provider's `retry-after`. A 429 or a 529 without
+ *   that header, or with 0, makes no pause. It makes the window of calls in flight smaller, and answers make it larger
  *   (`call-window.ts`).
  * - N3 After any pause one call tries, and the others follow in a window that probes, so that a thousand waiting
  *   sessions do not return at once.
@@ -95,7 +95,7 @@ export class Governor {
   #meanOutput = GOVERNOR_OUTPUT_TOKENS;
   /** The window of calls in flight. It is undefined, and limits nothing, while there is no trouble. */
   #window: CallWindow | undefined;
-  /** True for the window after an open circuit, in which one failure opens the circuit again. */
+  /** True while the circuit is open, and in the window after it. In that window one failure opens the circuit again. */
   #isCircuit = false;
   /** How many times in a row the circuit was opened. */
   #circuitLevel = 0;

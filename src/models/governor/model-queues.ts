@@ -5,7 +5,8 @@
  * Owns: a queue for each model that has waiting calls, and the order of the models. Does not own: when a call may
  * leave.
  *
- * - E3 Models whose calls may leave alternate, one call each; within a model, session trees alternate (E1).
+ * - E3 Models alternate, one call each. A model whose calls may not leave yet is skipped. Within a model, session trees
+ *   alternate (E1).
  */
 import { FairQueue, type Queued } from './fair-queue.ts';
 

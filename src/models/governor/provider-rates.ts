@@ -5,12 +5,12 @@
  * Owns: for each rate a copy of the provider's bucket, in a row of the table that all session threads share
  * (`rate-table.ts`). Does not own: which calls wait.
  *
- * - H1 The copy refills, and calls draw on it, as on the provider's bucket. Each answer has the count of the provider
- *   at the time it took the call. This count is compared with the level of the copy just after the call left, and the
- *   difference corrects the copy. So an answer that took minutes corrects as well as one that took a second.
- * - H2 The provider may take a call before others that left earlier. Its count is then too high by these other calls.
- *   So a count below the copy lowers the copy at once. A higher count raises the copy only when all calls that were in
- *   flight with that call have ended, and by the least difference that their answers showed.
+ * - H1 The copy refills, and calls draw on it, as on the provider's bucket. Each answer reports the provider's count at
+ *   the time the provider took the call. This count is compared with the level of the copy just after the call left,
+ *   and the difference corrects the copy. So an answer that took minutes corrects as well as one that took a second.
+ * - H2 The provider may take a call before others that left earlier. Its count is then too high, because the others are
+ *   not subtracted yet. So a count below the copy lowers the copy at once. A higher count raises the copy only when all
+ *   calls that were in flight with that call have ended, and by the least difference that their answers showed.
  * - H3 A share of each limit is never used (`RATE_RESERVE`), because the provider takes a call some time after it left.
  *   Calls of other processes on the same key are known only from the corrections, so they may cause a few refusals.
  * - H4 A rate whose limit is unknown or 0 holds nothing back.
@@ -42,7 +42,9 @@ export class ProviderRates {
     this.#input = new Bucket(row.subarray(PHASE_NUMBERS + BUCKET_NUMBERS));
   }
 
-  /** The time at which a call with this input may leave: `now`, or a later time to ask again. Never `Infinity`. */
+  /**
+   * The time at which a call with this input may leave: `now`, or a later time at which to ask again. Never `Infinity`.
+   */
   opensAt(now: number, inputTokens: number): number {
     return this.#table.change(() => Math.max(this.#requests.opensAt(now, 1), this.#input.opensAt(now, inputTokens)));
   }
@@ -93,8 +95,9 @@ export class ProviderRates {
 }
 
 /**
- * The first numbers of a row. A phase lasts until all calls that were in flight when it began have ended. `EARLIER`:
- * how many of these calls are still in flight. `LATER`: how many of the calls that left during the phase are in flight.
+ * The first numbers of a row. A phase lasts until all calls that were in flight when it began have ended, or until
+ * `RATE_PHASE_MS_MAX` have passed. `EARLIER`: how many of these calls are still in flight. `LATER`: how many of the
+ * calls that left during the phase are in flight.
  */
 const PHASE = 0;
 const SINCE = 1;
@@ -108,7 +111,8 @@ const LEFT = 1;
 const AT = 2;
 const CORRECTED = 3;
 /**
- * The least difference that the answers of the last phase (`LEAST_BEFORE`) and of this one showed; `Infinity`: none.
+ * The least difference that the answers of the previous phase (`LEAST_BEFORE`) and of this phase showed; `Infinity`:
+ * there was none.
  */
 const LEAST_BEFORE = 4;
 const LEAST = 5;

@@ -14,7 +14,7 @@ import { GOVERNED_MODELS_MAX, RATE_LOCK_MS } from '../../base/bounds.ts';
 
 /** The numbers of one row. */
 export const RATE_ROW_NUMBERS = 16;
-/** The lock, the number of rows, and the two halves of each row's name. */
+/** Positions in the head: the lock, the number of rows, and the two halves of each row's name. */
 const LOCK = 0;
 const SIZE = 1;
 const NAMES = 2;
@@ -105,7 +105,10 @@ export class RateTable {
   }
 }
 
-/** Two hashes of a name (FNV-1a from two starts). Of a thousand models, two share both hashes once in 10^13 runs. */
+/**
+ * Two hashes of a name (FNV-1a with two starts and two multipliers). Of a thousand models, two share both hashes once
+ * in 10^13 runs.
+ */
 function nameOf(model: string): readonly [number, number] {
   let [high, low] = [0x811c9dc5, 0x01000193];
   for (let index = 0; index < model.length; index += 1) {

@@ -204,7 +204,7 @@ class WarmUpPool implements ModelPool {
     }
     this.#lastId -= 1;
     this.#warming.set(this.#lastId, group);
-    // The cache counts from the start of the request that writes it.
+    // The time in the cache counts from the start of the request that writes the prompt.
     this.#warm.put(group.prompt, this.#clock.monotonic() + group.cacheMs);
     this.#options.onWarmUp?.();
     this.#pool.call({

@@ -39,9 +39,9 @@ export class MessageThreads {
   }
 
   /**
-   * Makes a session's call with `send`, which gets the request with its `transport.thread`. `account`: a text that
-   * differs for other credentials. Rejects with the error of `send`. After a refusal of the thread, the call is first
-   * repeated with a whole request.
+   * Makes a session's call with `send`, which gets the request with its `transport.thread`. `account` returns a
+   * text that differs for other credentials. Rejects with the error of `send`. After a refusal of the thread, the call
+   * is first repeated with a whole request.
    */
   async call(
     request: ModelRequest,

@@ -90,8 +90,8 @@ async function generate(
 }
 
 function refuseIllegal(request: ModelRequest, paused: PauseTurnAnswers): void {
-  // Answers from before a restart are not remembered. If such an answer paused, calls of the provider's own tools show
-  // it.
+  // Answers from before a restart are not remembered. So an answer with calls of the provider's own tools also counts
+  // as paused.
   const isPausedTurn = (blocks: readonly BlockView[]): boolean =>
     paused.has(blocks) || blocks.some((block) => block.type === 'server_tool_use');
   const violations = fatalOf(checkRequest(bodyOf(request), { isPausedTurn }));

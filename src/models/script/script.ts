@@ -48,8 +48,9 @@ export interface ReplyParts {
 }
 
 /**
- * A reply in the shape of the Messages API. Blocks are used unchanged, but a `tool_use` without an id gets one. The
- * reply may have `stop_sequence`, `stop_details`, `container`, `context_management` and `input_transformations`.
+ * A reply in the shape of the Messages API. Blocks are used unchanged, but a missing id of a `tool_use` and a missing
+ * signature of a thought are filled in. The reply may have `stop_sequence`, `stop_details`, `container`,
+ * `context_management` and `input_transformations`.
  */
 export interface ReplyMessage {
   readonly content: readonly (Readonly<Record<string, unknown>> & { readonly type: string })[];

@@ -42,8 +42,8 @@ export class ApiError extends Error {
 export type Delivery = 'ride' | 'steer' | 'turn' | 'interrupt' | 'merge' | 'latest' | 'reject';
 
 /**
- * The requests of the page. Every method rejects with `ApiError` or `WireError`, or with the reason of an aborted
- * signal.
+ * The requests of the page. Every method rejects with `ApiError` or `WireError`, or with a `TimeoutError` if the time
+ * ends while the answer is read.
  */
 export interface Api {
   info(): Promise<WireRecord>;
@@ -58,7 +58,7 @@ export interface Api {
   viewport(id: string): Promise<readonly Message[]>;
   pending(id: string): Promise<readonly Pending[]>;
   request(id: string): Promise<RequestReport>;
-  /** The oldest calls that wait for a person; of one session and its descendants if it is given. */
+  /** The oldest calls that wait for a person. `session`: only the calls of this session and its descendants. */
   waiting(session?: string): Promise<WaitingPage>;
   explain(id: string): Promise<{ readonly reason: string; readonly detail: string }>;
   send(id: string, content: string, deliver: Delivery): Promise<void>;

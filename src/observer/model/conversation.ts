@@ -4,9 +4,10 @@
  * Owns: messages, the mailbox, the answer in flight. Does not own: which part a mode shows.
  *
  *  C1 Messages ascend by `seq`; each appears once, even if it arrives twice.
- *  C2 At most `MESSAGES_MAX` messages. New messages push out the oldest; once the bound is reached, earlier messages
- *     are not added.
- *  C3 Streamed text is the answer in flight. It is dropped when its message arrives or its turn ends.
+ *  C2 At most `MESSAGES_MAX` messages, or a tenth more for a while. New messages push out the oldest; once the bound is
+ *     reached, earlier messages are not added.
+ *  C3 Streamed text is the answer in flight. It is dropped when its message arrives, its call is retried or its turn
+ *     ends.
  *  C4 A message removed by an edit is removed here. A message that another branch or a summary hides stays, marked as
  *     not shown to the model.
  */
@@ -110,8 +111,8 @@ export class Conversation {
   }
 
   /**
-   * Notes that the pages and the mailbox that were read cover the events up to this number. Of these events, only the
-   * facts that pages and mailbox lack are applied.
+   * Notes that the pages and the mailbox that were read cover the events up to this number. These events then
+   * change only what pages and mailbox lack.
    */
   setSeen(seq: number): void {
     this.#seen = Math.max(this.#seen, seq);

@@ -137,7 +137,7 @@ function debugFacts(message: Message): readonly string[] {
   return facts;
 }
 
-/** The text of a content. Blocks without text are named, and shown in `debug`. */
+/** The text of a content. A block without text is shown by its type, in `debug` as JSON. */
 function bodyOf(content: string | readonly ContentBlock[], mode: ViewMode): string {
   if (typeof content === 'string') return content;
   const parts = mode === 'basic' ? content.filter((block) => BASIC_BLOCKS.has(block.type)) : content;

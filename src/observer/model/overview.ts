@@ -13,13 +13,13 @@ export interface OverviewList {
 
 /** See the head of the file. */
 export interface Overview {
-  /** Sessions blocked by an error or paused, newest first. */
+  /** Sessions that failed, are blocked by an error or are paused, newest first. */
   readonly stopped: OverviewList;
   /** Sessions with waiting entries, longest mailbox first. */
   readonly waiting: OverviewList;
 }
 
-/** The overview of all nodes, in linear time. */
+/** The overview of all nodes. */
 export function overviewOf(nodes: Iterable<SessionNode>): Overview {
   const stopped: SessionNode[] = [];
   const waiting: SessionNode[] = [];

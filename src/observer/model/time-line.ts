@@ -123,13 +123,13 @@ export class TimeLine {
   }
 
   /**
-   * Notes that events after this number arrive live, so that all changes of children that are spawned later are seen.
+   * Notes that events after this number arrive live. So the page sees all changes of children that are spawned later.
    */
   setLiveAfter(seq: number): void {
     this.#liveAfter = seq;
   }
 
-  /** Replaces the unseen part of a child's span by its whole history, oldest first. */
+  /** Replaces the stretches of a child's span by its whole history, oldest first. */
   setChildHistory(child: string, states: readonly ChildState[]): void {
     const span = this.#spans.find((each) => each.session === child);
     const from = span?.stretches[0]?.from;

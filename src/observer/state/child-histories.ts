@@ -34,7 +34,7 @@ export class ChildHistories {
     if (this.#wanted.length > 0) this.#timer = setTimeout(() => this.#next(), DETAIL_REST_MS);
   }
 
-  /** Ends the readings; `onHistory` is not called after this. */
+  /** Begins no further reading; `onHistory` is not called after this. */
   close(): void {
     this.#isClosed = true;
     clearTimeout(this.#timer);

@@ -4,7 +4,8 @@
  * Owns: one event stream of the session and the state folded from it. Does not own: the tree, other sessions.
  *  C1 No callback runs after `close`.
  *  C2 Reading and stream overlap: the stream begins before the newest event that the reading knew.
- *  C3 Requests of one kind are sent one at a time, `ASK_INTERVAL_MS` apart.
+ *  C3 The reason why the session waits is requested at most once per `ASK_INTERVAL_MS`. At most one reading of its
+ *     request is in flight.
  */
 import { type Signal, signal } from '@preact/signals';
 import { ASK_INTERVAL_MS, BATCH_EVENTS_MAX, MESSAGES_PAGE, REPLAY_EVENTS_MAX } from '../bounds.ts';
@@ -58,11 +59,11 @@ export class ChosenSession {
   readonly explanation: Signal<{ readonly reason: string; readonly detail: string } | undefined> = signal(undefined);
   readonly request: Signal<Asked<RequestReport>> = signal<Asked<RequestReport>>({ kind: 'not asked' });
   readonly isLoadingEarlier: Signal<boolean> = signal(false);
-  /** A number that grows with each folded event. */
+  /** A number that grows with each change of this state. */
   readonly version: Signal<number> = signal(0);
   /** Number of events that the server no longer had, or that were dropped. */
   readonly missed: Signal<number> = signal(0);
-  /** The number after which the events of the time line begin. */
+  /** The number of the event after which the time line begins. */
   readonly replayedAfter: Signal<number> = signal(0);
   readonly conversation: Conversation = new Conversation();
   readonly timeLine: TimeLine = new TimeLine();
@@ -74,6 +75,8 @@ export class ChosenSession {
   #isClosed = false;
   #explainTimer: ReturnType<typeof setTimeout> | undefined;
   #explainAgain = false;
+  /** The number of requests for the reason. */
+  #explainsAsked = 0;
 
   constructor(parts: ChosenParts) {
     this.id = parts.id;
@@ -120,7 +123,7 @@ export class ChosenSession {
     }
   }
 
-  /** Ends the stream, the readings and the timers. */
+  /** Ends the stream and the timers. A reading in flight changes nothing after this. */
   close(): void {
     this.#isClosed = true;
     this.histories.close();
@@ -149,14 +152,15 @@ export class ChosenSession {
       if (this.#explainAgain) this.explain();
     }, ASK_INTERVAL_MS);
     this.#explainAgain = false;
-    this.#parts.api.explain(this.id).then(
-      (explanation) => {
-        if (!this.#isClosed) this.explanation.value = explanation;
-      },
-      (error: unknown) => {
-        if (!this.#isClosed) this.explanation.value = { reason: 'unknown', detail: messageOf(error) };
-      },
-    );
+    this.#explainsAsked += 1;
+    const asked = this.#explainsAsked;
+    // A slow answer must not replace that of a later request.
+    const show = (explanation: { readonly reason: string; readonly detail: string }): void => {
+      if (!this.#isClosed && asked === this.#explainsAsked) this.explanation.value = explanation;
+    };
+    this.#parts.api.explain(this.id).then(show, (error: unknown) => {
+      show({ reason: 'unknown', detail: messageOf(error) });
+    });
   }
 
   /** Requests the model request as it would be sent now. */

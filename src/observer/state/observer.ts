@@ -135,12 +135,15 @@ export class Observer {
     if (chosen !== undefined) this.choose(chosen.id, true);
   }
 
-  /** Ends the stream, the timers and the chosen session. */
+  /** Ends the streams and the timers. The chosen session stays chosen, and is read again by `start`. */
   stop(): void {
     this.#connection?.close();
+    this.chosen.value?.close();
     for (const timer of this.#timers.splice(0)) clearInterval(timer);
     clearTimeout(this.#relistTimer);
     this.#relistTimer = undefined;
+    clearTimeout(this.#orderTimer);
+    this.#orderTimer = undefined;
   }
 
   /** Retries lost connections now. */

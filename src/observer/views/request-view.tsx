@@ -55,9 +55,7 @@ export function RequestView({ chosen }: { readonly chosen: ChosenSession }): JSX
   );
 }
 
-/**
- * A conversation that ends with the assistant breaks this rule. It is never sent so: the next message is added first.
- */
+/** A conversation that ends with the assistant breaks this rule. The next message is added before it is sent. */
 const ENDS_WITH_ASSISTANT = 'R12';
 
 function Legality({ report }: { readonly report: RequestReport }): JSX.Element {

@@ -37,7 +37,7 @@ function scan(shard: Shard, { after, wish }: NoticeScanRequest): NoticeScan {
       }
       if (range !== undefined) found.push({ session, key, ...range });
     } catch (error) {
-      // The damage is reported when the session is read to work. The other sessions are still scanned.
+      // The damage is reported when the session is loaded. The other sessions are still scanned.
       if (!(error instanceof StoreCorruptError)) throw error;
     }
   }

@@ -87,9 +87,7 @@ export async function startModels(plan: ShardPlan, surroundings: ModelSurroundin
   return { makePool, close };
 }
 
-/**
- * The pool of one provider, with its governor before it, and the pool that warms the cache if the settings want one.
- */
+/** The pool of one provider behind its governor. The settings may put the pool that warms the cache before both. */
 function governedPool(
   { providers, settings }: ShardPlan,
   index: number,
@@ -163,7 +161,7 @@ async function startPool(
   };
 }
 
-/** A model thread dies of the code in its provider's module, such as an error thrown in a timer. */
+/** The log line of a model thread that died. The usual cause is an error in a timer of its provider's module. */
 function deathLogLine(data: ProviderData, provider: string, why: string, error: Error | undefined): LogLine {
   const of = data.kind === 'module' ? ` of ${data.url}` : '';
   const message = `a model thread${of} died (${why}); another one takes its place`;

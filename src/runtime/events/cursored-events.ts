@@ -5,9 +5,9 @@
  * Owns: its cursors, one page of the log. Does not own: the log (it calls `replay`), the live events (an `EventQueue`
  * over all sessions, opened before the first call of `replay`).
  *
- *  C1 Each durable event of a named session after its cursor is read exactly once, ascending; a `gap` announces events
- *     that the log does not have. While sessions catch up they are read one after the other: there is no order between
- *     sessions.
+ *  C1 Each durable event of a named session (one with a cursor) after its cursor is read exactly once, ascending. A
+ *     `gap` announces events that the log does not have. While sessions catch up they are read one after the other:
+ *     there is no order between sessions.
  *  C2 When the reader is too slow, lost events of a named session come from the log. For other sessions a `gap`
  *     announces the loss, as for a reader without cursors.
  *  C3 An ephemeral event of a named session is left out if a later event of the session was already read.
@@ -204,8 +204,8 @@ export class CursoredEvents implements AsyncIterableIterator<SessionEvent>, Budg
   }
 
   /**
-   * Requests another page of the log for a session that is behind, or takes the next live event. `again`: a new page
-   * has arrived and must be read.
+   * Requests another page of the log for a session that is behind, or takes the next live event. `again`: a page has
+   * arrived, or the live event is not the next one of its session.
    */
   async #further(): Promise<SessionEvent | 'again' | undefined> {
     const { live } = this.#options;

@@ -8,11 +8,10 @@
  *     `unseen`.
  *  G3 A session without open operations is not held; beyond the bound the session held longest is dropped.
  *
- * Events do not carry whole operations, because an end names parts of several events. Examples are the messages of a
- * turn or of an answer, and the input and the result of a tool. Each content would cross threads twice. The start of a
- * model call is in `session.state` and `llm.retry`. A separate event `llm.started` took 0.85 us more per half-step
- * between threads (Xeon, two cores, Node 20.20). As a durable event it would also renumber the events of stored
- * sessions.
+ * Events do not carry whole operations: an end would have to repeat parts of earlier events, such as the messages of a
+ * turn or the input of a tool. Then each content would cross threads twice. The start of a model call is in
+ * `session.state` and `llm.retry`. A separate event `llm.started` took 0.85 us more per half-step between threads
+ * (Xeon, two cores, Node 20.20). As a durable event it would also renumber the events of stored sessions.
  */
 import { DIAGNOSED_MESSAGES_MAX, DIAGNOSED_SESSIONS_MAX } from '../../base/bounds.ts';
 import {
@@ -29,8 +28,8 @@ import type { SessionEvent } from '../../events/event.ts';
 
 type EventOf<T extends SessionEvent['type']> = Extract<SessionEvent, { readonly type: T }>;
 /**
- * A message under construction. It has all its members from the start, because adding a member after a spread costs a
- * microsecond.
+ * A message under construction. Its members are assigned to one object without a spread, because adding a member after
+ * a spread costs a microsecond.
  */
 type Started<N extends DiagnosticsName> = Draft<Extract<DiagnosticsMessages[N], { readonly phase: 'start' }>>;
 type Ended<N extends DiagnosticsName> = Draft<Extract<DiagnosticsMessages[N], { readonly phase: 'end' }>>;
@@ -300,8 +299,7 @@ export class DiagnosticsTracker {
 
   /** The attempt in flight, started now if needed; undefined outside a followed turn. */
   #openCall(session: Followed, at: number): Call | undefined {
-    // An event of a call that directly follows an answer, without a change of state, means that the answer paused the
-    // turn.
+    // An event of a call has directly followed an answer, without a change of state. So the answer paused the turn.
     if (session.call !== undefined && session.answer.length > 0) {
       this.#endCall(session, session.answeredAt, { stop: 'pause_turn' });
       session.next = { at: session.answeredAt, attempt: 1 };
@@ -448,7 +446,7 @@ export class DiagnosticsTracker {
   }
 }
 
-/** The result is the waiting tool response: the event of its acceptance comes directly before. */
+/** The content of the tool's response, which was accepted into the mailbox directly before `tool.finished`. */
 function resultOf({ pending }: Followed, toolUseId: string): Pending['content'] | undefined {
   return pending[placeOf(pending, 'toolUseId', toolUseId)]?.content;
 }

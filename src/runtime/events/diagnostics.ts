@@ -4,15 +4,15 @@
  * Owns: its reader of all events, the facts about the sessions of these events. Does not own: the open operations (the
  * tracker), the channels. Host thread.
  *  H1 Without a subscriber nothing is watched: a check costs six property reads.
- *  H2 A session is introduced before its first event of a reading. An event of a session that was not introduced was
- *     published before the reading began, and is dropped. Events are taken in the order they were published. The facts
- *     of a session are dropped when 65,536 others were introduced or ended a turn since its last turn. By then it left
- *     memory, and it is introduced again when it returns.
+ *  H2 A shard introduces a session (its agent and parent) before the session's first event of a reading. An event of a
+ *     session that was not introduced was published before the reading began, and is dropped. Events are taken in the
+ *     order they were published. The facts of a session are dropped when 65,536 others were introduced or ended a turn
+ *     since its last turn. By then it left memory, and it is introduced again when it returns.
  *  H3 A tap that falls behind loses events, which ends the open operations of their sessions as `unseen`. It delays
  *     nothing.
  *
- * Introductions are separate from events. The first event of a stored session is long past. Also, no event may depend
- * on whether its session was in memory: a replay of the log must show the same event.
+ * Introductions are separate from events, because the first event of a stored session is long past. Also, no event may
+ * depend on whether its session was in memory: a replay of the log must show the same event.
  */
 import { DIAGNOSED_SESSIONS_MAX } from '../../base/bounds.ts';
 import { isDiagnosed, isSubscribed, publishDiagnostics, type SessionFacts } from '../../base/diagnostics.ts';
@@ -132,8 +132,8 @@ export class Diagnostics {
   }
 
   /**
-   * Keeps the facts of a session, which becomes the last to be dropped. A newer introduction replaces an older one,
-   * because another session may have the id now.
+   * Keeps the facts of a session and makes them the last to be dropped. If the id was introduced again meanwhile, the
+   * new facts stay, because another session may have the id now.
    */
   #keep(facts: SessionFacts): void {
     this.#facts.put(facts.session, this.#facts.get(facts.session) ?? facts);

@@ -9,7 +9,7 @@ import { EventPages } from './event-pages.ts';
 /** The event as its reader sees it; undefined: it is left out. */
 export type View = (event: SessionEvent) => SessionEvent | undefined;
 
-/** A reading of one session, checked: `EventOptions`, translated into actions. */
+/** A reading of one session, made from checked `EventOptions`. */
 export interface SessionReading {
   readonly after: number;
   readonly deltas: boolean;
@@ -18,7 +18,7 @@ export interface SessionReading {
   readonly signal?: AbortSignal;
 }
 
-/** A reading of all sessions, checked. */
+/** A reading of all sessions, made from checked `AllEventOptions`. */
 export interface AllReading {
   readonly after?: ReadonlyMap<string, number>;
   readonly view?: View;

@@ -54,9 +54,9 @@ export class Goals {
   }
 
   /**
-   * Pins messages (by seq) to open goals; pinned messages are shown again once they have left the window. If one link
-   * is invalid, none is made. Pinning a message to the same goal again changes nothing. Resolves with the number of
-   * requested links, including existing ones.
+   * Pins each of the messages (by seq) to each of the open goals. Pinned messages are shown again once they have left
+   * the window. If one of these links is invalid, none is made. Pinning a message to the same goal again changes
+   * nothing. Resolves with the number of requested links, including existing ones.
    */
   async attach(pins: { readonly messages: readonly number[]; readonly goals: readonly number[] }): Promise<number> {
     const { messages, goals } = parseOption(attachSchema, 'goals.attach', pins);

@@ -8,7 +8,7 @@ import { checkMessage, wrong } from '../../session/history/message-check.ts';
 
 /** Identifies the format, so that no other file is mistaken for a history. */
 const FORMAT = 'troupe-history';
-/** Version of the format; a reader refuses higher versions. */
+/** Version of the format; a reader refuses any other version. */
 const VERSION = 1;
 
 /** The lines of a history, without line ends. */

@@ -21,7 +21,7 @@ interface HistoryAddress {
 
 /**
  * Begins a task below the active one and resolves with its id. The next turn is the first turn of the new task. During
- * a turn, the task becomes active when that turn has ended. `title`: the first 60 characters are kept. Throws
+ * a turn, the task becomes active when that turn has ended. `title`: the first 60 characters are kept. Rejects with
  * `InvalidArgumentError` (`invalid_argument`).
  */
 export async function startTask({ link, address }: HistoryAddress, title?: string): Promise<number> {
@@ -56,7 +56,7 @@ export async function children({ link, address }: HistoryAddress, id: number): P
   return link.call('tasks.children', { ...address, id }, true);
 }
 
-/** The last `limit` tasks, ascending by id. Throws `InvalidArgumentError` (`invalid_argument`) for a bad limit. */
+/** The last `limit` tasks, ascending by id. A bad limit rejects with `InvalidArgumentError` (`invalid_argument`). */
 export async function taskHistory({ link, address }: HistoryAddress, limit = 10): Promise<readonly TaskSummary[]> {
   if (!Number.isInteger(limit) || limit < 1 || limit > TASK_HISTORY_MAX) {
     throw new InvalidArgumentError(

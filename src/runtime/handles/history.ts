@@ -4,7 +4,7 @@
  *
  * An operation is one durable, atomic event: after a crash either all of it is there or nothing. While a model call is
  * in flight, an operation waits for the answer and runs before the next request. While tools run, an operation runs at
- * once, and calls whose message it removes are cancelled. Arguments are copied and cleaned (lone surrogates become
+ * once, and cancels the calls whose messages it removes. Arguments are copied and cleaned (lone surrogates become
  * U+FFFD); results are copies.
  */
 import { z } from 'zod';
@@ -88,8 +88,8 @@ export class History {
   }
 
   /**
-   * Adds a message at the end and resolves to its handle. If the last message is an assistant message whose calls have
-   * no answers, a user message replaces it.
+   * Adds a message at the end and resolves to its handle. If the last message has calls that have no results and get
+   * none, an appended user message replaces that message.
    */
   async append(message: HistoryDraft | object, options: AddOptions = {}): Promise<MessageHandle> {
     return (await this.#add('append', message, options)) as MessageHandle;
@@ -116,7 +116,7 @@ export class History {
     return this;
   }
 
-  /** Does the same as `set`, but removes interrupted exchanges first (`settings.repair.onSeed`). */
+  /** Does the same as `set`, but without the interrupted exchanges among the messages (`settings.repair.onSeed`). */
   async seed(messages: readonly (HistoryDraft | object)[], options: EditOptions = {}): Promise<this> {
     await this.#edit({ operation: 'seed', messages: checkMessages(messages) }, options);
     return this;
@@ -181,8 +181,8 @@ export class History {
   }
 
   /**
-   * Removes every message that matches the predicate. The predicate runs on this thread, and runs again if the history
-   * changed while it ran.
+   * Removes every message that matches the predicate. The predicate runs on this thread, and runs again if a message
+   * before the end changed meanwhile.
    */
   async deleteWhere(predicate: (message: HistoryMessage) => unknown, options: EditOptions = {}): Promise<this> {
     checkFunction(predicate, 'predicate');
@@ -249,7 +249,7 @@ export class History {
 
   // ---- calls and their results --------------------------------------------------------------------------------------
 
-  /** Answers every call without a result as interrupted, and resolves to their ids. Running calls are left alone. */
+  /** Answers each call without a result as interrupted; resolves to the calls' ids. Running calls are left alone. */
   async discardPendingToolCalls(options: EditOptions = {}): Promise<readonly string[]> {
     return (await this.#edit({ operation: 'discardPendingToolCalls' }, options)) as readonly string[];
   }
@@ -267,8 +267,8 @@ export class History {
   }
 
   /**
-   * If the last message has calls, adds a result to each. The result says that the call was interrupted, and has the
-   * call's entry of `trails`.
+   * If the last message has calls and none of them runs, adds a result to each. The result says that the call was
+   * interrupted, and has the call's entry of `trails`.
    */
   async settleInterrupted(trails: Readonly<Record<string, unknown>> = {}, options: EditOptions = {}): Promise<this> {
     const checked = checkMembers(plain(trails, 'trails'), 'trails');
@@ -337,17 +337,17 @@ export class History {
     return this.#read({ name: 'hasPendingToolCalls' });
   }
 
-  /** The date of the newest session context; null without one. */
+  /** The `sessionDate` of the newest message with `sessionContext`; null without one. */
   lastSessionContextDate(): Promise<string | null> {
     return this.#read({ name: 'lastSessionContextDate' });
   }
 
-  /** The number of archives that the newest index of archives names; 0 without an index. */
+  /** The number of archives that the newest index card lists; 0 without a card. */
   lastInjectedChunkCount(): Promise<number> {
     return this.#read({ name: 'lastInjectedChunkCount' });
   }
 
-  /** The user's own messages: neither injected nor carriers of results. */
+  /** The user's own messages: not injected, and without results of calls. */
   realUserMessages(): Promise<readonly HistoryMessage[]> {
     return this.#read({ name: 'realUserMessages' });
   }
@@ -369,7 +369,7 @@ export class History {
 
   /**
    * The messages in the form a model may receive: filtered by the chain of tasks, stripped, each call with one result,
-   * padded.
+   * and answers padded with an empty `reasoningContent` if other answers have one or `options` ask for it.
    */
   async toApi(options: ToApiOptions = {}): Promise<readonly ApiMessage[]> {
     return this.#read({ name: 'toApi', options: checkToApiOptions(options) });
@@ -389,7 +389,9 @@ export class History {
 
   // ---- tasks and compression ----------------------------------------------------------------------------------------
 
-  /** Begins a task below the active one and resolves with its id. Every user turn also begins a task by itself. */
+  /**
+   * Begins a task below the active one; resolves with the new task's id. Each user turn also begins a task by itself.
+   */
   startTask(title?: string): Promise<number> {
     return tasks.startTask(this.#parts, title);
   }
@@ -475,8 +477,8 @@ export class History {
   }
 
   /**
-   * Makes a request from a snapshot of the history. Repeats this until the history has not changed between the snapshot
-   * and the request.
+   * Makes a request from a snapshot of the history. If a message before the end changed in between, tries again, in at
+   * most `HISTORY_ATTEMPTS_MAX` attempts.
    */
   async #onSnapshot(make: (snapshot: HistorySnapshot) => EditRequest | undefined, options: EditOptions): Promise<void> {
     // Checked even if there turns out to be nothing to change.

@@ -40,7 +40,7 @@ const BUILT_IN: readonly AnyTool[] = [
 ] as readonly AnyTool[];
 
 /**
- * `assembleWithModels` with the definitions of the directories. Rejects as `assembleWithModels` does, and with
+ * Runs `assembleWithModels` with the definitions in the directories. Rejects as `assembleWithModels` does, and with
  * `ConfigError` for a missing directory.
  */
 export async function openWithDefinitions(
@@ -94,7 +94,7 @@ function specialists(
 ): readonly Agent<unknown>[] {
   const taken = new Set(agents.map((each) => each.name));
   const tools = toolsByName(agents);
-  // The exports of a module are unknown until a tool thread has loaded it.
+  // The exports of a module are unknown until a tool thread has loaded it, so no tool counts as unknown here.
   const hasModules = agents.some((each) => each.tools?.some((tool) => tool instanceof URL) === true);
   const found: Agent<unknown>[] = [];
   for (const { name, description, prompt, model, maxTurns, tools: wanted } of definitions) {
@@ -123,12 +123,12 @@ function specialists(
   return found;
 }
 
-/** Stands in place of a tool's name, for all tools of the server. */
+/** Used in place of a tool's name, to grant all tools of the server. */
 const ALL = '*';
 
 /**
- * The MCP server that may have this tool. The servers of an `mcp.json` are not known here, so any name with the form of
- * such a tool counts.
+ * The MCP server that may have this tool. The servers of an `mcp.json` are not known here, so the prefix of any tool's
+ * name counts as a server.
  */
 function serverOf(tool: string, mcp: McpSource | undefined): string | undefined {
   const end = tool.indexOf(MCP_NAME_SEPARATOR);

@@ -40,8 +40,8 @@ async function openAt(directory: string, checked: CheckedOptions, thread: ShardW
   const opened = await openPlace(directory, checked.threads.sessions);
   const place = { ...opened, ...defined({ thread }) };
   try {
-    // Runs before the shards create any file, so that wider rights of an existing store are reported, whichever process
-    // made the store.
+    // Runs before the shards create any file: it reports the rights of a store that existed before, whichever process
+    // made that store.
     if (place.directory !== undefined) await warnOfWideRights(place.directory, checked);
     const runtime = await assembled(checked, place);
     if (place.announce !== undefined) keepAnnounced(runtime, place.announce);
@@ -101,9 +101,10 @@ async function openPlace(directory: string, sessionThreads: number): Promise<Pla
 }
 
 /**
- * Begins to load the code of a shard with a store on this thread, while the manifest and the rights are read. It is not
- * begun before the directory is locked: Node never tries a failed import again, and a process without descriptors fails
- * there first. Errors are ignored here, because the shard is about to load the same code and reports them.
+ * Begins to load the code of a shard with a store on this thread, while the manifest and the rights are read. The
+ * directory must be locked first: Node never repeats a failed import, and a process that has run out of file
+ * descriptors fails at the lock first. Errors are ignored here, because the shard is about to load the same code and
+ * reports them.
  */
 function loadShard(): void {
   import('../../journal/open-journal.ts').then(({ loadDatabase }) => loadDatabase()).catch(() => undefined);

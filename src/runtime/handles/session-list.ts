@@ -30,17 +30,17 @@ export interface ListOptions {
   readonly changedAfter?: number | Date;
   readonly changedBefore?: number | Date;
   /**
-   * Only sessions after this one: the last session of the previous page. In the order `id` an id is enough. A text is
-   * the `next` of a page over HTTP.
+   * Only sessions after this one: the last session of the previous page. In the order `id` an id is enough. May also be
+   * a text: the `next` of a page over HTTP.
    */
   readonly after?: string | ListPlace;
-  /** Maximum number of sessions; default 1,000. With `children` 1 to 50, default 10; a larger number counts as 50. */
+  /** Maximum number of sessions; default 1,000. With `children`: default 10, and a number above 50 counts as 50. */
   readonly limit?: number;
-  /** True: only roots, each with its children, in the order of their creation. */
+  /** True: only roots, each with its children, the oldest child first. */
   readonly children?: boolean;
 }
 
-/** A session in a list. `children`: if they were asked for and there are any, oldest first. */
+/** A session in a list. `children`: its children, oldest first, if they were asked for and there are any. */
 export interface ListedSession extends SessionSummary {
   readonly children?: readonly SessionSummary[];
 }

@@ -8,13 +8,13 @@ import type { MessageMemory } from '../../tools/built-in/memory-tools.ts';
 export interface EnricherLibrary {
   /** Skills and workflows; missing: none is defined. */
   readonly definitions?: DefinitionSource | undefined;
-  /** The memory for recalls; missing: nothing is recalled. */
+  /** The memory for recalls; missing: questions about messages are refused. */
   readonly memory?: MessageMemory | undefined;
 }
 
 /**
- * Answers a question. Rejects with `ConfigError` (`config`) for an invalid message id, and for a runtime without
- * enrichers.
+ * Answers a question. Rejects with `ConfigError` (`config`) for an invalid message id, for a view of a message that
+ * does not exist, and for a runtime without enrichers or without a memory of messages.
  */
 export async function lookUp(library: EnricherLibrary | undefined, question: EnricherQuestion): Promise<EnricherReply> {
   if (library === undefined) throw new ConfigError('this runtime has no enrichers');

@@ -6,7 +6,7 @@
  * (`receipt.wait`).
  *  R1 each follower is notified once: of the durable end, or with `undefined` when the shard will not publish it.
  *
- * Both alternatives were measured, with instant models and answers of 9 kB:
+ * Two alternatives were measured, with instant models and answers of 9 kB:
  *  - Following every message costs 14 % more processor time for each message whose answer is not awaited: 239 µs
  *    instead of 209 µs (`send`, then `drain`, on a session thread). The answer is posted to the host, where nothing
  *    reads it.

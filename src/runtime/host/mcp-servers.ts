@@ -5,8 +5,8 @@
  * connections (MCP thread and host thread). Does not own: the connections (`src/tools/mcp/connection.ts`), which tools
  * an agent is granted.
  *
- *  C1 a server has one connection, on the MCP thread. The connection is on this thread if the server has an
- *     authentication provider, which is a value of this thread;
+ *  C1 a server has one connection. The connection is on the MCP thread. If the server has an authentication provider,
+ *     which is a value of the host thread, the connection is on the host thread;
  *  C2 `open` waits until each server has listed its tools or failed once, at most `MCP_OPEN_WAIT_MS`;
  *  C3 a server that is lost keeps the tools it had, over a restart too: a call waits for its connection;
  *  C4 after `close` no process, thread, timer or watch of the servers is left.
@@ -67,9 +67,9 @@ export class McpServers {
   }
 
   /**
-   * Starts the servers and waits for their tools (C2). Rejects with `ConfigError` for a file that cannot be used, for a
-   * server that an agent names and that is not defined, and when the package of the client is missing; nothing is left
-   * running then.
+   * Starts the servers and waits for their tools (C2). Rejects with `ConfigError` for a file that cannot be used, for
+   * an undefined server that an agent names, and when the package of the client is missing. After an error nothing is
+   * left running.
    */
   static async open(parts: McpServersParts): Promise<McpServers> {
     const servers = new McpServers(parts);
@@ -117,7 +117,8 @@ export class McpServers {
         if ('question' in answer) return new AskingResult(answer);
         const { blocks, isError } = answer;
         const [only] = blocks;
-        // A text that is too long is cut, but blocks that are too large are refused.
+        // Returned as a text and not as blocks: a text that is too long is cut, but blocks that are too large are
+        // refused.
         if (blocks.length === 1 && only?.type === 'text' && !isError) return only.text;
         return content(blocks, { isError });
       },

@@ -5,7 +5,7 @@
  *
  * Owns: the number of bytes in flight, and the waiting requests. Does not own: the requests themselves
  * (`shard-link.ts`).
- *  Q1 at most `REQUEST_BYTES_UNDER_WAY_MAX` are in flight, or one request alone;
+ *  Q1 at most `REQUEST_BYTES_UNDER_WAY_MAX` bytes are in flight, or one larger request alone;
  *  Q2 requests of one session keep their order, even small ones; requests of other sessions may overtake them.
  */
 import { REQUEST_BYTES_UNDER_WAY_MAX, REQUEST_LARGE_BYTES_MIN } from '../../base/bounds.ts';

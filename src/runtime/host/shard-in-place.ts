@@ -15,7 +15,10 @@ export interface InPlaceSurroundings extends Pick<ServiceSurroundings, 'clock' |
   readonly ports: ShardPorts | undefined;
 }
 
-/** A shard on the host thread, which waits for `shard.start`. It ends with the process; `exit` ends its endpoint. */
+/**
+ * A shard on the host thread, which waits for `shard.start`. The shard ends with the process; `exit` only closes its
+ * endpoint.
+ */
 export function startInPlace(surroundings: InPlaceSurroundings): ShardThread {
   const { clock, random, providers, ports } = surroundings;
   const [endpoint, far] = createLocalEndpoints(ports?.soon);

@@ -90,7 +90,7 @@ export function checkMessages(value: unknown): readonly HistoryMessage[] {
   });
 }
 
-/** The model gets the input of a call as its text. */
+/** Requires texts: the model receives the text of a call's `arguments` as the input of that call. */
 function checkCalls({ content, toolCalls }: Readonly<Record<string, unknown>>, name: string): void {
   if (typeof content !== 'string') throw wrong(`${name}.content`, 'a string', content);
   if (!Array.isArray(toolCalls)) return;

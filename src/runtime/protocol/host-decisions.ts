@@ -1,6 +1,6 @@
 /**
  * The host thread's decisions for its sessions: verdicts of listeners at a message boundary, calls that need a person,
- * and guardrails of a request and of an answer. Each question has one verdict. Both are plain data.
+ * and guardrails of a request and of an answer. Each question has one verdict. Questions and verdicts are plain data.
  */
 import { asError, ConfigError, describeValue } from '../../base/errors.ts';
 import type { AssistantMessage, HistoryMessage } from '../../base/history-message.ts';

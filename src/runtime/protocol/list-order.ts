@@ -7,7 +7,7 @@ import type { LastOutcome, SessionStateName, SessionStatus } from '../../events/
 /** The order of a list: the last changed session first, or by id, ascending. */
 export type ListOrder = 'newest' | 'id';
 
-/** A position in a list: that of a session on an earlier page. The order `id` needs only its id. */
+/** A position in a list: that of the last session of the previous page. The order `id` needs only the session's id. */
 export interface ListPlace {
   readonly id: string;
   readonly updatedAt?: number;

@@ -134,8 +134,8 @@ export function readCounters(memories: readonly SharedArrayBuffer[]): CounterVal
 }
 
 /**
- * The host's side: the sum over shards for each provider. `keys`: the providers in the order of their plans. Calls of
- * an only provider are counted in the runtime's counters alone, because no pool for several providers stands before it.
+ * The host's side: the sum over shards for each provider. `keys`: the providers in the order of their plans. The calls
+ * of a single provider are counted only in the runtime's counters, because they pass no pool for several providers.
  */
 export function readProviders(
   memories: readonly SharedArrayBuffer[],

@@ -76,7 +76,10 @@ export const modelOptionsShape: Readonly<Record<keyof ModelOptions, z.ZodType>> 
   request: request.optional(),
 };
 
-/** Refuses `parallelToolCalls: false` with the choice `none`: it says how tools are called, and none is called. */
+/**
+ * Refuses `parallelToolCalls: false` with the choice `none`: the option says how tools are called, but then none is
+ * called.
+ */
 export function checkParallelCalls(agentKey: string, { toolChoice, parallelToolCalls }: ModelOptions): void {
   if (toolChoice !== 'none' || parallelToolCalls !== false) return;
   const key = `${agentKey}.parallelToolCalls`;

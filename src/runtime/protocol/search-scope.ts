@@ -54,7 +54,7 @@ export async function treesOf(scope: SearchScope, session: string): Promise<Tree
   return new Set(reach.data === 'tree' ? [own] : [own, ...reach.data.map(rootOf)]);
 }
 
-/** Whether a session is in reach. */
+/** True if a session is in reach. */
 export function isWithin(trees: Trees, session: string): boolean {
   return trees === undefined || trees.has(rootOf(session));
 }

@@ -54,8 +54,8 @@ const postedSchema = z.strictObject({
 });
 
 /**
- * Puts the options of a message into the request that has its content. It sets members one by one: nearly every message
- * has none of them, and this runs for a thousand messages at once.
+ * Puts the options of a message into the request that has its content. Sets members one by one, because nearly every
+ * message has none of them and this function runs for a thousand messages at once.
  */
 export function putOptions(message: Draft<SentMessage>, sent: SentOptions): void {
   const { key, deliver, bounceBack, from, replaces } = sent;
@@ -73,7 +73,7 @@ export function putOptions(message: Draft<SentMessage>, sent: SentOptions): void
   }
 }
 
-/** Deliveries that begin a separate turn. Only their messages can ask for the form of an answer. */
+/** Deliveries that begin a separate turn. Only a message with such a delivery can ask for a structured answer. */
 const ALONE: ReadonlySet<Deliver> = new Set(['turn', 'interrupt', 'reject']);
 
 function putForm(message: Draft<SentMessage>, { deliver = 'turn', output }: SentOptions): void {
@@ -90,7 +90,7 @@ function putForm(message: Draft<SentMessage>, { deliver = 'turn', output }: Sent
 /**
  * The message in bytes of JSON: `{ content, key, deliver, bounceBack, from, replaces, output }`. Throws
  * `InvalidArgumentError` for bytes without the form of a message, `ContentError` for content that cannot be stored, and
- * `ConfigError` for an answer that cannot be asked for.
+ * `ConfigError` for a structured answer that cannot be asked for.
  */
 export function postedMessage(json: Uint8Array): SentMessage {
   const { content, ...sent } = posted(json);
@@ -118,12 +118,15 @@ function posted(json: Uint8Array): z.infer<typeof postedSchema> {
   }
 }
 
-/** The error for bytes without the form of a message. A message that cannot be accepted gets another error. */
+/**
+ * The error for bytes without the form of a message. A message of the right form that cannot be accepted gets another
+ * error.
+ */
 function notMessage(cause: ConfigError): InvalidArgumentError {
   return new InvalidArgumentError('invalid_argument', cause.message, { cause });
 }
 
-/** The error omits the parser's own text, because both parsers quote the body in their errors. */
+/** The error omits the parser's own text, because the parser quotes the body in its errors. */
 function notJson(cause: unknown): InvalidArgumentError {
   return new InvalidArgumentError('invalid_argument', 'the body is not JSON in UTF-8', { cause });
 }

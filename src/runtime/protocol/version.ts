@@ -6,12 +6,13 @@ import { isRecord } from '../../base/json.ts';
 export const VERSION: string = readVersion();
 
 function readVersion(): string {
-  // The package.json is a different number of folders up from the source than from `dist`, so the nearest one that has
-  // this package's name is used.
+  // The package.json is a different number of folders up from the source than from `dist`. So the nearest package.json
+  // with this package's name is used.
   for (const up of ['../../../package.json', '../../../../package.json']) {
     try {
       const text = readFileSync(new URL(up, import.meta.url), 'utf8');
-      // Checked by hand: `troupe --version` needs nothing else of the validation library, and it loads slowly.
+      // Checked by hand: the validation library loads slowly, and `troupe --version` needs nothing else of that
+      // library.
       const found: unknown = JSON.parse(text);
       if (isRecord(found) && found['name'] === 'troupe' && typeof found['version'] === 'string') {
         return found['version'];

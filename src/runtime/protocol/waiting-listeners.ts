@@ -40,8 +40,8 @@ export class WaitingListeners {
   }
 
   /**
-   * Registers a listener until its signal aborts, as `add` does. `gate` makes the session's runs wait, or no longer
-   * wait.
+   * Registers a listener as `add` does, and removes it when its signal aborts. `gate` makes the session's runs wait, or
+   * no longer wait.
    */
   addUntil(session: string, listener: WaitingListener, signal: AbortSignal | undefined, gate: ListenerGate): void {
     if (signal?.aborted === true) return;

@@ -2,11 +2,13 @@
  * Replays durable events of sessions from their logs, page by page. Each page begins where the previous one ended. Runs
  * on the session's thread.
  *
- * Owns: the folds that made the pages it served last. Does not own: the journal, the position of a reader. Invariants:
+ * Owns: the folds behind the pages that were served last. Does not own: the journal, the position of a reader.
+ * Invariants:
  *  Y1 a page holds the events that a fold of the whole log publishes after the requested number: the same events with
  *     the same numbers, in order;
- *  Y2 while its reader is one of the last `REPLAYS_MAX`, a page reads only the transitions whose events it holds. A new
- *     reader reads from the start of the log, or from the snapshot if that is not later than the reader's position;
+ *  Y2 while its reader's fold is kept (of at most `REPLAYS_MAX` readers), a page reads only transitions after those of
+ *     the previous page. A new reader reads from the start of the log, or from the snapshot if that is not later than
+ *     the reader's position;
  *  Y3 no outdated fold is used: `clear` runs when the log may have lost transitions, and a later session of the same id
  *     has another key.
  *  Y4 memory is bounded in bytes. The bound of a request limits its page, not counting the first event.

@@ -3,7 +3,7 @@
  * was forked from, up to the fork's marker.
  *
  * Invariant: K5 a log that forks share is removed only after their beginnings are stored (`fork-roots.ts`), so one of
- * the two places always has it.
+ * the two places always has a fork's beginning.
  */
 import { isRecord } from '../../base/json.ts';
 import type { Journal } from '../../journal/journal.ts';
@@ -36,7 +36,10 @@ export function plantFork(source: LogSource, key: SessionKey, state: SessionStat
   return turns;
 }
 
-/** The beginning of a fork. `keepsAll`: as in the state that will get it. Throws an Error when neither place has it. */
+/**
+ * The beginning of a fork. `keepsAll`: its value in the state that will get the beginning. Throws an Error when neither
+ * place has it.
+ */
 function readSeed(
   source: LogSource,
   fork: { readonly id: string; readonly key: SessionKey; readonly origin: ForkOrigin },

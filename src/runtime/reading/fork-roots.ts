@@ -29,8 +29,8 @@ export function storeRoots(journal: Journal, state: SessionState, key: SessionKe
     const fork = wanted.get(marker.fork);
     if (fork === undefined) continue;
     const { name, at } = fork;
-    // A marker is a separate transition that changes no state, so forks with directly adjacent markers have the same
-    // beginning.
+    // A marker is a separate transition that changes only what a session knows of its forks. So forks with directly
+    // adjacent markers have the same beginning.
     const place = `${turns - then.nextFork}/${then.eventSeq}/${then.epoch}/${at ?? ''}`;
     if (last?.place !== place) last = { place, text: encodeSeed(forkSeed(then, at)) };
     roots.push({ name, key: fork.key, base: journal.putBlob(last.text, fork.key) });

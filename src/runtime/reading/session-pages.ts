@@ -32,10 +32,7 @@ export function pageByPlace<Item>(list: readonly Item[], bounds: PageBounds): Pa
   return { items, ...(end < list.length ? { next: String(end) } : {}) };
 }
 
-/**
- * A page of the messages of a log, by their numbers. Messages in memory are taken from there; older ones are read from
- * the log.
- */
+/** A page of the messages of a log, by their numbers. Messages that have left the memory are read from the log. */
 export function messagePage(journal: Journal, actor: SessionActor, bounds: PageBounds): Page<Message> {
   for (let after = Number(bounds.after ?? 0); ; ) {
     const { floor, hiddenFloor } = actor.state;

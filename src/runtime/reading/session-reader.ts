@@ -37,9 +37,9 @@ export function readActor(journal: Journal, id: string, key: SessionKey): Sessio
 export type LogObserver = Observer & { readonly turn?: (at: number) => void };
 
 /**
- * Folds a session's log after a position into a state, and notifies an observer. From the start of the log, the state
- * of a fork first gets its beginning, of which the observer is not notified. `media`: the shared media of the state.
- * Returns the last position, and how many transitions were read, including those of other logs.
+ * Folds a session's log after a position into a state, and notifies an observer. At the start of a fork's log, the
+ * state first gets the fork's beginning. The observer is not notified of the beginning. `media`: the shared media of
+ * the state. Returns the last position, and how many transitions were read, including those of other logs.
  */
 export function foldLog(
   journal: Journal,

@@ -2,8 +2,8 @@
  * Full-text search over all sessions of a runtime: the host's connection to the thread that has the index.
  *
  * Owns: that thread. Does not own: the index (`search/service.ts`), messages. Invariants:
- *  R1 nothing is read or held before the first search, which starts the thread. The index on disk is brought up to date
- *     from the logs, and anything missing is read from them. So a crash or a restart needs no other repair;
+ *  R1 nothing is read or held before the first search or erasure, which starts the thread. The index on disk is brought
+ *     up to date from the logs, and anything missing is read from them. So a crash or a restart needs no other repair;
  *  R2 a search finds only messages that existed when it began; see V1 of `service.ts`;
  *  R3 the host only forwards pages: neither a search nor building the index blocks it.
  */
@@ -27,7 +27,7 @@ export interface SearchParts {
   readonly directory: string;
   /** Epoch ms. */
   readonly now: () => number;
-  /** Weight of one year of a message's age. */
+  /** Weight of one year of a message's age (`LookOptions.decay`). */
   readonly decay: number;
   /** How long a search waits for the index to be up to date; default `SEARCH_WAIT_MS`. */
   readonly waitMs?: number;
@@ -57,7 +57,7 @@ export class MessageSearch {
     this.#parts = parts;
   }
 
-  /** Statistics of the index; `undefined` before the first search. */
+  /** Statistics of the index; `undefined` while its thread does not run. */
   async statistics(): Promise<ThreadStatistics | undefined> {
     const thread = this.#thread;
     return thread === undefined

@@ -198,8 +198,8 @@ export class SearchFollower {
   }
 
   /**
-   * True if this is the log that was followed. It has the last saved row at its position, unless rows were rewritten
-   * meanwhile. A log that went back has fewer rewrites, or the same number and another row.
+   * True if this is the log that was followed. The log then has the last saved row at its position, unless rows were
+   * rewritten meanwhile. A log restored from an older copy has fewer rewrites, or as many and another row.
    */
   async #isSameLog(shard: number, { row, checksum, rewrites }: FollowedShard): Promise<boolean> {
     if (row === 0) return true;
@@ -347,8 +347,8 @@ function restoredShard(saved: SavedFollower['shards'][number] | undefined): Foll
 }
 
 /**
- * A transition; `undefined` for a text that cannot be decoded. Its session is then read as a whole, which reports the
- * error.
+ * A transition; `undefined` for a text that cannot be decoded. Its session is then read as a whole. If that fails too,
+ * the session stays out of the index.
  */
 function readTurn(text: string): TransitionRecords | undefined {
   try {

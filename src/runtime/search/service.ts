@@ -5,8 +5,8 @@
  * thread.
  * Invariants:
  *  V1 a search finds the messages that were durable before it began, and none that had been removed by then. If the
- *     index has not read all of them in time, the answer says so (`isComplete`). Each message that it returns is then
- *     checked against the present state of its session;
+ *     index has not read everything in time, the answer says so (`isComplete`). Each message is then checked against
+ *     the present state of its session before it is returned;
  *  V2 the saved segments, numbers and positions are from one moment. After a crash only later rows are read again;
  *  V3 an index that is damaged, or belongs to other logs, is deleted and built again.
  */
@@ -50,7 +50,7 @@ export interface SearchRequest {
   readonly trees?: ReadonlySet<string>;
   /** Epoch ms. */
   readonly now: number;
-  /** Weight of one year of a message's age. */
+  /** Weight of one year of a message's age (`LookOptions.decay`). */
   readonly decay: number;
   /** How many milliseconds the search may wait until everything written has been read. */
   readonly waitMs: number;
@@ -224,8 +224,8 @@ export class SearchService {
     isComplete: boolean,
   ): Promise<readonly FoundMessage[]> {
     const candidates = this.#index.look(query, request);
-    // Reads the present text of each candidate, and the row up to which it was indexed, before any await: the index may
-    // change during the checks.
+    // Notes the indexed text of each candidate, and the row up to which its session was indexed, before any await: the
+    // index may change during the checks.
     const standing = isComplete ? undefined : this.#standing(candidates);
     const found: FoundMessage[] = [];
     for (const [index, candidate] of candidates.entries()) {
@@ -293,7 +293,8 @@ export class SearchService {
         this.#savedSegments = index.segmentNames();
         return { index, follower: this.#follow(index, saved.follower), isSaved: true };
       } catch {
-        // The saved index is damaged or missing. It is built again below, which removes the remains.
+        // The saved index is damaged or missing. A new index is made below, which removes what is left of the saved
+        // one.
       }
     }
     const index = new SearchIndex(documentsMax, segments);

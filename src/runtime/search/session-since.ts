@@ -1,6 +1,6 @@
 /**
  * Checks that messages of a session still match the index, for a search that does not wait until the index is up to
- * date. It reads the rows written since the message was indexed. The session is read as a whole only if these rows
+ * date. Reads the rows written since the index read the session. The session is read as a whole only if these rows
  * removed or changed something.
  */
 import { asError, StoreCorruptError } from '../../base/errors.ts';

@@ -1,5 +1,6 @@
 /**
- * Bounds how often a single session may crash: a session whose transitions keep throwing is not read again for ever.
+ * Bounds how often a single session may crash, so that a session whose transitions keep throwing is not read again
+ * without end.
  */
 import { SESSION_RESTARTS } from '../../base/bounds.ts';
 import { countRestart } from '../../base/restart-intensity.ts';

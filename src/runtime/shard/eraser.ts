@@ -77,12 +77,12 @@ export class Eraser {
     try {
       hasMore = this.#parts.journal.eraseSome() || (await this.#endSome());
     } catch (thrown) {
-      // The end of the runtime ends what it waits for.
+      // When the runtime closes, the pending work fails. That is no failure of the eraser.
       if (!this.#isClosed) this.#parts.failed(thrown);
     }
     this.#isAtWork = false;
     if (!hasMore || this.#isClosed) return;
-    // No caller waits for it, so it rides along with the next flush.
+    // No caller waits for the next slice, so this item starts no flush itself.
     this.#parts.commits.add({ release: () => this.begin(), refuse: () => undefined }, true);
   }
 

@@ -4,9 +4,9 @@
  *
  * Owns: their order, and the time of the last use of each. Does not own: the actors. The shard removes an actor that
  * leaves this list.
- *  Q1 at most `ShardBounds.hotSessions` sessions stay, with at most `HOT_TOKENS_MAX` tokens together. Beyond that the
- *     oldest leave, several at once. If only one left each time, its removal would pass over all holes that earlier
- *     ones left at the front of the map;
+ *  Q1 at most `ShardBounds.hotSessions` sessions stay besides the ended children of Q2. All sessions together have at
+ *     most `HOT_TOKENS_MAX` tokens. Beyond these bounds the oldest leave, several at once. If one session left at a
+ *     time, each removal would pass over the holes of all earlier removals at the front of the map;
  *  Q2 at most `ENDED_SESSIONS_MAX` children that have ended stay, because they are rarely woken again;
  *  Q3 a session leaves at most one and a half times `SESSION_IDLE_MS` after its last use;
  *  Q4 one timer serves all sessions; it stops when the list is empty.

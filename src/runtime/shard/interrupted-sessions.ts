@@ -138,7 +138,7 @@ export class InterruptedSessions {
 
   #resumeSlice(keys: readonly SessionKey[], from: number): void {
     const { soon, checkpointer, isClosing, sliceDone } = this.#parts;
-    // The checkpointer is still held, so the next open finds the sessions that were not read in the tail.
+    // The checkpointer is still held, so the next open finds the unread sessions in the tail of the log.
     if (isClosing()) return;
     const end = Math.min(from + RESUME_SLICE, keys.length);
     for (const key of keys.slice(from, end)) this.#resume(key);

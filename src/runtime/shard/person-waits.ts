@@ -1,9 +1,8 @@
 /**
  * The sessions of a shard with calls that wait for a person. A list of these calls then reads no other session.
  *
- * Owns: their ids, with the ages of their calls when last noted. Does not own: the calls. The state of a session says
- * which calls wait, and a list of them reads that state.
- * Invariants:
+ * Owns: their ids, and since when their calls wait, as last noted. Does not own: the calls. The state of a session says
+ * which calls wait, and a list of them reads that state. Invariants:
  *  P1 once the interrupted sessions have been read, every session whose log has a waiting call is noted here. Such a
  *     session is never idle, so it is in the journal's runnable set or in the tail of the log, and a start reads it;
  *  P2 a session may be noted here without a waiting call, because a transition of a dropped actor may not have reached
@@ -12,7 +11,10 @@
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import { isPersonAwaited, queuedCalls } from '../../session/rules/queued-calls.ts';
 
-/** A session that is noted here. The ages are epoch ms, of its oldest and its newest waiting call. */
+/**
+ * A session that is noted here. `oldest`, `newest`: epoch ms at which its first and its last waiting call began to
+ * wait.
+ */
 export interface PersonWait {
   readonly session: string;
   readonly calls: number;
@@ -25,7 +27,7 @@ export class PersonWaits {
   readonly #known = new Map<string, PersonWait>();
   #calls = 0;
 
-  /** The calls that wait. */
+  /** The number of calls that wait. */
   get calls(): number {
     return this.#calls;
   }
@@ -48,7 +50,7 @@ export class PersonWaits {
 
   /** Called when a session's state in memory is no longer that of its log (P2). */
   doubt({ id, state }: SessionActor): void {
-    // A session whose calls never waited has nothing to look for.
+    // If no call of the session ever waited for a person, none can wait now.
     if (state.approvals === undefined) return;
     const calls = this.#known.get(id)?.calls ?? 0;
     this.#put({ session: id, calls, oldest: 0, newest: Number.POSITIVE_INFINITY });

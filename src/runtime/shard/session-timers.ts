@@ -7,9 +7,9 @@
  * either: the tool pool does.
  * Invariants:
  *  W1 an actor that leaves memory holds no timer (H4 of the shard);
- *  W2 while calls of a session are in flight, one deadline waits for them. No report says that a call began, and such a
- *     report could be lost too. At the deadline the session asks for each call whether a pool holds it. A call that
- *     waits or runs is checked again after another timeout. A call that nothing holds is lost, and is answered
+ *  W2 while calls of a session are in flight, one deadline covers all of them. No report says that a call began, and
+ *     such a report could be lost too. At the deadline the session asks for each call whether a pool holds it. A call
+ *     that waits or runs is checked again after another timeout. A call that nothing holds is lost, and is answered
  *     (`heal`).
  */
 import type { SessionActor } from '../../../actors/session-actor.ts';
@@ -97,7 +97,7 @@ export class SessionTimers {
     return agent === undefined ? [] : callsAtWork(state, agent.facts);
   }
 
-  /** Sets the timer again after a restart, and when other calls wait: the log gives the time when calls expire. */
+  /** Sets the timer at which waiting calls expire, also after a restart: the log gives the time. */
   #settleApprovals(actor: SessionActor): void {
     const dueAt = approvalsExpireAt(actor.state, this.#place.approvalsMs(actor));
     if (dueAt === actor.approvalsDueAt) return;

@@ -18,8 +18,8 @@ import type { SessionKey } from '../../journal/position.ts';
 const DEVICE_RETRY_MS = 1_000;
 
 /**
- * The reason why a store refuses writes. It may accept them again by itself (full, failing), or only after the next
- * open (lost).
+ * The reason why a store refuses writes. The store may accept writes again by itself (full, failing), or only after the
+ * next open (lost).
  */
 export type StoreRefusal = StoreFullError | StoreLostError;
 

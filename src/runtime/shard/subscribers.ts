@@ -32,7 +32,7 @@ export class Subscribers {
   readonly #waiters: ShardWaiters;
   readonly #inMemory: (sessionId: string) => SessionActor | undefined;
   readonly #onWatched: (sessionId: string | undefined, isNew: boolean) => void;
-  /** Sessions that are being read. `undefined` stands for all sessions. */
+  /** Sessions whose events have readers. `undefined` stands for all sessions. */
   readonly #watched = new Set<string | undefined>();
   /** Sessions whose messages have listeners (`history.said`). */
   readonly #listened = new Set<string>();
@@ -143,7 +143,7 @@ export class Subscribers {
   }
 
   /**
-   * Adds the introductions after the transition has ended. A session whose creation was refused has no identity yet. It
+   * Makes the introductions once the transition has ended. A session whose creation was refused has no identity yet. It
    * is introduced when it is created.
    */
   introductionsOf(actors: readonly SessionActor[]): readonly SessionIntroduction[] {

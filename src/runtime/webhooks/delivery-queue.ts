@@ -1,11 +1,11 @@
 /**
  * The undelivered notices of one webhook, by session. Pure: it keeps the notices and does not send them.
  *
- * Owns: for each session that is behind, the seq of its last delivered and of its newest known notice, and as many of
- * the notices between as fit. Does not own: attempts (`sender.ts`), the notices themselves, which are in the log.
- * Invariants:
- *  Q1 the notices of a session leave in the order of their seqs, one at a time, and none is skipped. Those that are not
- *     held are read from the log, after the last delivered one;
+ * Owns: for each session that is behind (has undelivered notices), the seq of its last delivered and of its newest
+ * known notice, and as many of the notices between as fit. Does not own: attempts (`sender.ts`), the notices
+ * themselves, which are in the log. Invariants:
+ *  Q1 the notices of a session leave in the order of their seqs, one at a time, and none is skipped. Notices that are
+ *     not held are read from the log, after the last delivered one;
  *  Q2 memory is bounded: `WEBHOOK_SESSIONS_MAX` sessions, and `WEBHOOK_HELD_BYTES_MAX` of notices besides one page for
  *     each delivery in flight;
  *  Q3 a session is here exactly while it is behind.
@@ -97,7 +97,8 @@ export class DeliveryQueue {
   }
 
   /**
-   * Gives a taken lane the notices after its last delivered one in the log. An empty list: nothing is left to deliver.
+   * Gives a taken lane the notices that the log has after the last delivered one. An empty list: nothing is left to
+   * deliver.
    */
   hold(lane: Lane, notices: readonly Notice[]): void {
     const [...held] = notices;

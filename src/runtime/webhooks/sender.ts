@@ -208,7 +208,9 @@ export class WebhookSender {
     this.#pause = setIdleTimer(clock, resume, pauseMs);
   }
 
-  /** The wait after so many failures. Half of it is random, so that many senders do not try at the same moment. */
+  /**
+   * The wait after this many failures, in ms. Half of it is random, so that many senders do not try at the same moment.
+   */
   #backoff(failures: number): number {
     const { pace, random } = this.#parts;
     const wholeMs = growingWait(failures, { first: pace.backoffMs, longest: pace.backoffMsMax });

@@ -2,8 +2,7 @@
  * One webhook: follows the notices of all shards, and keeps its cursor durable.
  *
  * Owns: its position in the log of each shard, its queue and its sender, its cursor. Does not own: the notices. They
- * are in the log, and everything here can be read from it again.
- * Invariants:
+ * are in the log, and everything here can be read from the log again. Invariants:
  *  W1 no wanted notice is skipped: each is delivered, is in the queue, or comes after the webhook's position in the log
  *     of its shard. The log is read from the position after a restart, if a live note does not follow the previous one,
  *     and if the queue was full;
@@ -146,7 +145,10 @@ export class Webhook {
     this.#pump();
   }
 
-  /** Asks each shard where the log of a new webhook begins, and makes that durable before anything is sent (W3). */
+  /**
+   * Asks each shard for the position at which a new webhook begins to follow its log. Makes these positions durable
+   * before anything is sent (W3).
+   */
   async #place(): Promise<void> {
     const { shards, webhook } = this.#parts;
     for (const [index, shard] of shards.entries()) {
@@ -202,7 +204,7 @@ export class Webhook {
     const { shard } = followed;
     const at = followed.position ?? 0;
     if (position <= at) return;
-    // If the receiver is gone, the position stays before its notices.
+    // If the receiver is gone, the position stays before these notices, so that the next open reads them again.
     if (previous > at || this.#queue.isFull || this.#sender.isGone) {
       followed.isBehind = true;
       return;

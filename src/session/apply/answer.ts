@@ -15,7 +15,10 @@ import type { Fold } from './fold.ts';
 import { holdAnswer } from './run-loop.ts';
 import { continuePaused, countUsage, finishTurn } from './turn.ts';
 
-/** The model answered the current half-step. Its calls are open now, or the turn continues or ends. */
+/**
+ * The model answered the current half-step. The calls of the answer are open now. Without calls, the turn continues or
+ * ends.
+ */
 export function applyResponded(fold: Fold, record: RecordOf<'responded'>): void {
   const { state } = fold;
   if (state.current?.halfStep !== record.halfStep) throw new Error('S3: an answer to no current half-step');
@@ -80,7 +83,7 @@ function appendAnswer(fold: Fold, record: RecordOf<'responded'>, text: string): 
   for (const block of record.content) {
     if (block.type !== 'tool_use') continue;
     const use: ToolUseBlock = block;
-    // `calls` are the calls among the blocks, in order.
+    // `record.calls` has an entry for each call among the blocks, in order.
     const timeoutMs = record.calls[calls]?.timeoutMs;
     calls += 1;
     const draft: Draft<MessageDraft> = {

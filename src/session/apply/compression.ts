@@ -67,7 +67,7 @@ export function applyCompacted(fold: Fold, record: RecordOf<'compacted'>): void 
   goBack(fold, compaction);
 }
 
-/** The compression failed. Everything is as before, except that the results stay promoted. */
+/** The compression failed. Everything is as before, except that the entries promoted at its beginning stay promoted. */
 export function applyCompactionFailed(fold: Fold, record: RecordOf<'compactionFailed'>): void {
   const compaction = endCompaction(fold.state, record.halfStep, record.usage);
   noteFailedCompaction(fold.state, record);
@@ -112,7 +112,7 @@ export interface CompactionOutcome {
   readonly created: readonly LoggedMessage[];
 }
 
-/** Replaces the summed-up messages by a summary. Throws an Error if the log has no such messages. */
+/** Replaces the summed-up messages by a summary. Throws an Error if the first kept message does not exist. */
 function applyCompaction(state: SessionState, record: Compacted, at: number): CompactionOutcome {
   const isArchived = inRanges(record.archived);
   const { number } = record;

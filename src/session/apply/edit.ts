@@ -8,7 +8,7 @@
  *  H2 a message never changes its seq, and no seq is given twice. The number of an imported id `m<n>` also counts as
  *     given;
  *  H3 an edit that changes or moves anything before the end opens an epoch (A8); an edit that only adds at the end does
- *     not.
+ *     not, unless it adds a system message or the result of a call in an answered request.
  */
 
 import type { HistoryMessage } from '../../base/history-message.ts';

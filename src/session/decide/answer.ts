@@ -85,7 +85,7 @@ export function decideAnswer(
   };
 }
 
-/** The usage of an answer. If the agent has several models, it names the model that gave the answer. */
+/** The usage of an answer. If the agent has several models, the usage names the model that gave the answer. */
 function usageIn(usage: Usage, { agent: { models } }: Environment): Usage {
   return models === undefined ? usage : usageOf(models.name, usage);
 }
@@ -272,8 +272,8 @@ export function failureDecision(state: SessionState, error: ErrorShape, environm
 
 /**
  * True if the API would refuse every later turn in the same way, because each request begins with this one (F35). Not
- * true if the messages bounced, because then they have left the history. Nor for a child, because its parent decides,
- * or if a rollback removes the messages before the next turn.
+ * true if the messages leave the history: they bounced, or a rollback removes them before the next turn. Not true for a
+ * child, because its parent decides.
  */
 function staysRefused(state: SessionState, error: ErrorShape, bounces: boolean, { settings }: Environment): boolean {
   if (bounces || state.parent !== undefined || settings.recovery.rollbackFailed) return false;

@@ -3,7 +3,8 @@
  * Questions wait in the same way; `questions.ts` handles their answers. Pure.
  *
  * A person's decision is not a `verdict`, because no function of the embedder is called: the wait is a record and an
- * event, and the decision is a request that gets a reply. It may come days and restarts later, and may be repeated.
+ * event, and the decision is a request that gets a reply. The decision may come days and restarts later, and may be
+ * repeated.
  */
 
 import { InvalidArgumentError } from '../../base/errors.ts';
@@ -93,8 +94,8 @@ export function decideApprovalsExpired(state: SessionState, environment: Environ
 
 /**
  * The records that end waiting calls because a user's message arrived. If the policy says `deny`, all waiting calls are
- * denied, so that the next half-step reads the message. Questions to the parent always end, because the message may be
- * the answer that the parent does not give. `id`: the pending id of the first result.
+ * denied, so that the next half-step reads the message. Questions to the parent always end, because the message may
+ * contain what the parent was asked for. `id`: the pending id of the first result.
  */
 export function denyForInput(state: SessionState, id: number, environment: Environment): readonly SessionRecord[] {
   if (state.approvals === undefined || state.approvals.waiting.length === 0) return NO_RECORDS;

@@ -167,7 +167,7 @@ function isUnchanged(state: SessionState, { leaving, from, to }: SummaryRun): bo
   return now.count === leaving.count && now.tokens === leaving.tokens;
 }
 
-/** After a restart, a run that was in progress begins again. If the enricher is now off, it is dropped. */
+/** After a restart, a run that was in progress begins again. If the enricher is now off, the run is dropped. */
 export function recoverMemory(state: SessionState, environment: Environment): Decision {
   const current = state.memory?.summarising;
   if (current === undefined || !isSummarising(state.memory)) return NOTHING;

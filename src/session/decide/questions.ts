@@ -3,7 +3,7 @@
  * that asks waits like a call that needs an approval (`approval.ts`).
  *
  * The answer to a model's question is the result of the call. After a server's question the same call continues with
- * the answer. It keeps its key, so that after a crash it is treated by the effect of its tool, like any call.
+ * the answer. The call keeps its key. So after a crash it is treated by the effect of its tool, like any call.
  *
  * The form of an answer comes from the record of the question, so that a restart with another agent judges the answer
  * in the same way. An answer that does not fit its form changes nothing. Pure.

@@ -19,8 +19,8 @@ import { startCall } from './tools.ts';
 
 /**
  * Recovery by state.
- * - `awaiting`: the model call was lost. It is made again with the same bytes, and no entry is promoted. A pending
- *   retry waits for the rest of its time.
+ * - `awaiting`: the model call was lost. The call is made again with the same bytes, and no entry is promoted. Without
+ *   `settings.recovery.resumeAwaiting` the half-step fails instead. A pending retry waits for the rest of its time.
  * - `executing`: each open call is treated by the effect of its tool. `pure` and `keyed` calls run again, a `probe`
  *   call asks the tool, a `once` call is answered with "outcome unknown".
  * - `idle`: a preparation begins again, a restart waits for the rest of its time, and waiting entries start a turn.

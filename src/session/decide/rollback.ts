@@ -12,7 +12,7 @@ import type { SessionState } from '../state/state.ts';
  * The records that remove the messages of the last failed turn, from the user's last own message on. Empty if no turn
  * failed, if there is nothing to remove, or if another attempt may succeed.
  *
- * In the process in which the turn failed, it is rolled back only if the provider refused the request, because the same
+ * In the process in which the turn failed, the turn is rolled back only if the provider refused the request: the same
  * history would be refused again. After a restart of the process every failed turn is rolled back.
  */
 export function rollbackRecords(state: SessionState, environment: Environment): readonly SessionRecord[] {

@@ -11,7 +11,7 @@ import type { OpenCall } from '../state/messages.ts';
 import type { Entry } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 
-/** The base of the number for the time in a key: digits and letters. */
+/** The base in which a key writes the time: digits and letters. */
 const TIME_RADIX = 36;
 
 /** Starts every open call, in order. Refused and unknown calls are answered at once with a failure. */

@@ -37,9 +37,7 @@ export function decideVerdict(
     : judgeAnswer(state, input.answer, input.verdict, environment);
 }
 
-/**
- * Applies the verdict of the guardrails before a call. Their changes are one edit, which opens an epoch for the call.
- */
+/** Applies the verdict of the guardrails before a call. Their changes are one edit before the call. */
 function judgeRequest(
   state: SessionState,
   halfStep: number,

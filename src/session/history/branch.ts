@@ -1,8 +1,8 @@
 /**
  * The messages that the active branch shows: messages of the tasks from the active one up to the root (the chain), and
- * messages without a task. Messages that a compression on that chain archived are not shown. All others are hidden:
- * they stay in memory and reappear with their branch. Changes the given state in place, as `apply` does; otherwise
- * pure.
+ * messages without a task. Messages that a compression on that chain archived are not shown. Every message that is not
+ * shown is hidden: it stays in memory and reappears with its branch. Changes the given state in place, as `apply` does;
+ * otherwise pure.
  *
  * Invariants:
  *  V1 `messages` and `hidden` have no message in common, and each is in the order of the conversation;

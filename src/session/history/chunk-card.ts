@@ -11,7 +11,7 @@ import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { mayRewrite } from './compression-plan.ts';
 
-/** The record that updates the card before a turn of a user's message, or `undefined` if the card is up to date. */
+/** The record that updates the card before a turn of a user's message, or `undefined` if the card stays as it is. */
 export function chunkCard(
   state: SessionState,
   selection: Selection,

@@ -1,6 +1,6 @@
 /**
- * An edit of a history while it is planned: the logged and transient messages that it removes, changes or adds. It
- * reads a state and never changes it. The result is one record, or no record if nothing would change.
+ * An edit of a history while it is planned: the logged and transient messages that it removes, changes or adds. The
+ * draft reads a state and never changes that state. The result is one record, or no record if nothing would change.
  */
 import { HISTORY_MESSAGES_MAX, TRANSIENT_MESSAGES_MAX } from '../../base/bounds.ts';
 import { InvalidArgumentError, LimitError } from '../../base/errors.ts';

@@ -36,8 +36,8 @@ export function forkSeed(state: SessionState, at?: number): ForkSeed {
   >;
   return {
     ...same,
-    // The text with goals before the parent's window is not before the fork's window, because the fork has its own
-    // goals. So thoughts of the parent cannot be sent by the fork (R21).
+    // A text with the parent's goals precedes the parent's window. It does not precede the fork's window, because the
+    // fork has its own goals. So the fork cannot send the parent's thoughts (R21).
     thoughtFloor: state.prefix === undefined ? state.thoughtFloor : state.nextMessageSeq,
     // The answered part stays frozen, so that the fork's requests begin with bytes that a model has already read. After
     // a cut, that part ends before the last answer, because no request ended with that answer.

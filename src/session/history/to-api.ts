@@ -1,8 +1,8 @@
 /**
  * Converts a history to messages in a general form for a model's API (`history.toApi`). Messages outside the given
  * tasks are left out, and so are fields that are not sent. Each call gets exactly one result. Answers get an empty
- * `reasoningContent` if the provider requires the reasoning of earlier answers. The same history gives the same bytes,
- * on which prompt caches rely. Pure, except for `withReasoningPad`.
+ * `reasoningContent` if other answers have one, or if the caller says that the provider requires it. The same history
+ * gives the same bytes, on which prompt caches rely. Pure, except for `withReasoningPad`.
  */
 import type { HistoryCall, HistoryMessage, ReasoningPart, ToolMessage } from '../../base/history-message.ts';
 import type { ContentBlock } from '../../base/messages.ts';
@@ -128,8 +128,8 @@ function isHole(block: ContentBlock): boolean {
 
 /**
  * Adds an empty `reasoningContent` to assistant messages without that field, if `force` is set or any assistant message
- * has the field. An empty text counts, null does not. Otherwise the list itself is returned. The given messages are
- * never changed.
+ * has the field. An empty text counts as having it, null does not. Otherwise the list itself is returned. The given
+ * messages are never changed.
  */
 export function padReasoning<M extends { readonly role: string; readonly reasoningContent?: string | null }>(
   messages: readonly M[],

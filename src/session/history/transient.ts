@@ -33,7 +33,7 @@ export function messagesShown(state: SessionState, transients: readonly Transien
   );
 }
 
-/** The transient messages by the number of other messages before them, which are the present ones up to the anchor. */
+/** The transient messages by the number of other messages before them: those up to the anchor that still exist. */
 function placesOf(
   transients: readonly TransientMessage[],
   seqs: readonly number[],

@@ -1,5 +1,5 @@
 /**
- * Makes a model's answer storable (contract §5.1, §5.2): drops calls with a reserved name and blank text, makes call
+ * Makes a model's answer storable (contract §5.1, §5.2): drops blank text and calls with a reserved name, makes call
  * ids legal and unique, marks truncated calls. The answer may have any shape, because model output is not checked
  * before. Pure.
  */

@@ -45,8 +45,8 @@ export function evictionRecord(state: SessionState, { agent, settings }: Environ
 /**
  * The seq below which messages leave, or `undefined` while everything fits. `incomingTokens`: the tokens that the
  * half-step is about to promote. The window never begins between a call and its response, or inside one answer. If
- * possible it begins at a user's message, so that the request need not open with the model's text. The newest message,
- * promoted ones included, always stays.
+ * possible it begins at a user's message, so that the request need not open with the model's text. The newest message
+ * always stays. It may be one that is about to be promoted.
  */
 export function planEviction(
   state: SessionState,

@@ -15,7 +15,7 @@ export interface MemoryZone {
 }
 
 /**
- * True for a said message: texts, and the model's own calls of `think`. Not for system messages, results and other
+ * True for a said message: texts, and the model's own calls of `think`. Not for system prompts, results and other
  * calls. A window may begin only with a said message.
  */
 function isSaid(message: LoggedMessage): boolean {

@@ -46,7 +46,7 @@ export function withSnapshot(memory: Memory, run: SummaryRun, text: string): Mem
   return { ...memory, snapshots: [...old, ...recent].sort((a, b) => a.to - b.to) };
 }
 
-/** A memory with another run, or none. */
+/** A memory with this run in progress; `undefined`: without a run. */
 export function withRun(memory: Memory, run: SummaryRun | undefined): Memory {
   const { summarising: _summarising, ...rest } = memory;
   return run === undefined ? rest : { ...rest, summarising: run };

@@ -30,7 +30,7 @@ export interface TurnNotice {
   /** The model's stop reason, or why the runtime ended the turn; the error's code if the turn failed. */
   readonly reason: string;
   readonly usage: Usage;
-  /** The text of the turn's last answer; `''` if it has none. */
+  /** The text of the turn's last answer, or its structured answer as JSON; `''` if there is neither. */
   readonly text: string;
   /** True if `text` is only the beginning of the text. */
   readonly textCut?: true;
@@ -55,7 +55,7 @@ export type Notice = {
 /** The notices that a receiver wants. */
 export interface NoticeWish {
   readonly events: readonly Notice['type'][];
-  /** True if the ends of sub-agents' turns are wanted too. Waiting calls are wanted of every session. */
+  /** True if the ends of sub-agents' turns are wanted too. Waiting calls of every session are wanted. */
   readonly children: boolean;
 }
 

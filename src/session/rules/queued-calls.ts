@@ -29,7 +29,10 @@ export function isPersonAwaited(state: SessionState): boolean {
   return state.approvals !== undefined && state.approvals.waiting.length > 0 && waitingCalls(state).some(isForPerson);
 }
 
-/** The calls of a session that wait for a person, in call order. `expiresMs`: how long calls of its agent may wait. */
+/**
+ * The calls of a session that wait for a person: approvals first, each kind in call order. `expiresMs`: how long calls
+ * of its agent may wait.
+ */
 export function queuedCalls(state: SessionState, expiresMs: number | null): readonly NumberedWait[] {
   const root = rootIdOf(state);
   return waitingCalls(state)

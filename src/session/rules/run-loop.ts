@@ -64,7 +64,7 @@ export function isWaitingForApproval(state: SessionState, callId: string): boole
   return state.approvals?.waiting.includes(callId) === true;
 }
 
-/** How long calls of a session wait for a decision, and the effect of input meanwhile. */
+/** How long calls of a session wait for a decision, and what a user's message does to them meanwhile. */
 export function approvalPolicy({
   agent,
   settings,

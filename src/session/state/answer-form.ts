@@ -20,7 +20,8 @@ export interface AnswerFacts {
   /** The tool that the model calls with its answer; undefined: the model writes the answer as text. */
   readonly tool: string | undefined;
   /**
-   * The value, with the upper and lower case of the schema's constants, or the reasons why it does not fit (bounded).
+   * Returns the value, in which constants have the schema's upper and lower case, or a bounded number of reasons why
+   * the value does not fit.
    */
   readonly fit: (value: Json) => { readonly value: Json } | { readonly issues: readonly AnswerIssue[] };
 }

@@ -6,7 +6,7 @@ import { entriesOf, shippedRows } from '../../journal/rows/shipped-rows.ts';
 import { appendTransition, assertLog, type Written } from './journal-log-checks.ts';
 import type { JournalCheck, JournalUnderTest } from './journal-under-test.ts';
 
-/** Transitions before each flush: more than one row has. */
+/** Transitions before each flush. They do not fit into one row. */
 const TRANSITIONS = 70;
 const ROUNDS = 12;
 
@@ -109,7 +109,7 @@ export const erasureChecks: readonly JournalCheck[] = [
   },
 ];
 
-/** Several rows, each with entries of sessions that stay and of sessions that are removed. */
+/** Writes several rows. Most have entries of sessions that stay and of sessions that are removed. */
 async function filled(
   journal: Journal,
 ): Promise<{ readonly kept: SessionKey[]; readonly removed: SessionKey[]; readonly written: Written[] }> {

@@ -59,7 +59,7 @@ export interface MachineParts {
   /** Providers beside `model`, by the address of their module. */
   readonly providers?: ReadonlyMap<string, Pick<SimulatedModel, 'providerOf'>>;
   readonly tools: Pick<SimulatedTools, 'poolOf'>;
-  /** Controls the disks; missing: disks whose faults are drawn. */
+  /** Controls the disks; missing: the disks have random faults. */
   readonly disk?: SimulatedDisk;
   /** The receiver of webhooks; missing: there are none. */
   readonly receiver?: SimulatedReceiver | undefined;
@@ -102,7 +102,7 @@ export class SimulatedMachine {
     return world.elapsedMs - (this.#incarnatedAtMs[shardOf(session, this.stores.length)] ?? 0);
   }
 
-  /** The record of a tool call of the session that starts now, in a process. */
+  /** The facts of a tool call that starts now in `process`. `session`: the session of the call. */
   toolStart(session: string, process: SimulatedProcess, attempt: number): ToolStart {
     const storedRow = this.stores[shardOf(session, this.stores.length)]?.state.lastRow ?? 0;
     const atMs = this.#parts.world.elapsedMs;

@@ -8,7 +8,7 @@ import type { DiskStep, ResultDisk } from '../../../actors/result-store.ts';
 import type { Faults } from './faults.ts';
 import type { SimulatedProcess, World } from './world.ts';
 
-/** Most milliseconds one operation takes. */
+/** Maximum milliseconds one operation takes. */
 const STEP_MS = 4;
 
 interface SimulatedFile {

@@ -1,6 +1,7 @@
 /**
- * Deleted sessions leave nothing behind (I30 of `invariants.ts`). After each life, every row with entries of a deleted
- * session is still noted for erasure. At the end no row has any, and no result file of them is left.
+ * Deleted sessions leave nothing behind (I30 of `invariants.ts`). When a process has ended, every row that still has
+ * entries of a deleted session is noted for erasure. At the end of the run no row has such entries, and no result file
+ * of a deleted session is left.
  *
  * Owns: nothing. Does not own: the stores and the disk of results, which outlive processes.
  */
@@ -10,7 +11,7 @@ import type { Ledger } from '../ledger.ts';
 import type { SimulatedResults } from '../simulated-results.ts';
 import type { SimulatedProcess, World } from '../world.ts';
 
-/** Looks at the stores while they are erased, and the milliseconds between two looks. */
+/** Maximum number of times that `untilErased` looks at the stores, and the virtual milliseconds between two looks. */
 const LOOKS_MAX = 600;
 const LOOK_MS = 100;
 const OWNER = /tool_result_(\d+)-(\d+)_/;
@@ -24,7 +25,7 @@ export interface ErasureParts {
   readonly harness: SimulatedProcess;
 }
 
-/** Checks the stores between two lives: an erasure that a crash interrupted can continue. */
+/** Checks the stores between two processes: an erasure that a crash interrupted can continue. */
 export function checkErasures({ stores, ledger }: ErasureParts): void {
   for (const [shard, store] of stores.entries()) {
     for (const { key, row } of leftovers(store)) {
