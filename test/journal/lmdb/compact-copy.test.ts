@@ -59,7 +59,7 @@ test('C2: a removed value of any table and size is in the file of the store, and
   // Enough small values that a commit which removes them empties whole pages.
   const sizes = [2_100, 3_000, 3_900, 5_000, 70_000, ...Array.from({ length: 40 }, (_, index) => 40 + index * 40)];
   const environment = await openEnvironment({ directory: store, durability: 'flush' });
-  const { root, log, names, keys, heads, lastRows, blobs, media } = environment;
+  const { root, log, names, keys, heads, lastRows, blobs, media, erasures } = environment;
   const packed: Buffer[] = [];
   for (let round = 0; round < 12; round += 1) {
     const entries = sizes.map((bytes, index) => {
@@ -83,6 +83,7 @@ test('C2: a removed value of any table and size is in the file of the store, and
         void names.put(`CANARY-name-${key}`, canary('key', 50));
         void keys.put(key, canary('name', 100));
         void lastRows.put(key, canary('last', 30));
+        void erasures.put(key, canary('erasure', bytes));
         void log.put(rows[index]?.number ?? 0, stored[index] ?? Buffer.alloc(0), { append: true });
       });
     });
@@ -96,6 +97,7 @@ test('C2: a removed value of any table and size is in the file of the store, and
         void names.remove(`CANARY-name-${key}`);
         void keys.remove(key);
         void lastRows.remove(key);
+        void erasures.remove(key);
         void log.remove(rows[index]?.number ?? 0);
         void blobs.put(`live-${key}`, Buffer.alloc(2_050 + ((key * 397) % 1_900), 'L'));
         void heads.put(100_000 + key, 'H'.repeat(bytes));
@@ -109,7 +111,7 @@ test('C2: a removed value of any table and size is in the file of the store, and
   await rm(join(copy, 'data.mdb'));
   await copyCompact(root, copy);
   await closeEnvironment(environment);
-  for (const name of ['head', 'blob', 'medium', 'name', 'key', 'last']) {
+  for (const name of ['head', 'blob', 'medium', 'name', 'key', 'last', 'erasure']) {
     expect(before.includes(`CANARY-${name}-`), `${name} in the file of the store`).toBe(true);
   }
   // LMDB's own copy has some of them: the ends of overflow pages and the gaps of its buffers.

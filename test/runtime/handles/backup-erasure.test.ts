@@ -95,7 +95,7 @@ test('a backup keeps what a fork shares with a deleted session, until the fork i
   const fork = await runtime.session(`gone-${CANARY}`).fork({ id: 'fork' });
   const messages = await fork.messages();
   await runtime.sessions.delete(`gone-${CANARY}`);
-  // What is left waits for the fork: only results and media of the deleted session.
+  // The fork still needs results and media of the deleted session, so these are not erased.
   await eventually(async () => (await runtime.backup(backup)).copiedShards === 0);
   expect(await restore(backup, restored)).toMatchObject({ sessions: 2, results: 1 });
   const again = await kit.open({ directory: restored, ...options });
