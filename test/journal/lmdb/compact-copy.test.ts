@@ -143,6 +143,31 @@ test('L9: a commit, a refusal, a reopening and a close may fall into a copy', as
   await copied.close();
 });
 
+test('L9: an environment is closed, and opened again, only after the copies of it', async () => {
+  const engine = await openLmdbEngine({ directory: store, durability: 'flush' });
+  for (let row = 1; row <= 24; row += 1) await engine.write(batchOf(row, 1_000_000));
+  const second = join(directory, 'second');
+  await mkdir(second);
+  const order: string[] = [];
+  const noted = async (name: string, work: Promise<unknown> | undefined): Promise<void> => {
+    await work;
+    order.push(name);
+  };
+  await Promise.all([
+    noted('copy', engine.copyTo?.(copy, undefined)),
+    noted('copy', engine.copyTo?.(second, undefined)),
+    noted('reopen', engine.reopen()),
+  ]);
+  await Promise.all([noted('copy', engine.copyTo?.(copy, undefined)), noted('close', engine.close())]);
+  expect(order).toEqual(['copy', 'copy', 'reopen', 'copy', 'close']);
+  for (const path of [copy, second]) {
+    await checkLmdbFile(join(path, 'data.mdb'));
+    const copied = await openLmdbEngine({ directory: path, durability: 'flush' });
+    expect(copied.state().lastRow).toBe(24);
+    await copied.close();
+  }
+});
+
 function batchOf(number: number, bytes: number): WriteBatch {
   const data = noiseText(bytes, number);
   const batch = createBatch();
