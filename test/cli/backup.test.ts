@@ -51,6 +51,8 @@ test('a store that a server has open is backed up by its server, in the director
       code: 1,
       stderr: expect.stringContaining('only'),
     });
+    const named = await command(['backup', '--url', server.url, 'two', '--json'], directory);
+    expect(JSON.parse(named.stdout)).toMatchObject({ directory: join(directory, 'backups', 'two'), copiedShards: 1 });
   } finally {
     await server.close();
   }

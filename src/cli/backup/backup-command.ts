@@ -35,20 +35,20 @@ export const backupCommand: Command = {
   ],
   options: PLACE_OPTIONS,
   details: [
-    'If a process has the store open and serves it, the server makes the backup while its sessions work. It must have been started with --backups, and the backup lies in that directory. Otherwise the command opens the store itself; no turn starts.',
+    'If a process has the store open and serves it, the server makes the backup while its sessions work. It must have been started with --backups, and the backup lies in that directory: with --url, DIR is relative to it. Otherwise the command opens the store itself; no turn starts.',
     'A repeated backup into the same directory copies the shards with changes, and new results. Until it is complete, the earlier backup is whole. The search index is left out; it is built again. `troupe restore` makes a store of a backup.',
   ],
   run,
 };
 
 async function run(given: Arguments, surroundings: Surroundings): Promise<number> {
-  const { stdout, directory } = surroundings;
+  const { stdout } = surroundings;
   const { store, dir } = wanted(given);
   const place = await findPlace(
     { ...given, text: (name) => (name === 'data' ? (store ?? given.text(name)) : given.text(name)) },
     surroundings,
   );
-  const report = await backup(place, resolve(directory, dir), surroundings);
+  const report = await backup(place, dir, surroundings);
   stdout.write(
     given.flag('json')
       ? `${printableJson(report)}\n`
@@ -68,13 +68,16 @@ function wanted(given: Arguments): { readonly store: string | undefined; readonl
 }
 
 async function backup(place: Place, dir: string, surroundings: Surroundings): Promise<BackupReport> {
+  const path = resolve(surroundings.directory, dir);
   if (place.kind === 'server') {
     // A backup may take minutes; only the user knows how long is too long.
     const { signal } = new AbortController();
-    return place.server.ask('backups', reportSchema, { body: { directory: dir }, signal });
+    // A path of this machine means nothing to a server elsewhere, which takes paths in its directory for backups.
+    const named = place.isNamed ? dir : path;
+    return place.server.ask('backups', reportSchema, { body: { directory: named }, signal });
   }
   const agents = await readPlace(place, agentNames);
-  return changeStore(place.directory, agents, surroundings, (runtime) => runtime.backup(dir));
+  return changeStore(place.directory, agents, surroundings, (runtime) => runtime.backup(path));
 }
 
 function reportText(report: BackupReport, shown: string): string {

@@ -32,9 +32,12 @@ export const PLACE_OPTIONS: Readonly<Record<'data' | 'url' | 'token' | 'json', O
   json: JSON_OPTION,
 };
 
-/** A running server, or a data directory that no process has open. `shown`: its name for people. */
+/**
+ * A running server, or a data directory that no process has open. `shown`: its name for people. `isNamed`: the server was
+ * named by its address, so it may be on another machine.
+ */
 export type Place =
-  | { readonly kind: 'server'; readonly server: Server; readonly shown: string }
+  | { readonly kind: 'server'; readonly server: Server; readonly shown: string; readonly isNamed: boolean }
   | { readonly kind: 'directory'; readonly directory: string; readonly shown: string };
 
 /**
@@ -51,17 +54,17 @@ export async function findPlace(
   const data = given.text('data');
   if (url !== undefined && data !== undefined) throw new UsageError('--url and --data exclude each other');
   const token = tokenOf(given, surroundings);
-  if (url !== undefined) return served(serverAt(url, token, '--url'));
+  if (url !== undefined) return served(serverAt(url, token, '--url'), true);
   const address = surroundings.environment[URL_VARIABLE];
   // An option takes precedence over a variable.
   if (data === undefined && address !== undefined && address.trim() !== '') {
-    return served(serverAt(address, token, URL_VARIABLE));
+    return served(serverAt(address, token, URL_VARIABLE), true);
   }
   const directory = dataDirectory(given, surroundings);
   if (!mayCreate) await requireStore(directory);
   const owner = (await readManifest(directory)) === undefined ? undefined : await settledOwner(directory);
   if (owner === undefined) return { kind: 'directory', directory, shown: shownPath(directory, surroundings) };
-  return served(serverOf(owner, token, shownPath(directory, surroundings)));
+  return served(serverOf(owner, token, shownPath(directory, surroundings)), false);
 }
 
 /**
@@ -84,8 +87,8 @@ export function tokenOf(given: Arguments, { environment }: Surroundings): string
   return token === undefined || token === '' ? undefined : token;
 }
 
-function served(server: Server): Place {
-  return { kind: 'server', server, shown: server.origin };
+function served(server: Server, isNamed: boolean): Place {
+  return { kind: 'server', server, shown: server.origin, isNamed };
 }
 
 /** The server of the process that has a directory open. */
