@@ -73,6 +73,14 @@ export interface OpenOptions {
   readonly agents?: readonly Agent<unknown>[];
   readonly threads?: ThreadOptions;
   readonly durability?: Durability;
+  /**
+   * Takes the directory over from the process that has it open, instead of rejecting with `StoreLockedError`. That
+   * process begins no further half-step, finishes those that run within `deadlineMs` (default 10,000), and releases the
+   * directory; its `runtime.closed` resolves. Half-steps that take longer continue here. `open` rejects with
+   * `StoreLockedError` if the directory is not released in time, or if another process is already taking it over.
+   * Without an owner it changes nothing. Both processes run on one machine.
+   */
+  readonly takeover?: boolean | { readonly deadlineMs?: number };
   readonly settings?: SettingsInput;
   readonly limits?: Partial<Limits>;
   readonly governor?: GovernorOptions;
@@ -236,6 +244,7 @@ export const openSchema: z.ZodType<GivenOptions> = z.strictObject({
     .strictObject({ sessions: count.optional(), models: count.optional(), tools: count.min(1).optional() })
     .optional(),
   durability: z.enum(['flush', 'strict', 'os']).optional(),
+  takeover: z.union([z.boolean(), z.strictObject({ deadlineMs: z.number().min(0).max(TAKEOVER_MS_MAX).optional() })]).optional(),
   settings: z.unknown().optional(),
   limits: z
     .strictObject({
@@ -309,6 +318,7 @@ export function checkOptions(options: unknown, defaultLogger?: Logger): CheckedO
       tools: threads.tools ?? availableParallelism(),
     },
     durability: given.durability ?? 'flush',
+    ...defined({ takeoverMs: takeoverMsOf(given.takeover) }),
     settings: parseSettings(given.settings),
     limits: { ...LIMIT_DEFAULTS, ...defined(given.limits ?? {}) },
     definitions: directoriesOf(given),
@@ -320,6 +330,11 @@ export function checkOptions(options: unknown, defaultLogger?: Logger): CheckedO
     clock: given.clock ?? systemClock,
     random: given.random ?? randomNumber,
   };
+}
+
+function takeoverMsOf(given: z.infer<typeof openSchema>['takeover']): number | undefined {
+  if (given === undefined || given === false) return undefined;
+  return given === true ? CLOSE_DEADLINE_MS : (given.deadlineMs ?? CLOSE_DEADLINE_MS);
 }
 
 function enrichersOf(

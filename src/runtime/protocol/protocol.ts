@@ -409,6 +409,7 @@ export interface ShardMethods {
   'runtime.drain': { request: { readonly id: number }; answer: undefined };
   'runtime.resume': { request: Record<never, never>; answer: undefined };
   'runtime.learn': { request: Learned; answer: undefined };
+  'runtime.standStill': { request: { readonly deadlineMs: number }; answer: undefined };
   'runtime.close': { request: { readonly deadlineMs: number }; answer: undefined };
 }
 
