@@ -73,6 +73,8 @@ export type {
   ViewedSubGoal,
 } from './events/viewed-event.ts';
 export type { Durability } from './journal/journal.ts';
+export type { BackupReport } from './journal/store/backup.ts';
+export { type RestoreReport, restore } from './journal/store/restore.ts';
 export { type AnthropicOptions, anthropic } from './models/anthropic/anthropic.ts';
 export type { ModelList, ModelListing } from './models/model-list.ts';
 export type { ModelOptions, ToolChoice } from './models/model-options.ts';

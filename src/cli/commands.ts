@@ -97,6 +97,16 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import('./serve-command.ts')).serveCommand,
   },
   {
+    name: 'backup',
+    summary: 'Back up a data directory, also while a server has it open',
+    load: async () => (await import('./backup/backup-command.ts')).backupCommand,
+  },
+  {
+    name: 'restore',
+    summary: 'Make a data directory of a backup',
+    load: async () => (await import('./backup/restore-command.ts')).restoreCommand,
+  },
+  {
     name: 'doctor',
     summary: 'Check a data directory, measure it, or save its readable part',
     load: async () => (await import('./doctor/command.ts')).doctorCommand,

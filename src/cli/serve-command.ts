@@ -1,4 +1,5 @@
 /** `troupe serve`: serves the sessions of a data directory over HTTP until a signal arrives. */
+import { resolve } from 'node:path';
 import { SERVE_DRAIN_MS, SERVE_PORT_DEFAULT, SERVER_CONNECTIONS_MAX, STOP_DEADLINE_MS } from '../base/bounds.ts';
 import { defined } from '../base/defined.ts';
 import { asError } from '../base/errors.ts';
@@ -44,6 +45,7 @@ export const serveCommand: Command = {
       max: SERVER_CONNECTIONS_MAX,
       help: 'Connections one address may hold (default: a quarter of all); behind a proxy all clients share one',
     },
+    backups: { kind: 'text', value: 'DIR', help: 'Directory for the backups that clients ask for (default: none)' },
     agents: {
       kind: 'text',
       value: 'MODULE',
@@ -83,13 +85,18 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
   try {
     const token = tokenOf(given, surroundings);
     const host = given.text('host');
+    const backups = given.text('backups');
     const connectionsPerAddress = given.count('connections-per-address');
     server = await serve(runtime, {
       port: given.count('port') ?? SERVE_PORT_DEFAULT,
       onError: (error) => {
         if (logger !== false) logger.error({ err: asError(error) }, 'a request failed');
       },
-      ...defined({ host, connectionsPerAddress }),
+      ...defined({
+        host,
+        connectionsPerAddress,
+        backups: backups === undefined ? undefined : resolve(directory, backups),
+      }),
       ...defined({ token }),
     });
     stdout.write(

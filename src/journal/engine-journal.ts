@@ -22,7 +22,7 @@ import {
   ROW_TURNS_MAX,
 } from '../base/bounds.ts';
 import { InvalidNameError, LimitError, TroupeError } from '../base/errors.ts';
-import { createBatch, type Engine, type Erasure, isEmptyBatch, type WriteBatch } from './engine.ts';
+import { createBatch, type Engine, isEmptyBatch, type WriteBatch } from './engine.ts';
 import type { Journal, JournalStatistics, TailPage } from './journal.ts';
 import { CommitGate } from './lmdb/commit-gate.ts';
 import { LogErasure } from './log-erasure.ts';
@@ -35,7 +35,7 @@ import {
   scanLastRows,
   tailSessions,
 } from './log-reader.ts';
-import type { Head, Position, SessionKey, StoredEntry, TurnEntry } from './position.ts';
+import type { Erasure, Head, JournalCopy, Position, SessionKey, StoredEntry, TurnEntry } from './position.ts';
 import { listNames, type NameQuery } from './rows/name-list.ts';
 import { heldData, positionOf, type Row, rowOf, rowTurns } from './rows/row-codec.ts';
 import { blobAddress, storedJson } from './rows/stored-text.ts';
@@ -56,6 +56,7 @@ export interface EngineJournalOptions {
 /** See the head of this file. */
 export class EngineJournal implements Journal {
   readonly stored: StoredLog;
+  readonly copyTo: ((directory: string, known?: string) => Promise<JournalCopy>) | undefined;
   readonly #engine: Engine;
   readonly #source: LogSource;
   readonly #gate: CommitGate<WriteBatch>;
@@ -104,11 +105,16 @@ export class EngineJournal implements Journal {
       schedule: options.schedule,
     });
     this.#media = new StoredMedia(engine, this.#gate);
-    this.#erasure = new LogErasure({
-      engine,
-      gate: this.#gate,
-      isUnwritten: (row) => this.#unwritten.has(row),
-    });
+    const isUnwritten = (row: number): boolean => this.#unwritten.has(row);
+    this.#erasure = new LogErasure({ engine, gate: this.#gate, isUnwritten });
+    const copy = engine.copyTo?.bind(engine);
+    this.copyTo =
+      copy === undefined
+        ? undefined
+        : async (directory, known) => {
+            await this.flushed();
+            return copy(directory, known);
+          };
     this.#load();
   }
 

@@ -3,7 +3,7 @@
  * pointers, reads of data that is not durable yet, and group commit. So the engines in memory and over LMDB cannot
  * differ in these.
  */
-import type { Head, Position, SessionKey } from './position.ts';
+import type { Erasure, Head, JournalCopy, Position, SessionKey } from './position.ts';
 import type { Row } from './rows/row-codec.ts';
 
 /** The state of the log in an engine. */
@@ -18,15 +18,6 @@ export interface EngineState {
   readonly indexedRow: number;
   /** The number of writes that changed or removed stored rows. */
   readonly rewrites: number;
-}
-
-/** A removed session of which something may still be stored. */
-export interface Erasure {
-  readonly name: string;
-  /** The newest row that still has entries of the session; 0: none has. */
-  readonly row: number;
-  /** The sessions that need its other data for as long as they exist: its forks. */
-  readonly heirs: readonly SessionKey[];
 }
 
 /**
@@ -142,5 +133,10 @@ export interface Engine {
    * like `write`.
    */
   reopen(): Promise<void>;
+  /**
+   * Writes a copy of one commit into `directory`, which exists: see `Journal.copyTo`. Missing for an engine in memory.
+   * `close` and `reopen` wait for it.
+   */
+  copyTo?(directory: string, known: string | undefined): Promise<JournalCopy>;
   close(): Promise<void>;
 }

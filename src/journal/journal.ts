@@ -20,8 +20,7 @@
  */
 
 import type { StoreLostError } from '../base/errors.ts';
-import type { Erasure } from './engine.ts';
-import type { Head, Position, SessionKey, StoredEntry, TurnEntry } from './position.ts';
+import type { Erasure, Head, JournalCopy, Position, SessionKey, StoredEntry, TurnEntry } from './position.ts';
 import type { StoredLog } from './stored-log.ts';
 
 /** How durable a transition is when it is acknowledged. */
@@ -148,6 +147,14 @@ export interface Journal {
 
   /** The durable part of the log, in pieces for another thread. */
   readonly stored: StoredLog;
+
+  /**
+   * Writes a copy of the journal's files into `directory`, which exists; a copy that is there is replaced. The copy is one
+   * commit, with everything that was appended before this call, and is on the device when this resolves. Commits
+   * continue meanwhile. `known`: the mark of a copy that the caller has. Rejects with `StoreFullError` when the device of
+   * the copy refuses. Missing for a journal in memory.
+   */
+  readonly copyTo: ((directory: string, known?: string) => Promise<JournalCopy>) | undefined;
 
   statistics(): JournalStatistics;
   /** Flushes and closes. Further calls throw. */

@@ -15,10 +15,10 @@
  */
 import { ERASE_SLICE_BYTES_MAX, ERASE_SLICE_ROWS_MAX } from '../base/bounds.ts';
 import { lowerBound } from '../base/lower-bound.ts';
-import type { Engine, Erasure, WriteBatch } from './engine.ts';
+import type { Engine, WriteBatch } from './engine.ts';
 import type { CommitGate } from './lmdb/commit-gate.ts';
 import { located } from './log-reader.ts';
-import type { SessionKey } from './position.ts';
+import type { Erasure, SessionKey } from './position.ts';
 import { corruptRow, reduceRow } from './rows/row-codec.ts';
 
 /** The parts of its journal that an erasure needs. */

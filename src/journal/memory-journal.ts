@@ -4,10 +4,10 @@
  */
 import { StoreFullError, StoreLockedError } from '../base/errors.ts';
 import { lowerBound } from '../base/lower-bound.ts';
-import type { Engine, EngineState, Erasure, WriteBatch } from './engine.ts';
+import type { Engine, EngineState, WriteBatch } from './engine.ts';
 import { EngineJournal } from './engine-journal.ts';
 import type { Journal } from './journal.ts';
-import type { Head, SessionKey } from './position.ts';
+import type { Erasure, Head, SessionKey } from './position.ts';
 import { mediaPrefix, ownerOfMedium } from './rows/media-text.ts';
 import { encodeRows } from './rows/row-codec.ts';
 import { encodeBlob } from './rows/stored-text.ts';

@@ -1,4 +1,4 @@
-/** Positions in a journal and keys of sessions. Plain data. */
+/** Plain data that a journal and its engines exchange: positions, keys of sessions, and what is noted about them. */
 
 /** The number that a journal gave to a session's name: small, stable, never reused. */
 export type SessionKey = number;
@@ -26,4 +26,21 @@ export interface TurnEntry {
 /** One entry read back. */
 export interface StoredEntry extends TurnEntry {
   readonly position: Position;
+}
+
+/** A removed session of which something may still be stored. */
+export interface Erasure {
+  readonly name: string;
+  /** The newest row that still has entries of the session; 0: none has. */
+  readonly row: number;
+  /** The sessions that need its other data for as long as they exist: its forks. */
+  readonly heirs: readonly SessionKey[];
+}
+
+/** A copy of a journal. */
+export interface JournalCopy {
+  /** Names the contents. A journal whose contents have the same mark has had no commit in between. */
+  readonly mark: string;
+  /** Bytes of the copy; undefined if the caller has a copy with this mark, so that none was made. */
+  readonly bytes?: number;
 }

@@ -217,6 +217,17 @@ export const metrics: z.ZodType = z.looseObject({
   eventStreams: z.number(),
 });
 
+/** A backup that was made. */
+export const backup: z.ZodType = z.strictObject({
+  directory: z.string(),
+  bytes: z.number().describe('Of the whole backup'),
+  copiedBytes: z.number().describe('Copied now; the rest is from the backup before'),
+  shards: z.number(),
+  copiedShards: z.number(),
+  results: z.number(),
+  copiedResults: z.number(),
+});
+
 /** A failure (RFC 9457). */
 export const problem: z.ZodType = z.strictObject({
   type: z.string(),

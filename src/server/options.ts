@@ -1,4 +1,5 @@
 /** The server's options and their validation. */
+import { resolve } from 'node:path';
 import { z } from 'zod';
 import { SERVER_CONNECTIONS_MAX, SERVER_CONNECTIONS_PER_ADDRESS_MAX } from '../base/bounds.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
@@ -21,6 +22,11 @@ export interface HandlerOptions {
    * forwarded.
    */
   readonly hosts?: readonly string[];
+  /**
+   * Directory in which `POST /backups` may put backups. Default: none, so that backups are made by the program alone: a
+   * client with the token must not choose where files are written.
+   */
+  readonly backups?: string;
   /** Receives each failure that is answered as an internal error. Must not throw. Default: none. */
   readonly onError?: (error: unknown) => void;
   /** Directory of the observer page. Default: beside the built package. */
@@ -52,6 +58,8 @@ export interface CheckedHandlerOptions {
   readonly takesAddresses: boolean;
   /** When a loopback name is accepted as `Host`. `fromLoopback`: only from a peer on this machine. */
   readonly loopbackNames: 'always' | 'fromLoopback' | 'never';
+  /** Absolute. */
+  readonly backups: string | undefined;
   readonly onError: (error: unknown) => void;
   readonly observerDirectory: string | undefined;
   readonly clock: Clock;
@@ -73,6 +81,7 @@ const isFunction = (value: unknown): boolean => typeof value === 'function';
 const handlerMembers = {
   token: z.string().regex(TOKEN, 'must be 1 to 1024 visible ASCII characters without blanks').optional(),
   hosts: z.array(z.string().min(1)).optional(),
+  backups: z.string().min(1).optional(),
   onError: z.custom<(error: unknown) => void>(isFunction, 'must be a function').optional(),
   observerDirectory: z.string().min(1).optional(),
   clock: z
@@ -133,6 +142,7 @@ function withDefaults(given: z.infer<typeof handlerSchema>): CheckedHandlerOptio
     hosts,
     loopbackNames: token !== undefined ? 'always' : hosts.length === 0 ? 'fromLoopback' : 'never',
     takesAddresses: false,
+    backups: given.backups === undefined ? undefined : resolve(given.backups),
     onError: given.onError ?? ((): void => undefined),
     observerDirectory: given.observerDirectory,
     clock: given.clock ?? systemClock,

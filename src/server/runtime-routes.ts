@@ -1,7 +1,9 @@
 /** Routes of the runtime itself: facts, metrics, health, and the document of the interface. */
+import { isAbsolute, relative, resolve, sep } from 'node:path';
 import { z } from 'zod';
 import { defined } from '../base/defined.ts';
 import * as answers from './answers.ts';
+import { HttpProblem } from './problem.ts';
 import { PROMETHEUS_TYPE, prometheusText } from './prometheus.ts';
 import { noQuery, pageOf, pageSize, token } from './query-parts.ts';
 import { json, jsonInTick, type Route, route, text } from './route.ts';
@@ -90,6 +92,43 @@ const ready = route({
   },
 });
 
+const backup = route({
+  method: 'POST',
+  isNewWork: true,
+  path: '/backups',
+  summary:
+    'Back up the store into a directory in the one that the server was given for backups; answers when it is done',
+  query: noQuery,
+  body: z.strictObject({
+    directory: z.string().min(1).describe('Relative to the directory for backups, or absolute and in it'),
+  }),
+  answers: [
+    { status: 200, description: 'The backup is complete', schema: answers.backup },
+    problemAnswer(400, 'The directory has other files'),
+    problemAnswer(403, 'The server was given no directory for backups, or the directory is not in it'),
+    problemAnswer(503, 'Another backup is written there'),
+  ],
+  async handle({ body: { directory }, server: { runtime, options } }) {
+    return json(await runtime.backup(placeIn(options.backups, directory)));
+  },
+});
+
+/** A directory in the one for backups. Throws for any other. */
+function placeIn(backups: string | undefined, directory: string): string {
+  if (backups === undefined) {
+    throw new HttpProblem(
+      'forbidden',
+      'this server makes no backups: start it with --backups DIR, or the option "backups"',
+    );
+  }
+  const path = resolve(backups, directory);
+  const way = relative(backups, path);
+  if (way === '..' || way.startsWith(`..${sep}`) || isAbsolute(way)) {
+    throw new HttpProblem('forbidden', `this server puts backups into ${backups} only`);
+  }
+  return path;
+}
+
 const document = route({
   method: 'GET',
   path: '/openapi.json',
@@ -100,4 +139,4 @@ const document = route({
 });
 
 /** See the file header. */
-export const runtimeRoutes: readonly Route[] = [info, waiting, metricsJson, metrics, health, ready, document];
+export const runtimeRoutes: readonly Route[] = [info, waiting, metricsJson, metrics, backup, health, ready, document];

@@ -116,6 +116,13 @@ export const STORE_CHECK_PAGES_MAX = 2_048;
 /** Pieces of a store's file, 256 KiB each, that a reader without LMDB keeps: 16 MiB. */
 export const DOCTOR_PIECES_MAX = 64;
 
+/** Bytes of a compact copy that are cleaned in one step: about a millisecond of the session thread. A whole number of pages. */
+export const COPY_PIECE_BYTES: number = 512 * 1024;
+/** Bytes of the record of a backup: a line for each of `SHARDS_MAX` shards. */
+export const BACKUP_RECORD_BYTES_MAX: number = 64 * 1024;
+/** Result files of a backup that are copied at once: as many as the thread pool has threads. */
+export const BACKUP_FILES_AT_ONCE = 4;
+
 // ---- the search index and its searches ----------------------------------------------------------------------------
 
 /**

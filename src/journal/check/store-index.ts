@@ -3,9 +3,9 @@
  * contradict each other. For rows, blobs and media only the location in the file is kept.
  */
 
-import type { Erasure } from '../engine.ts';
 import { integerOf, type LeafNode, PageDamage, type PageFile, type PageTree } from '../lmdb/pages.ts';
 import { isTableName, STORE_FORMAT, TABLE_FLAGS, TABLE_SINCE } from '../lmdb/tables.ts';
+import type { Erasure } from '../position.ts';
 import { corruptMedium, isMediumOf, ownerOfMedium } from '../rows/media-text.ts';
 import { unsealText } from '../rows/sealed-text.ts';
 import { decodeBlob, isBlobOf } from '../rows/stored-text.ts';

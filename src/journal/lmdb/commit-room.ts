@@ -27,7 +27,12 @@ const shapeSchema = z.object({
   treeLeafPageCount: z.number(),
   overflowPages: z.number(),
 });
-const stateSchema = z.object({ pageSize: z.number(), lastPageNumber: z.number(), free: shapeSchema });
+const stateSchema = z.object({
+  pageSize: z.number(),
+  lastPageNumber: z.number(),
+  lastTxnId: z.number(),
+  free: shapeSchema,
+});
 
 /** A stored row with new bytes, or without (it is removed). */
 export interface RewrittenRow {
@@ -71,6 +76,11 @@ export class CommitRoom {
     const meta = this.#tally();
     for (let each = 0; each < count; each += 1) meta.put(KEY_BYTES, SEALED_BYTES);
     return this.#make(new Map([['meta', meta]]));
+  }
+
+  /** The number of the newest commit. */
+  lastCommit(): number {
+    return this.#readState().lastTxnId;
   }
 
   #make(changes: Changes): Promise<void> | undefined {

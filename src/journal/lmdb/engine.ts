@@ -19,13 +19,17 @@
  *  L7 a write begins only when there is room for the most it may need (`commit-room.ts`). Without room for a page, LMDB
  *     may end the process;
  *  L8 once the file is found removed, replaced or cut short (`data-file.ts`), no write begins and `reopen` opens
- *     nothing. A file that was cut short is not read either, since the read would end the process.
+ *     nothing. A file that was cut short is not read either, since the read would end the process;
+ *  L9 the environment is not closed while LMDB copies it: the copy reads its map on another thread.
  */
+import { randomUUID } from 'node:crypto';
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import { ROW_CACHE_BYTES_MAX } from '../../base/bounds.ts';
 import { asError, StoreLockedError, TroupeError } from '../../base/errors.ts';
 import { erasureText, headText, parseCheckpoint, parseErasure, parseHead } from '../check/store-index.ts';
-import type { Engine, EngineState, Erasure, WriteBatch } from '../engine.ts';
-import type { Head, SessionKey } from '../position.ts';
+import type { Engine, EngineState, WriteBatch } from '../engine.ts';
+import type { Erasure, Head, JournalCopy, SessionKey } from '../position.ts';
 import { mediaPrefix } from '../rows/media-text.ts';
 import { RecentValues } from '../rows/recent-values.ts';
 import { encodeRows } from '../rows/row-codec.ts';
@@ -34,9 +38,11 @@ import { sealText, unsealText } from '../rows/sealed-text.ts';
 import { decodeBlob, encodeBlob, isBlobOf } from '../rows/stored-text.ts';
 import { CommitPace } from './commit-pace.ts';
 import { CommitRoom, type RewrittenRow } from './commit-room.ts';
+import { copyCompact } from './compact-copy.ts';
 import { closeEnvironment, type LmdbEnvironment, type LmdbOptions, NO_COMMIT, openEnvironment } from './environment.ts';
-import { commitCause, corruptError, isMapFull, writeError } from './errors.ts';
-import { STORE_FORMAT } from './tables.ts';
+import { corruptError, isMapFull, writeError } from './errors.ts';
+import { guardedWrite, madeRoom, readNumber, takeFence } from './fence.ts';
+import { DATA_FILE } from './tables.ts';
 
 /** The option that puts a row after all others. */
 const APPEND = { append: true } as const;
@@ -54,68 +60,6 @@ export async function openLmdbEngine(options: LmdbOptions): Promise<Engine> {
   }
 }
 
-/** Raises the fence by one, and the format to ours; repeats both if another opener was faster. */
-async function takeFence(environment: LmdbEnvironment, room: CommitRoom, directory: string): Promise<number> {
-  for (;;) {
-    const format = readNumber(environment, 'format', directory);
-    const found = readNumber(environment, 'fence', directory);
-    const fence = found + 1;
-    await madeRoom(directory, () => room.forRecords(2));
-    const taken = await guardedWrite(environment, directory, found, () => {
-      void environment.meta.put('fence', sealText('meta', 'fence', String(fence)), fence);
-      if (format < STORE_FORMAT)
-        void environment.meta.put('format', sealText('meta', 'format', String(STORE_FORMAT)), 0);
-    });
-    if (taken) return fence;
-  }
-}
-
-/**
- * One durable transaction that does nothing unless the fence on disk is `fence` (L1, L2). Resolves to false if it is
- * another fence.
- */
-async function guardedWrite(
-  { meta }: LmdbEnvironment,
-  directory: string,
-  fence: number,
-  put: () => void,
-): Promise<boolean> {
-  try {
-    const written = meta.ifVersion('fence', fence, put);
-    // The write's own promise rejects when the write is refused. `flushed` resolves when a write that was not refused
-    // is on the device.
-    const [held] = await Promise.all([written, meta.flushed]);
-    meta.resetReadTxn();
-    return held;
-  } catch (error) {
-    throw await writeError(directory, await commitCause(error));
-  }
-}
-
-/** Makes room for a commit before it begins (L7). Rejects like a refused write. */
-async function madeRoom(directory: string, make: () => Promise<void> | undefined): Promise<void> {
-  try {
-    const growing = make();
-    // For most commits the room is ready. They need not wait for a microtask.
-    if (growing !== undefined) await growing;
-  } catch (error) {
-    throw await writeError(directory, asError(error));
-  }
-}
-
-function readNumber({ meta }: LmdbEnvironment, name: string, path: string): number {
-  const entry = meta.getEntry(name);
-  const text = entry === undefined ? undefined : unsealText('meta', name, entry.value);
-  const value = Number(text);
-  // Writes are guarded by the version (L2): a version that is not the fence would cause every write to be refused
-  // forever.
-  const isRight = name !== 'fence' || entry?.version === value;
-  if (text === undefined || !isRight || !Number.isSafeInteger(value) || value < 0) {
-    throw corruptError(path, new Error(`its record ${JSON.stringify(name)} is damaged`));
-  }
-  return value;
-}
-
 class LmdbEngine implements Engine {
   readonly fence: number;
   readonly path: string;
@@ -126,6 +70,10 @@ class LmdbEngine implements Engine {
   #environment: LmdbEnvironment;
   #state: EngineState;
   #isOpen = true;
+  /** Changes with the environment: another one may give the same numbers to other commits. */
+  #opening: string = randomUUID();
+  /** The copies under way, each of which settles without an error. */
+  readonly #copying = new Set<Promise<unknown>>();
 
   constructor(options: LmdbOptions, environment: LmdbEnvironment, room: CommitRoom, fence: number) {
     this.#options = options;
@@ -294,10 +242,12 @@ class LmdbEngine implements Engine {
     // Opening again would mistake another file of the same name for the lost file (L8).
     const { lost } = this.#environment.file;
     if (lost !== undefined) throw lost;
+    await Promise.all(this.#copying);
     if (this.#isOpen) await closeEnvironment(this.#environment);
     this.#isOpen = false;
     this.#environment = await openEnvironment(this.#options);
     this.#isOpen = true;
+    this.#opening = randomUUID();
     this.#room = new CommitRoom(this.#environment);
     this.#unpacked.clear();
     this.#state = this.#readState();
@@ -307,9 +257,32 @@ class LmdbEngine implements Engine {
     });
   }
 
+  async copyTo(directory: string, known: string | undefined): Promise<JournalCopy> {
+    const { file, root } = this.#environment;
+    if (file.lost !== undefined) throw file.lost;
+    if (!this.#isOpen) throw this.#closedError();
+    // Read before the copy begins: the copy may have a later commit, and then the next copy is made in vain.
+    const mark = `${this.#opening} ${this.#room.lastCommit()}`;
+    if (mark === known) return { mark };
+    const copying = rm(join(directory, DATA_FILE), { force: true }).then(() => copyCompact(root, directory));
+    const settled = copying.then(
+      () => undefined,
+      () => undefined,
+    );
+    this.#copying.add(settled);
+    try {
+      return { mark, bytes: await copying };
+    } catch (error) {
+      throw await writeError(directory, asError(error));
+    } finally {
+      this.#copying.delete(settled);
+    }
+  }
+
   async close(): Promise<void> {
     if (!this.#isOpen) return;
     this.#isOpen = false;
+    await Promise.all(this.#copying);
     await closeEnvironment(this.#environment);
   }
 
@@ -348,6 +321,10 @@ class LmdbEngine implements Engine {
   async #guarded(put: () => void): Promise<void> {
     const { directory } = this.#options;
     if (!(await guardedWrite(this.#environment, directory, this.fence, put))) throw this.#lockedError();
+  }
+
+  #closedError(): TroupeError {
+    return new TroupeError('internal', `the store ${this.#options.directory} is closed`);
   }
 
   #lockedError(): StoreLockedError {
@@ -443,7 +420,7 @@ class LmdbEngine implements Engine {
    * environment must never be read: it is unmapped.
    */
   #reading<T>(read: () => T): T {
-    if (!this.#isOpen) throw new TroupeError('internal', `the store ${this.#options.directory} is closed`);
+    if (!this.#isOpen) throw this.#closedError();
     const { file } = this.#environment;
     if (file.isShort && file.lost !== undefined) throw file.lost;
     try {

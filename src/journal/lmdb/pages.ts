@@ -1,28 +1,28 @@
 /**
- * Reads pages of an LMDB file without LMDB. LMDB trusts its file, and a damaged file ends the process with a signal
- * that cannot be caught. Here every length and location is checked before it is used, so a file of any bytes gives
- * pages or `PageDamage`.
+ * Reads pages of an LMDB file without LMDB, which trusts its file: a damaged one ends the process with a signal. Here
+ * every length and location is checked before it is used, so a file of any bytes gives pages or `PageDamage`.
  *
  * Owns: one file opened for reading, and the pieces of it that were read last. Writes nothing. Reads block the thread.
- *
- * Layout: struct MDB_meta, MDB_db, MDB_page, MDB_node and MDB_ovpage of LMDB's mdb.c as lmdb builds it, little-endian.
- * The page header has 24 bytes and names page and transaction.
+ * The layout is in `page-layout.ts`.
  */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { DOCTOR_PIECES_MAX, STORE_CHECK_BYTES_MAX, STORE_ROOM_BYTES_MAX } from '../../base/bounds.ts';
+import {
+  BRANCH_FLAG,
+  DATA_VERSION,
+  INTEGER_KEY_FLAG,
+  LEAF_FLAG,
+  MAGIC,
+  META_FLAG,
+  META_TRANSACTION_AT,
+  NODE_BIG_DATA,
+  NODE_HEADER_BYTES,
+  NODE_SUB_DATA,
+  OVERFLOW_FLAG,
+  PAGE_BYTES_AT,
+  PAGE_HEADER_BYTES,
+} from './page-layout.ts';
 
-const BRANCH_FLAG = 0x01;
-const LEAF_FLAG = 0x02;
-const OVERFLOW_FLAG = 0x04;
-const META_FLAG = 0x08;
-const NODE_BIG_DATA = 0x01;
-const NODE_SUB_DATA = 0x02;
-/** Tables whose keys are native 32 or 64-bit integers. */
-const INTEGER_KEY_FLAG = 0x08;
-const MAGIC = 0xbeefc0de;
-const DATA_VERSION = 2;
-const PAGE_HEADER_BYTES = 24;
-const NODE_HEADER_BYTES = 8;
 const TREE_BYTES = 48;
 const OVERFLOW_BYTES = 24;
 const META_BYTES = 168;
@@ -458,7 +458,7 @@ function parseMeta(bytes: Buffer): PageMeta {
     throw new PageDamage('it does not begin as an LMDB file does');
   }
   if (bytes.readUInt32LE(28) !== DATA_VERSION) throw new PageDamage('it is of another version of LMDB');
-  const pageBytes = bytes.readUInt32LE(48);
+  const pageBytes = bytes.readUInt32LE(PAGE_BYTES_AT);
   const isPower = (pageBytes & (pageBytes - 1)) === 0;
   if (!isPower || pageBytes < PAGE_BYTES_MIN || pageBytes > PAGE_BYTES_MAX) {
     throw new PageDamage(`a page size of ${pageBytes} bytes`);
@@ -469,7 +469,7 @@ function parseMeta(bytes: Buffer): PageMeta {
   const isOurs = free.flags === INTEGER_KEY_FLAG && main.flags === 0 && readNumber(bytes, 32) === 0;
   if (!isOurs || !(mapBytes > 0 && mapBytes <= MAP_BYTES_MAX)) throw new PageDamage('a meta page is damaged');
   const lastPage = readNumber(bytes, 144);
-  const transaction = readNumber(bytes, 152);
+  const transaction = readNumber(bytes, META_TRANSACTION_AT);
   const isWhole = Number.isSafeInteger(transaction) && lastPage >= 1 && lastPage * pageBytes < mapBytes;
   if (!isWhole) throw new PageDamage('a meta page is damaged');
   return { pageBytes, lastPage, transaction, free, main };

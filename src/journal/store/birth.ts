@@ -7,8 +7,10 @@
  * opener continues.
  */
 import { mkdir } from 'node:fs/promises';
+import { ConfigError } from '../../base/errors.ts';
 import { PRIVATE_DIRECTORY_MODE } from '../../base/private-files.ts';
 import { openError } from '../lmdb/errors.ts';
+import { readBackupRecord } from './backup-record.ts';
 import {
   beginManifest,
   readBegunManifest,
@@ -20,12 +22,18 @@ import {
 
 /**
  * The manifest of a data directory. A directory without one becomes a store with `shards` shards. The caller holds the
- * directory's lock. Rejects like `readManifest`, and with the errors of `openError` when a store cannot be made.
+ * directory's lock. Rejects like `readManifest`, with the errors of `openError` when a store cannot be made, and with
+ * `ConfigError` for the directory of a backup.
  */
 export async function openManifest(directory: string, shards: number): Promise<StoreManifest> {
   const known = await readManifest(directory);
   const begun = await readBegunManifest(directory);
   if (known !== undefined && begun === undefined) return known;
+  if ((await readBackupRecord(directory)) !== undefined) {
+    throw new ConfigError(`${directory} is a backup: \`troupe restore ${directory} DIR\` makes a store of it`, {
+      data: { path: directory },
+    });
+  }
   try {
     return await writeManifest(directory, known?.shards ?? (await createShards(directory, shards)));
   } catch (error) {

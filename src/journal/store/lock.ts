@@ -14,10 +14,12 @@
  *     the machine restarted since. This host never judges a file of another host as stale. Stale files are removed.
  *     No file name is used twice, so the removal cannot race with another claimant;
  *  K4 only the owner replaces its own file, whole, to name the server that it runs. Nothing replaces a file after its
- *     release, so a released directory stays released.
+ *     release, so a released directory stays released;
+ *  K5 a claim names the directory it was made in. In another directory it came there with a copy, and claims nothing. As
+ *     long as its process lives, the copy may have been made while files were written, and is not opened.
  */
 import { randomUUID } from 'node:crypto';
-import { mkdir, readdir, readFile, rm } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -40,6 +42,8 @@ const claimSchema = z.object({
   host: z.string(),
   /** Epoch ms at which the directory was taken. */
   since: z.number(),
+  /** The result of `directoryIdentity`; missing in claims of earlier versions. */
+  directory: z.string().optional(),
   /** The server of the process, if it serves the store over HTTP. */
   server: z.object({ url: z.string(), needsToken: z.boolean() }).optional(),
 });
@@ -49,6 +53,8 @@ type Claim = z.infer<typeof claimSchema>;
 interface Claimant {
   readonly file: string;
   readonly claim: Claim;
+  /** True for a claim that was made in another directory of this machine (K5). */
+  readonly isCopied: boolean;
 }
 
 /** The HTTP server through which others reach a store that a process has open. */
@@ -120,8 +126,8 @@ export async function acquireStoreLock(directory: string): Promise<StoreLock> {
 
 /** The living process that has the directory open; `undefined`: no process has. Takes nothing, writes nothing. */
 export async function storeOwner(directory: string): Promise<StoreOwner | undefined> {
-  for (const { claim } of await claimants(directory)) {
-    if (!(await isAlive(claim))) continue;
+  for (const { claim, isCopied } of await claimants(directory)) {
+    if (isCopied || !(await isAlive(claim))) continue;
     const { pid, host, since, server } = claim;
     return { pid, host, since, isLocal: host === hostname(), server };
   }
@@ -130,7 +136,9 @@ export async function storeOwner(directory: string): Promise<StoreOwner | undefi
 
 /** Rejects with `StoreLockedError` while a living process has the directory. Takes nothing, writes nothing. */
 export async function refuseIfOwned(directory: string): Promise<void> {
-  for (const other of await claimants(directory)) if (await isAlive(other.claim)) throw locked(directory, other);
+  for (const other of await claimants(directory)) {
+    if (!other.isCopied && (await isAlive(other.claim))) throw locked(directory, other);
+  }
 }
 
 async function replaceClaim(directory: string, { file, claim }: Claimant): Promise<void> {
@@ -148,10 +156,11 @@ async function putClaim(directory: string): Promise<Claimant> {
     boot: await bootIdentity(),
     host: hostname(),
     since: Date.now(),
+    directory: await directoryIdentity(directory),
   };
   const file = `owner-${process.pid}-${randomUUID()}.lock`;
   await putFile(join(directory, file), JSON.stringify(claim), '.new');
-  return { file, claim };
+  return { file, claim, isCopied: false };
 }
 
 /** Enforces K1 and K2: returns when no other claimant lives, throws when one remains. */
@@ -162,6 +171,7 @@ async function waitUntilAlone(directory: string, mine: Claimant): Promise<void> 
     const elder = others.find((other) => isElder(other, mine));
     const other = elder ?? others[0];
     if (other === undefined) return;
+    if (other.isCopied) throw copied(directory, other);
     if (elder !== undefined || performance.now() >= deadline) throw locked(directory, other);
     await delay(POLL_MS);
   }
@@ -179,11 +189,23 @@ async function livingOthers(directory: string, mine: string): Promise<readonly C
 
 async function claimants(directory: string): Promise<readonly Claimant[]> {
   const found: Claimant[] = [];
-  for (const file of await readdir(directory)) {
-    const claim = LOCK_FILE.test(file) ? await readClaim(join(directory, file)) : undefined;
-    if (claim !== undefined) found.push({ file, claim });
+  const files = (await readdir(directory)).filter((file) => LOCK_FILE.test(file));
+  if (files.length === 0) return found;
+  const identity = await directoryIdentity(directory);
+  for (const file of files) {
+    const claim = await readClaim(join(directory, file));
+    if (claim === undefined) continue;
+    // Another machine may number the same directory otherwise.
+    const isHere = claim.host !== hostname() || claim.directory === undefined || claim.directory === identity;
+    found.push({ file, claim, isCopied: !isHere });
   }
   return found;
+}
+
+/** A name of a directory that a copy of it does not have. */
+async function directoryIdentity(directory: string): Promise<string> {
+  const { dev, ino } = await stat(directory, { bigint: true });
+  return `${dev} ${ino}`;
 }
 
 /**
@@ -220,6 +242,16 @@ async function isAlive(claim: Claim): Promise<boolean> {
 function isElder(other: Claimant, mine: Claimant): boolean {
   if (other.claim.since !== mine.claim.since) return other.claim.since < mine.claim.since;
   return other.file < mine.file;
+}
+
+function copied(directory: string, { file, claim }: Claimant): StoreLockedError {
+  const { pid, host, since } = claim;
+  const path = join(directory, file);
+  return new StoreLockedError(
+    `${directory} is a copy of a store that process ${pid} has open: files that were copied while they were written do not ` +
+      `fit together. \`troupe backup\` makes a copy that does. If nothing was written during the copy, remove ${path}`,
+    { data: { pid, host, since, path } },
+  );
 }
 
 function locked(directory: string, { file, claim }: Claimant): StoreLockedError {

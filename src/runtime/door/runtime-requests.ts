@@ -1,6 +1,7 @@
 /** Answers the methods `runtime.…` and `sessions.…`: all sessions of a shard, and the shard's drain and end. */
 
 import { defined } from '../../base/defined.ts';
+import { ConfigError } from '../../base/errors.ts';
 import { byOrder, type ListRequest, passes, passesFacts } from '../protocol/list-order.ts';
 import type { HandlersOf, SessionSummary } from '../protocol/protocol.ts';
 import { summaryOf } from '../reading/head.ts';
@@ -36,6 +37,11 @@ export function runtimeRequests(door: ShardDoor): HandlersOf<'runtime' | 'sessio
     'runtime.resume': async () => {
       await shard.life.resumeBlocked();
       return undefined;
+    },
+    'runtime.copy': ({ directory, known }) => {
+      const { copyTo } = shard.parts.journal;
+      if (copyTo === undefined) throw new ConfigError('a store in memory has no files to copy');
+      return copyTo(directory, known);
     },
     'runtime.learn': ({ models, mcp }) => {
       shard.parts.catalog.learn(models, mcp);

@@ -267,6 +267,8 @@ export async function assembleRuntime(
     degraded: () => [...degraded.values()][0],
     toolBlocks: () => sources?.toolWatch.blocks ?? 0,
     release: place.release,
+    store: place.directory,
+    now: () => checked.clock.now(),
     definitions,
     search,
     webhooks,

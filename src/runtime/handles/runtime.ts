@@ -21,6 +21,7 @@ import type { SessionEvent } from '../../events/event.ts';
 import type { ViewMode } from '../../events/rendered.ts';
 import type { ViewedEvent } from '../../events/viewed-event.ts';
 import type { Durability } from '../../journal/journal.ts';
+import type { BackupReport } from '../../journal/store/backup.ts';
 import type { Takeover } from '../../journal/store/lock.ts';
 import type { QueuedCall } from '../../session/rules/queued-calls.ts';
 import type { Diagnostics } from '../events/diagnostics.ts';
@@ -34,6 +35,7 @@ import type { SessionSummary } from '../protocol/protocol.ts';
 import type { MessageSearch } from '../search/client.ts';
 import type { FoundMessage } from '../search/service.ts';
 import type { Webhooks } from '../webhooks/webhooks.ts';
+import { type BackupParts, backupStore } from './backup.ts';
 import { Child } from './child.ts';
 import { type AllEventOptions, allReading } from './event-options.ts';
 import { Family } from './family.ts';
@@ -79,7 +81,7 @@ export interface RuntimeMetrics extends CounterValues {
 }
 
 /** The parts of a runtime. */
-export interface RuntimeParts {
+export interface RuntimeParts extends Pick<BackupParts, 'store' | 'now'> {
   readonly links: readonly ShardLink[];
   readonly hub: EventHub;
   readonly callbacks: MessageCallbacks;
@@ -321,6 +323,17 @@ export class Runtime {
     const { signal } = parseOption(drainSchema, 'drain', options);
     const drained = Promise.all(this.#parts.links.map((link) => link.call('runtime.drain', { id: 0 }, true)));
     await orAborted(drained, signal);
+  }
+
+  /**
+   * Makes `directory` a backup of the store, or brings the backup in it up to date: only shards with commits since, and
+   * new results, are copied. Each session tree is as of one moment after this call began, with everything that was
+   * acknowledged before. Sessions work on meanwhile. `restore` makes a store of it. After a rejection the former backup
+   * in `directory` is whole. Rejects with `ConfigError` for a store in memory, and for a directory with other files;
+   * with `StoreLockedError` while another backup is written there, and with `StoreFullError` when there is no room.
+   */
+  async backup(directory: string): Promise<BackupReport> {
+    return backupStore(this.#parts, directory);
   }
 
   /**

@@ -21,7 +21,7 @@ import type {
   SessionStatus,
 } from '../../events/event.ts';
 import type { Durability } from '../../journal/journal.ts';
-import type { SessionKey } from '../../journal/position.ts';
+import type { JournalCopy, SessionKey } from '../../journal/position.ts';
 import type { BlobPiece, RowChain, RowPiece } from '../../journal/stored-log.ts';
 import type { GovernorLimits } from '../../models/governor/limits.ts';
 import type { ModelRequest, ProviderData, RequestMessage } from '../../models/provider.ts';
@@ -408,6 +408,7 @@ export interface ShardMethods {
   'notices.page': { request: NoticePageRequest; answer: readonly Notice[] };
   'runtime.drain': { request: { readonly id: number }; answer: undefined };
   'runtime.resume': { request: Record<never, never>; answer: undefined };
+  'runtime.copy': { request: { readonly directory: string; readonly known?: string }; answer: JournalCopy };
   'runtime.learn': { request: Learned; answer: undefined };
   'runtime.standStill': { request: { readonly deadlineMs: number }; answer: undefined };
   'runtime.close': { request: { readonly deadlineMs: number }; answer: undefined };

@@ -1,9 +1,9 @@
-import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { cp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { isRecord } from '../../../src/base/json.ts';
-import { acquireStoreLock, storeOwner } from '../../../src/journal/store/lock.ts';
+import { acquireStoreLock, refuseIfOwned, storeOwner } from '../../../src/journal/store/lock.ts';
 import { processStart } from '../../../src/journal/store/process-identity.ts';
 import { startChild, type TestChild } from '../../support/children.ts';
 import { temporaryDirectory } from '../support/stores.ts';
@@ -53,6 +53,29 @@ describe('F09: one owner', () => {
     expect(Date.now()).toBeGreaterThanOrEqual(before);
     await again.release();
     expect(await readdir(join(directory, 'deep', 'down'))).toEqual([]);
+  });
+
+  test('K5: a claim that came with a copy owns nothing; while its process lives the copy is refused as one', async () => {
+    const holder = startHolder();
+    await holder.said('held');
+    const copy = await temporaryDirectory();
+    try {
+      await cp(directory, copy, { recursive: true });
+      expect(await storeOwner(directory)).toMatchObject({ pid: holder.process.pid });
+      expect(await storeOwner(copy)).toBeUndefined();
+      await refuseIfOwned(copy);
+      await expect(acquireStoreLock(copy)).rejects.toMatchObject({
+        code: 'store_locked',
+        message: expect.stringContaining('is a copy of a store'),
+        data: { pid: holder.process.pid },
+      });
+      expect((await readdir(copy)).length).toBe(1);
+      await holder.kill();
+      await (await acquireStoreLock(copy)).release();
+      expect(await readdir(copy)).toEqual([]);
+    } finally {
+      await rm(copy, { recursive: true, force: true });
+    }
   });
 
   test('K1: a claim held by another process is refused with its pid, and granted when it is released', async () => {

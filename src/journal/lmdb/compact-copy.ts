@@ -1,0 +1,166 @@
+/**
+ * A compact copy of an open environment: a new file with the contents of one commit, and nothing else.
+ *
+ * LMDB writes the copy on a thread of the pool, from a snapshot, while commits continue. The pages that commits free
+ * meanwhile are not reused until the copy ends, so the source may grow. LMDB copies the used parts of its tree pages. It
+ * copies overflow pages whole, and behind a value such a page may still have bytes of a page that lay there before. The
+ * gaps in tree pages have bytes of other pages. So every page of the copy is visited here once more.
+ *
+ * Invariants:
+ *  C1 the copy is one commit: the newest one when the copy began, or a later one;
+ *  C2 the copy has no byte that its commit does not have: gaps in pages and the ends of overflow pages are zeros;
+ *  C3 the copy passes the checks of `file.ts`, as a file that LMDB alone wrote does: page headers name their commits, and
+ *     the two meta pages are one commit apart;
+ *  C4 when the copy resolves, the file is synced. If the copy rejects, it may have left a part of a file.
+ */
+import { chmod, type FileHandle, open } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Key, RootDatabase } from 'lmdb';
+import { COPY_PIECE_BYTES } from '../../base/bounds.ts';
+import { asError } from '../../base/errors.ts';
+import { PRIVATE_FILE_MODE } from '../../base/private-files.ts';
+import {
+  LEAF_FLAG,
+  META_TRANSACTION_AT,
+  NODE_BIG_DATA,
+  NODE_HEADER_BYTES,
+  OVERFLOW_FLAG,
+  PAGE_BYTES_AT,
+  PAGE_HEADER_BYTES,
+} from './page-layout.ts';
+import { DATA_FILE } from './tables.ts';
+
+/** Offsets in the header of a page. */
+const TRANSACTION_AT = 8;
+const FLAGS_AT = 18;
+const LOWER_AT = 20;
+const UPPER_AT = 22;
+const OVERFLOW_PAGES_AT = 20;
+/** LMDB writes this commit into the header of each copied tree page, and into the entry of each overflow value. */
+const COPIED_TRANSACTION = 1n;
+/** Pages before the first page of a tree: the two meta pages. */
+const META_PAGES = 2;
+
+/**
+ * lmdb rejects a copy with the system's text alone. These are the codes of the texts that a caller distinguishes.
+ */
+const CODES: readonly (readonly [text: RegExp, code: string])[] = [
+  [/no space left/i, 'ENOSPC'],
+  [/quota/i, 'EDQUOT'],
+  [/too large/i, 'EFBIG'],
+  [/input\/output/i, 'EIO'],
+];
+
+/**
+ * Copies an environment into `directory`, which exists and has no data file. Resolves to the bytes of the copy. The
+ * environment must stay open until then. Rejects with the system's error.
+ */
+export async function copyCompact(root: RootDatabase<unknown, Key>, directory: string): Promise<number> {
+  try {
+    await root.backup(directory, true);
+  } catch (error) {
+    const cause = asError(error);
+    const code = CODES.find(([text]) => text.test(cause.message))?.[1];
+    throw code === undefined ? cause : Object.assign(new Error(cause.message, { cause }), { code });
+  }
+  const path = join(directory, DATA_FILE);
+  await chmod(path, PRIVATE_FILE_MODE);
+  const file = await open(path, 'r+');
+  try {
+    const bytes = await clean(file);
+    await file.sync();
+    return bytes;
+  } finally {
+    await file.close();
+  }
+}
+
+/** Enforces C2 and C3. The file is read and written once, in pieces. Resolves to its size. */
+async function clean(file: FileHandle): Promise<number> {
+  const { size } = await file.stat();
+  const head = await read(file, Buffer.alloc(PAGE_BYTES_AT + 4), 0);
+  const pageBytes = head.readUInt32LE(PAGE_BYTES_AT);
+  const cleaner = new PageCleaner(pageBytes);
+  for (let offset = META_PAGES * pageBytes; offset < size; offset += COPY_PIECE_BYTES) {
+    const piece = await read(file, Buffer.allocUnsafe(Math.min(COPY_PIECE_BYTES, size - offset)), offset);
+    const distant = cleaner.clean(piece, offset);
+    await file.write(piece, 0, piece.length, offset);
+    for (const { from, to } of distant) await file.write(Buffer.alloc(to - from), 0, to - from, from);
+  }
+  await pairMetas(file, pageBytes, size);
+  return size;
+}
+
+interface Range {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** Cleans the pages of a copy, which has its pages in the order in which they are given. */
+class PageCleaner {
+  readonly #pageBytes: number;
+  /** The offset of the next page header: the pages of a value after its first have none. */
+  #next: number;
+
+  constructor(pageBytes: number) {
+    this.#pageBytes = pageBytes;
+    this.#next = META_PAGES * pageBytes;
+  }
+
+  /** Cleans a piece at an offset of the file. Returns the ranges before the piece that must become zeros. */
+  clean(piece: Buffer, offset: number): readonly Range[] {
+    const distant: Range[] = [];
+    while (this.#next < offset + piece.length) {
+      const page = piece.subarray(this.#next - offset, this.#next - offset + this.#pageBytes);
+      if (page.readUInt16LE(FLAGS_AT) === OVERFLOW_FLAG) {
+        page.writeBigUInt64LE(COPIED_TRANSACTION, TRANSACTION_AT);
+        this.#next += page.readUInt32LE(OVERFLOW_PAGES_AT) * this.#pageBytes;
+        continue;
+      }
+      page.fill(0, PAGE_HEADER_BYTES + page.readUInt16LE(LOWER_AT), PAGE_HEADER_BYTES + page.readUInt16LE(UPPER_AT));
+      for (const { from, to } of this.#endsOfValues(page)) {
+        // The pages of a value come before the page of its entry, often in the same piece.
+        if (from < offset) distant.push({ from, to: Math.min(to, offset) });
+        if (to > offset) piece.fill(0, Math.max(from, offset) - offset, to - offset);
+      }
+      this.#next += this.#pageBytes;
+    }
+    return distant;
+  }
+
+  /** The bytes behind the values that the entries of a page keep in overflow pages. */
+  *#endsOfValues(page: Buffer): Iterable<Range> {
+    if (page.readUInt16LE(FLAGS_AT) !== LEAF_FLAG) return;
+    const end = PAGE_HEADER_BYTES + page.readUInt16LE(LOWER_AT);
+    for (let at = PAGE_HEADER_BYTES; at < end; at += 2) {
+      const node = PAGE_HEADER_BYTES + page.readUInt16LE(at);
+      if (page.readUInt16LE(node + 4) !== NODE_BIG_DATA) continue;
+      const place = node + NODE_HEADER_BYTES + page.readUInt16LE(node + 6);
+      const first = Number(page.readBigUInt64LE(place));
+      const pages = Number(page.readBigUInt64LE(place + 16));
+      const from = first * this.#pageBytes + PAGE_HEADER_BYTES + page.readUInt32LE(node);
+      yield { from, to: (first + pages) * this.#pageBytes };
+    }
+  }
+}
+
+/**
+ * LMDB leaves the first meta page as that of an empty file, and the commit of the copy in the second. The first becomes
+ * the commit before it, and the root of the tables, which is the last page, that of the commit itself.
+ */
+async function pairMetas(file: FileHandle, pageBytes: number, size: number): Promise<void> {
+  const commit = await read(file, Buffer.alloc(8), pageBytes + META_TRANSACTION_AT);
+  const before = Buffer.alloc(8);
+  before.writeBigUInt64LE(commit.readBigUInt64LE() - 1n);
+  await file.write(before, 0, before.length, META_TRANSACTION_AT);
+  await file.write(commit, 0, commit.length, size - pageBytes + TRANSACTION_AT);
+}
+
+async function read(file: FileHandle, buffer: Buffer, offset: number): Promise<Buffer> {
+  for (let done = 0; done < buffer.length; ) {
+    const { bytesRead } = await file.read(buffer, done, buffer.length - done, offset + done);
+    if (bytesRead === 0) throw new Error(`the copy ends at ${offset + done} bytes`);
+    done += bytesRead;
+  }
+  return buffer;
+}

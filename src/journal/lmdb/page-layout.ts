@@ -1,0 +1,30 @@
+/**
+ * Flags, offsets and sizes of LMDB's pages and entries: struct MDB_meta, MDB_db, MDB_page, MDB_node and MDB_ovpage of
+ * LMDB's mdb.c as lmdb builds it, little-endian. The page header has 24 bytes and names page and transaction.
+ */
+
+/** Flag of a branch page of a tree. */
+export const BRANCH_FLAG = 0x01;
+/** Flag of a leaf page of a tree. */
+export const LEAF_FLAG = 0x02;
+/** Flag of the first page of a large value. */
+export const OVERFLOW_FLAG = 0x04;
+/** Flag of a meta page. */
+export const META_FLAG = 0x08;
+/** Flag of an entry whose value is in overflow pages. */
+export const NODE_BIG_DATA = 0x01;
+/** Flag of an entry that is the record of a table. */
+export const NODE_SUB_DATA = 0x02;
+/** Tables whose keys are native 32 or 64-bit integers. */
+export const INTEGER_KEY_FLAG = 0x08;
+/** The first number of each file, and the version of its layout. */
+export const MAGIC = 0xbeefc0de;
+export const DATA_VERSION = 2;
+/** Bytes of the head of a page. */
+export const PAGE_HEADER_BYTES = 24;
+/** Bytes of an entry before its key. */
+export const NODE_HEADER_BYTES = 8;
+/** Offset of the page size in a meta page. */
+export const PAGE_BYTES_AT = 48;
+/** Offset of the number of its commit in a meta page. */
+export const META_TRANSACTION_AT = 152;

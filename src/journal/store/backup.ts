@@ -1,0 +1,270 @@
+/**
+ * Writes a backup of a store at work into a directory, and writes the next one over it.
+ *
+ * Owns: the files of the backup directory, while it has that directory's lock. Does not own: the store, which it reads;
+ * the copies of shards, which their owners make.
+ *
+ * Invariants:
+ *  B1 the former backup stays whole until the record of the next one is durable: a file that the record names is never
+ *     changed, and removed only afterwards. So a crash at any moment leaves one whole backup;
+ *  B2 every file that a record names was synced, and so was its name, before the record;
+ *  B3 each shard is as of one of its commits. A result of a tool that a shard names is in the backup: results are taken
+ *     before and after the shards, and never change;
+ *  B4 cursors of webhooks are taken before the shards. So a cursor never names a notice that the backup lacks; a notice
+ *     delivered meanwhile is delivered again;
+ *  B5 a directory that has other files than a backup's is refused before anything is written.
+ */
+import { randomUUID } from 'node:crypto';
+import { constants, copyFile, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { BACKUP_FILES_AT_ONCE } from '../../base/bounds.ts';
+import { ConfigError, systemCodeOf } from '../../base/errors.ts';
+import { PRIVATE_DIRECTORY_MODE, PRIVATE_FILE_MODE } from '../../base/private-files.ts';
+import { writeError } from '../lmdb/errors.ts';
+import { DATA_FILE } from '../lmdb/tables.ts';
+import type { JournalCopy } from '../position.ts';
+import {
+  BACKUP_FOLDERS,
+  type BackedUpShard,
+  type BackupRecord,
+  backupRecord,
+  readBackupRecord,
+  writeBackupRecord,
+} from './backup-record.ts';
+import { syncDirectory } from './durable-file.ts';
+import { acquireStoreLock } from './lock.ts';
+
+/** The source of a backup. */
+export interface BackupSource {
+  /** The data directory. */
+  readonly store: string;
+  readonly shards: number;
+  /** Copies a shard into a directory; see `Journal.copyTo`. */
+  readonly copyShard: (shard: number, directory: string, known: string | undefined) => Promise<JournalCopy>;
+  /** Epoch ms. */
+  readonly now: () => number;
+}
+
+/** The contents of a backup, and the part of it that had to be copied. */
+export interface BackupReport {
+  /** The directory of the backup, absolute. */
+  readonly directory: string;
+  /** Bytes of the whole backup. */
+  readonly bytes: number;
+  /** Bytes that were copied. The rest is from the backup before. */
+  readonly copiedBytes: number;
+  readonly shards: number;
+  /** Shards that had a commit since the backup before, and were copied. */
+  readonly copiedShards: number;
+  /** Whole texts of shortened results, each a file. */
+  readonly results: number;
+  readonly copiedResults: number;
+}
+
+const RESULT_FILE = /^tool_result_(?:[\d-]+_)?[0-9a-f]+\.txt$/;
+const CURSOR_FILE = /^[0-9a-f]+\.json$/;
+/** A copy of a shard is made here and then moved to its name. */
+const UNFINISHED_FOLDER = 'unfinished';
+/** Names that a directory may have and still become a backup. */
+const OWN_NAMES = /^(backup\.json.*|shards|results|webhooks-[0-9a-f-]+|unfinished|owner-.*)$/;
+
+/**
+ * Makes `directory` a backup of the store as it is now, or brings the backup in it up to date. Rejects with
+ * `ConfigError` for a directory that has something else, `StoreLockedError` while another backup is written there, and
+ * with the errors of the store and the system. After a rejection the former backup is as it was (B1).
+ */
+export async function writeBackup(directory: string, source: BackupSource): Promise<BackupReport> {
+  await refuseOthers(directory);
+  const lock = await acquireStoreLock(directory);
+  try {
+    return await new BackupRun(directory, source).run();
+  } catch (error) {
+    throw systemCodeOf(error) === undefined ? error : await writeError(directory, error);
+  } finally {
+    await lock.release();
+  }
+}
+
+class BackupRun {
+  readonly #directory: string;
+  readonly #source: BackupSource;
+  /** Results of the store met so far, and their bytes. */
+  readonly #results = new Map<string, number>();
+  #copiedResults = 0;
+  #copiedBytes = 0;
+
+  constructor(directory: string, source: BackupSource) {
+    this.#directory = directory;
+    this.#source = source;
+  }
+
+  async run(): Promise<BackupReport> {
+    const former = await readBackupRecord(this.#directory);
+    await this.#removeOthers(former);
+    const startedAt = this.#source.now();
+    const cursors = await this.#copyCursors();
+    await this.#copyResults();
+    const shards = await this.#copyShards(former);
+    await this.#copyResults();
+    const record = backupRecord({
+      startedAt,
+      shards: shards.map(({ file, mark, bytes }) => ({ file, mark, bytes })),
+      cursors,
+    });
+    await writeBackupRecord(this.#directory, record);
+    await this.#removeOthers(record);
+    await this.#removeOldResults();
+    const bytes = [...this.#results.values(), ...shards.map((shard) => shard.bytes)].reduce(
+      (sum, each) => sum + each,
+      0,
+    );
+    return {
+      directory: this.#directory,
+      bytes,
+      copiedBytes: this.#copiedBytes,
+      shards: shards.length,
+      copiedShards: shards.filter(({ isCopied }) => isCopied).length,
+      results: this.#results.size,
+      copiedResults: this.#copiedResults,
+    };
+  }
+
+  async #copyShards(former: BackupRecord | undefined): Promise<readonly CopiedShard[]> {
+    const folder = join(this.#directory, BACKUP_FOLDERS.shards);
+    await mkdir(folder, { recursive: true, mode: PRIVATE_DIRECTORY_MODE });
+    const copied: CopiedShard[] = [];
+    // One after the other: each copy takes the device's whole speed, and holds pages of its shard while it runs.
+    for (let shard = 0; shard < this.#source.shards; shard += 1) {
+      copied.push(await this.#copyShard(shard, folder, former?.shards[shard]));
+    }
+    await syncDirectory(folder);
+    await syncDirectory(this.#directory);
+    return copied;
+  }
+
+  async #copyShard(shard: number, folder: string, known: BackedUpShard | undefined): Promise<CopiedShard> {
+    const unfinished = join(this.#directory, UNFINISHED_FOLDER);
+    await mkdir(unfinished, { recursive: true, mode: PRIVATE_DIRECTORY_MODE });
+    const isThere = known !== undefined && (await sizeOf(join(folder, known.file))) === known.bytes;
+    const { mark, bytes } = await this.#source.copyShard(shard, unfinished, isThere ? known.mark : undefined);
+    if (bytes === undefined) {
+      if (known === undefined) throw new Error(`shard ${shard} was not copied`);
+      return { ...known, isCopied: false };
+    }
+    const file = `${shard}-${randomUUID()}.mdb`;
+    await rename(join(unfinished, DATA_FILE), join(folder, file));
+    this.#copiedBytes += bytes;
+    return { file, mark, bytes, isCopied: true };
+  }
+
+  /** Copies the results that the backup lacks. */
+  async #copyResults(): Promise<void> {
+    const from = join(this.#source.store, 'results');
+    const to = join(this.#directory, BACKUP_FOLDERS.results);
+    const names = (await namesIn(from)).filter((name) => RESULT_FILE.test(name) && !this.#results.has(name));
+    if (names.length === 0) return;
+    await mkdir(to, { recursive: true, mode: PRIVATE_DIRECTORY_MODE });
+    for (let at = 0; at < names.length; at += BACKUP_FILES_AT_ONCE) {
+      const some = names.slice(at, at + BACKUP_FILES_AT_ONCE);
+      await Promise.all(some.map((name) => this.#copyResult(join(from, name), join(to, name), name)));
+    }
+    await syncDirectory(to);
+  }
+
+  /** A result is named by its contents, so a whole file of that name needs no copy. */
+  async #copyResult(from: string, to: string, name: string): Promise<void> {
+    const bytes = await sizeOf(from);
+    // The result was removed meanwhile, with its session.
+    if (bytes === undefined) return;
+    if ((await sizeOf(to)) !== bytes) {
+      if (!(await copyWhole(from, to))) return;
+      this.#copiedResults += 1;
+      this.#copiedBytes += bytes;
+    }
+    this.#results.set(name, bytes);
+  }
+
+  /** Copies the cursors of webhooks into a new folder; resolves to its name. */
+  async #copyCursors(): Promise<string | undefined> {
+    const from = join(this.#source.store, BACKUP_FOLDERS.cursors);
+    const names = (await namesIn(from)).filter((name) => CURSOR_FILE.test(name));
+    if (names.length === 0) return undefined;
+    const folder = `${BACKUP_FOLDERS.cursors}-${randomUUID()}`;
+    const to = join(this.#directory, folder);
+    await mkdir(to, { mode: PRIVATE_DIRECTORY_MODE });
+    for (const name of names) await copyWhole(join(from, name), join(to, name));
+    await syncDirectory(to);
+    return folder;
+  }
+
+  /** Removes what a record does not name: the leftovers of a run that ended early, and the files of a former backup. */
+  async #removeOthers(record: BackupRecord | undefined): Promise<void> {
+    const shards = join(this.#directory, BACKUP_FOLDERS.shards);
+    const kept = new Set<string>([BACKUP_FOLDERS.shards, BACKUP_FOLDERS.results, record?.cursors ?? '']);
+    const files = new Set(record?.shards.map(({ file }) => file));
+    for (const name of await namesIn(this.#directory)) {
+      const isOurs = /^(webhooks-.*|unfinished|backup\.json\..*\.new)$/.test(name);
+      if (isOurs && !kept.has(name)) await rm(join(this.#directory, name), { recursive: true, force: true });
+    }
+    for (const name of await namesIn(shards)) if (!files.has(name)) await rm(join(shards, name), { force: true });
+  }
+
+  /** Removes the results that the store no longer has. */
+  async #removeOldResults(): Promise<void> {
+    const folder = join(this.#directory, BACKUP_FOLDERS.results);
+    for (const name of await namesIn(folder))
+      if (!this.#results.has(name)) await rm(join(folder, name), { force: true });
+  }
+}
+
+type CopiedShard = BackedUpShard & { readonly isCopied: boolean };
+
+/** Enforces B5. */
+async function refuseOthers(directory: string): Promise<void> {
+  const other = (await namesIn(directory)).find((name) => !OWN_NAMES.test(name));
+  if (other === undefined) return;
+  throw new ConfigError(`${directory} has files that are not of a backup, such as ${other}: choose a new directory`, {
+    data: { path: directory },
+  });
+}
+
+/** Copies a file under another name first, synced, and moves it into place. False: the source is gone. */
+export async function copyWhole(from: string, to: string): Promise<boolean> {
+  const unfinished = `${to}.${randomUUID()}.part`;
+  try {
+    await copyFile(from, unfinished, constants.COPYFILE_EXCL);
+    const file = await open(unfinished, 'r+');
+    try {
+      await file.chmod(PRIVATE_FILE_MODE);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await rename(unfinished, to);
+    return true;
+  } catch (error) {
+    await rm(unfinished, { force: true });
+    if (systemCodeOf(error) === 'ENOENT' && (await sizeOf(from)) === undefined) return false;
+    throw error;
+  }
+}
+
+/** The names in a directory; none if it does not exist. */
+export async function namesIn(directory: string): Promise<readonly string[]> {
+  try {
+    return await readdir(directory);
+  } catch (error) {
+    if (systemCodeOf(error) === 'ENOENT') return [];
+    throw error;
+  }
+}
+
+/** Bytes of a file; undefined if there is none. */
+export async function sizeOf(path: string): Promise<number | undefined> {
+  try {
+    return (await stat(path)).size;
+  } catch (error) {
+    if (systemCodeOf(error) === 'ENOENT') return undefined;
+    throw error;
+  }
+}

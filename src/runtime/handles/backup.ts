@@ -1,0 +1,43 @@
+/** `runtime.backup`: checks the directory, and lets each shard copy its journal into it. */
+import { relative, resolve, sep } from 'node:path';
+import { defined } from '../../base/defined.ts';
+import { ConfigError, describeValue } from '../../base/errors.ts';
+import { type BackupReport, writeBackup } from '../../journal/store/backup.ts';
+import type { ShardCaller } from '../protocol/protocol.ts';
+
+/** The parts of a runtime that a backup reads. */
+export interface BackupParts {
+  readonly links: readonly ShardCaller[];
+  /** The data directory; undefined: the store is in memory. */
+  readonly store: string | undefined;
+  readonly now: () => number;
+}
+
+/** See `Runtime.backup`. */
+export async function backupStore({ links, store, now }: BackupParts, directory: string): Promise<BackupReport> {
+  if (store === undefined) throw new ConfigError('a store in memory has no files to back up');
+  if (typeof directory !== 'string' || directory.trim() === '') {
+    throw new ConfigError(`the directory of a backup must be a path, got ${describeValue(directory)}`);
+  }
+  const path = resolve(directory);
+  if (isWithin(path, store) || isWithin(store, path)) {
+    throw new ConfigError(`${path} and the store ${store} lie in each other: choose another directory`, {
+      data: { path },
+    });
+  }
+  return writeBackup(path, {
+    store,
+    shards: links.length,
+    copyShard: async (shard, to, known) => {
+      const link = links[shard];
+      if (link === undefined) throw new Error(`no shard ${shard}`);
+      return link.call('runtime.copy', { directory: to, ...defined({ known }) }, true);
+    },
+    now,
+  });
+}
+
+function isWithin(path: string, directory: string): boolean {
+  const way = relative(directory, path);
+  return way === '' || !(way === '..' || way.startsWith(`..${sep}`) || resolve(way) === way);
+}
