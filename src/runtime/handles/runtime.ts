@@ -58,9 +58,7 @@ export interface RuntimeInfo {
 /**
  * Why a runtime ended: `close()` was called, or the process `pid` took its directory over (`open` with `takeover`).
  */
-export type RuntimeEnd =
-  | { readonly reason: 'closed' }
-  | { readonly reason: 'taken_over'; readonly pid: number };
+export type RuntimeEnd = { readonly reason: 'closed' } | { readonly reason: 'taken_over'; readonly pid: number };
 
 /** Counters since `open`, summed over session threads. */
 export interface RuntimeMetrics extends CounterValues {

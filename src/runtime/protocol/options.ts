@@ -4,12 +4,14 @@ import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
 import {
+  CLOSE_DEADLINE_MS,
   DEFINITION_DIRECTORIES_MAX,
   LIMIT_DEFAULTS,
   type Limits,
   PROVIDER_NAME_CHARACTERS_MAX,
   PROVIDERS_MAX,
   SHARDS_MAX,
+  TAKEOVER_MS_MAX,
 } from '../../base/bounds.ts';
 import { type Clock, type Random, randomNumber, systemClock } from '../../base/clock.ts';
 import { defined } from '../../base/defined.ts';
@@ -155,6 +157,8 @@ export interface CheckedOptions {
   readonly onlyAgent: string;
   readonly threads: Required<ThreadOptions>;
   readonly durability: Durability;
+  /** Milliseconds in which another owner of the directory may finish its half-steps; missing: nothing is taken over. */
+  readonly takeoverMs?: number;
   readonly settings: Settings;
   readonly limits: Limits;
   /** Directories of definitions; undefined when none is given. */
@@ -196,12 +200,13 @@ type GivenLimits = Given<GovernorLimits>;
 
 /** Options whose form was checked. A key may have the value `undefined`, and directories are lists. */
 type GivenOptions = Given<
-  Omit<OpenOptions, PathOption | NestedOption | 'governor' | 'agents' | 'settings' | 'webhooks'>
+  Omit<OpenOptions, PathOption | NestedOption | 'governor' | 'agents' | 'settings' | 'takeover' | 'webhooks'>
 > & {
   readonly [Key in NestedOption]?: Given<NonNullable<OpenOptions[Key]>> | undefined;
 } & { readonly [Key in PathOption]?: readonly string[] | undefined } & {
   readonly agents?: readonly unknown[] | undefined;
   readonly settings?: unknown;
+  readonly takeover?: boolean | { readonly deadlineMs?: number | undefined } | undefined;
   readonly webhooks?: Parameters<typeof checkWebhooks>[0];
   readonly governor?: GivenLimits | Readonly<Record<string, GivenLimits>> | undefined;
 };
@@ -244,7 +249,9 @@ export const openSchema: z.ZodType<GivenOptions> = z.strictObject({
     .strictObject({ sessions: count.optional(), models: count.optional(), tools: count.min(1).optional() })
     .optional(),
   durability: z.enum(['flush', 'strict', 'os']).optional(),
-  takeover: z.union([z.boolean(), z.strictObject({ deadlineMs: z.number().min(0).max(TAKEOVER_MS_MAX).optional() })]).optional(),
+  takeover: z
+    .union([z.boolean(), z.strictObject({ deadlineMs: z.number().min(0).max(TAKEOVER_MS_MAX).optional() })])
+    .optional(),
   settings: z.unknown().optional(),
   limits: z
     .strictObject({
@@ -332,7 +339,7 @@ export function checkOptions(options: unknown, defaultLogger?: Logger): CheckedO
   };
 }
 
-function takeoverMsOf(given: z.infer<typeof openSchema>['takeover']): number | undefined {
+function takeoverMsOf(given: GivenOptions['takeover']): number | undefined {
   if (given === undefined || given === false) return undefined;
   return given === true ? CLOSE_DEADLINE_MS : (given.deadlineMs ?? CLOSE_DEADLINE_MS);
 }
