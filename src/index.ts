@@ -110,6 +110,7 @@ export {
   type MessageSearchOptions,
   type MessageSearchResult,
   Runtime,
+  type RuntimeEnd,
   type RuntimeInfo,
   type RuntimeMetrics,
 } from './runtime/handles/runtime.ts';

@@ -47,6 +47,8 @@ export interface Surroundings {
   readonly now: number;
   readonly isAgentDefined: boolean;
   readonly isQueued: boolean;
+  /** True if no session begins to work any more, because another process takes the store over. */
+  readonly isHandingOver?: boolean;
   /** Why the governor (the queue of model calls) holds back the session's call; missing: it does not. */
   readonly governorWait?: string | undefined;
   /**
@@ -93,6 +95,9 @@ export function explain(state: SessionState, outside: Surroundings): Explanation
   if (state.queued) {
     const detail = 'its parent has as many sub-agents at work as it may (subagents.maxActive); it waits in line';
     return { reason: 'queued', detail };
+  }
+  if (outside.isHandingOver === true) {
+    return { reason: 'queued', detail: 'another process takes the store over; the session continues there' };
   }
   if (outside.isQueued) {
     const detail = 'other sessions use up the admission (limits.liveSessions, limits.liveBytes); it waits in line';

@@ -184,4 +184,11 @@ export const eventAndPoolBugs: readonly PlantedBug[] = [
     replace: `      this.#byId.delete(run.id);
       this.#pool.cancel(run.id, reason);`,
   },
+  {
+    name: 'closed-shard-answers',
+    what: 'a request that reaches a shard after its close is answered from the closed journal',
+    file: 'src/runtime/door/shard-requests.ts',
+    find: 'if (shard.life.isOver && !AFTER_CLOSE.has(method))',
+    replace: 'if (shard.life.isOver && AFTER_CLOSE.size === 0)',
+  },
 ];

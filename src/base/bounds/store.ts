@@ -102,6 +102,15 @@ export const STORE_RIGHTS_ENTRIES_MAX = 256;
 export const STORE_LOOK_MS = 500;
 /** Milliseconds that an opener waits for a younger opener to give way. After that it reports the store as locked. */
 export const STORE_LOCK_WAIT_MS = 5_000;
+/** Milliseconds between two looks of a store's owner for a process that takes the store over. A look takes 50 us. */
+export const TAKEOVER_LOOK_MS = 100;
+/** Milliseconds that a process may give the former owner for its half-steps: as long as the longest model calls. */
+export const TAKEOVER_MS_MAX = 600_000;
+/**
+ * Milliseconds beyond that time after which a process that takes a store over reports the store as locked: those of the
+ * owner's close (`SHARD_CLOSE_MS`), and some for its look and its files.
+ */
+export const TAKEOVER_GRACE_MS = 35_000;
 /** Bytes of a store's file up to which all pages are checked before LMDB maps it: about 30 ms. */
 export const STORE_CHECK_BYTES_MAX: number = 32 * 1024 * 1024;
 /** Bytes of a store's file up to which each entry of the small tables is checked as well: about 30 ms. */

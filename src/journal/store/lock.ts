@@ -16,7 +16,9 @@
  *  K4 only the owner replaces its own file, whole, to name the server that it runs. Nothing replaces a file after its
  *     release, so a released directory stays released;
  *  K5 a claim names the directory it was made in. In another directory it came there with a copy, and claims nothing. As
- *     long as its process lives, the copy may have been made while files were written, and is not opened.
+ *     long as its process lives, the copy may have been made while files were written, and is not opened;
+ *  K6 a claimant that takes over waits for the owner to release the directory, whoever is older (K2). Only one waits: a
+ *     younger one is refused. Its claim asks the owner to end, and stops asking once it owns the directory.
  */
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
@@ -24,7 +26,7 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
-import { STORE_LOCK_WAIT_MS } from '../../base/bounds.ts';
+import { STORE_LOCK_WAIT_MS, TAKEOVER_GRACE_MS, TAKEOVER_LOOK_MS } from '../../base/bounds.ts';
 import { StoreLockedError } from '../../base/errors.ts';
 import { PRIVATE_DIRECTORY_MODE } from '../../base/private-files.ts';
 import { openError } from '../lmdb/errors.ts';
@@ -46,6 +48,8 @@ const claimSchema = z.object({
   directory: z.string().optional(),
   /** The server of the process, if it serves the store over HTTP. */
   server: z.object({ url: z.string(), needsToken: z.boolean() }).optional(),
+  /** The claimant takes over: the owner shall end, and has this long for its half-steps (K6). */
+  takeover: z.object({ deadlineMs: z.number().min(0) }).optional(),
 });
 
 type Claim = z.infer<typeof claimSchema>;
@@ -74,8 +78,19 @@ export interface StoreOwner {
   readonly server?: StoreServer | undefined;
 }
 
+/** A process that takes the directory over, and the milliseconds that it gives the owner for its half-steps. */
+export interface Takeover {
+  readonly pid: number;
+  readonly deadlineMs: number;
+}
+
 /** Held while a data directory is in use. */
 export interface StoreLock {
+  /**
+   * Looks for a process that takes the directory over, until `release`, and reports the first one. The owner then ends
+   * its work and releases. May be called once.
+   */
+  onTakeover(found: (takeover: Takeover) => void): void;
   /**
    * Names the server of this process in the lock; `undefined`: it has none. After `release` this does nothing. Rejects
    * with `StoreFullError` when the system refuses.
@@ -88,19 +103,25 @@ export interface StoreLock {
 /**
  * Takes the data directory, made when missing. Rejects with `StoreLockedError`, `data: { pid, host, since, path }`,
  * when another process or this one has it. It rejects at once, unless the other claimant is itself about to be refused.
+ * With `takeoverMs` it asks the owner to end within that time, and rejects if the directory is not released soon after,
+ * or if another claimant already takes it over.
  * Rejects with `StoreNotWritableError` for missing rights or a read-only file system, and with `StoreFullError` when
  * the system refuses otherwise (no space, no descriptors); the code is in `cause`.
  */
-export async function acquireStoreLock(directory: string): Promise<StoreLock> {
+export async function acquireStoreLock(
+  directory: string,
+  { takeoverMs }: { readonly takeoverMs?: number } = {},
+): Promise<StoreLock> {
   let mine: Claimant;
   try {
     await mkdir(directory, { recursive: true, mode: PRIVATE_DIRECTORY_MODE });
-    mine = await putClaim(directory);
+    mine = await putClaim(directory, takeoverMs);
   } catch (error) {
     throw await openError(directory, directory, error);
   }
   try {
     await waitUntilAlone(directory, mine);
+    if (takeoverMs !== undefined) mine = await withoutTakeover(directory, mine);
   } catch (error) {
     await rm(join(directory, mine.file), { force: true });
     throw await openError(directory, directory, error);
@@ -108,7 +129,11 @@ export async function acquireStoreLock(directory: string): Promise<StoreLock> {
   let released: Promise<void> | undefined;
   /** The last change of the lock file. The next change waits for it. */
   let changed: Promise<void> = Promise.resolve();
+  let endLook = (): void => undefined;
   return {
+    onTakeover(found) {
+      if (released === undefined) endLook = lookForTakeover(directory, mine.file, found);
+    },
     announce(server) {
       const change = changed.then(async () => {
         if (released !== undefined) return;
@@ -118,6 +143,7 @@ export async function acquireStoreLock(directory: string): Promise<StoreLock> {
       return change;
     },
     release() {
+      endLook();
       released ??= changed.then(() => rm(join(directory, mine.file), { force: true }));
       return released;
     },
@@ -127,7 +153,7 @@ export async function acquireStoreLock(directory: string): Promise<StoreLock> {
 /** The living process that has the directory open; `undefined`: no process has. Takes nothing, writes nothing. */
 export async function storeOwner(directory: string): Promise<StoreOwner | undefined> {
   for (const { claim, isCopied } of await claimants(directory)) {
-    if (isCopied || !(await isAlive(claim))) continue;
+    if (isCopied || claim.takeover !== undefined || !(await isAlive(claim))) continue;
     const { pid, host, since, server } = claim;
     return { pid, host, since, isLocal: host === hostname(), server };
   }
@@ -149,7 +175,50 @@ async function replaceClaim(directory: string, { file, claim }: Claimant): Promi
   }
 }
 
-async function putClaim(directory: string): Promise<Claimant> {
+/** The claim of a new owner that asks nobody to end any more (K6). */
+async function withoutTakeover(directory: string, { file, claim, isCopied }: Claimant): Promise<Claimant> {
+  const { takeover: _asked, ...owned } = claim;
+  const mine = { file, claim: owned, isCopied };
+  await replaceClaim(directory, mine);
+  return mine;
+}
+
+/**
+ * Looks for a claimant that takes over, every `TAKEOVER_LOOK_MS`. A watch of the directory would need a descriptor, and
+ * report each file of the store. Returns the function that ends the looks.
+ */
+function lookForTakeover(directory: string, mine: string, found: (takeover: Takeover) => void): () => void {
+  let timer: NodeJS.Timeout | undefined;
+  let isOver = false;
+  const lookLater = (): void => {
+    timer = setTimeout(() => void look(), TAKEOVER_LOOK_MS).unref();
+  };
+  const look = async (): Promise<void> => {
+    const takeover = await takeoverIn(directory, mine);
+    if (isOver) return;
+    if (takeover === undefined) lookLater();
+    else found(takeover);
+  };
+  lookLater();
+  return () => {
+    isOver = true;
+    clearTimeout(timer);
+  };
+}
+
+async function takeoverIn(directory: string, mine: string): Promise<Takeover | undefined> {
+  try {
+    for (const { file, claim, isCopied } of await claimants(directory)) {
+      if (file === mine || isCopied || claim.takeover === undefined || !(await isAlive(claim))) continue;
+      return { pid: claim.pid, deadlineMs: claim.takeover.deadlineMs };
+    }
+  } catch {
+    // A directory that cannot be read now is looked at again. If it is gone, the store itself reports that.
+  }
+  return undefined;
+}
+
+async function putClaim(directory: string, takeoverMs: number | undefined): Promise<Claimant> {
   const claim: Claim = {
     pid: process.pid,
     startedAt: (await processStart(process.pid)) ?? null,
@@ -157,18 +226,22 @@ async function putClaim(directory: string): Promise<Claimant> {
     host: hostname(),
     since: Date.now(),
     directory: await directoryIdentity(directory),
+    ...(takeoverMs === undefined ? {} : { takeover: { deadlineMs: takeoverMs } }),
   };
   const file = `owner-${process.pid}-${randomUUID()}.lock`;
   await putFile(join(directory, file), JSON.stringify(claim), '.new');
   return { file, claim, isCopied: false };
 }
 
-/** Enforces K1 and K2: returns when no other claimant lives, throws when one remains. */
+/** Enforces K1, K2 and K6: returns when no other claimant lives, throws when one remains. */
 async function waitUntilAlone(directory: string, mine: Claimant): Promise<void> {
-  const deadline = performance.now() + STORE_LOCK_WAIT_MS;
+  const { takeover } = mine.claim;
+  const waitMs = takeover === undefined ? STORE_LOCK_WAIT_MS : takeover.deadlineMs + TAKEOVER_GRACE_MS;
+  const deadline = performance.now() + waitMs;
   for (;;) {
     const others = await livingOthers(directory, mine.file);
-    const elder = others.find((other) => isElder(other, mine));
+    const isAhead = ({ claim }: Claimant): boolean => takeover === undefined || claim.takeover !== undefined;
+    const elder = others.find((other) => isElder(other, mine) && isAhead(other));
     const other = elder ?? others[0];
     if (other === undefined) return;
     if (other.isCopied) throw copied(directory, other);

@@ -47,6 +47,10 @@ export function runtimeRequests(door: ShardDoor): HandlersOf<'runtime' | 'sessio
       shard.parts.catalog.learn(models, mcp);
       return undefined;
     },
+    'runtime.standStill': async ({ deadlineMs }) => {
+      await shard.life.standStill(deadlineMs);
+      return undefined;
+    },
     'runtime.close': async ({ deadlineMs }) => {
       await shard.life.close(deadlineMs);
       return undefined;

@@ -194,6 +194,7 @@ function explanationOf(shard: Shard, state: SessionState): Explanation {
     now: clock.now(),
     isAgentDefined: state.agent === undefined || catalog.has(state.agent),
     isQueued: shard.life.isQueued(state.id),
+    isHandingOver: shard.life.startsNothing,
     governorWait: shard.life.callWaitOf(state.id)?.detail,
     approvalsMs: shard.approvalsMs(state),
   });

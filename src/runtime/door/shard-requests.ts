@@ -8,6 +8,7 @@
  *  - `child.…` and `children.…` in `child-requests.ts`, `search.…` in `search-requests.ts`, `waiting.…` in
  *    `waiting-requests.ts`, `notices.…` in `notice-requests.ts`.
  */
+import { CancelledError } from '../../base/errors.ts';
 import type { Endpoint } from '../../threads/endpoint.ts';
 import type { ShardHandlers } from '../protocol/protocol.ts';
 import type { Shard } from '../shard/shard.ts';
@@ -22,6 +23,9 @@ import { sessionReads } from './session-reads.ts';
 import { ShardDoor } from './shard-door.ts';
 import { taskRequests } from './task-requests.ts';
 import { waitingRequests } from './waiting-requests.ts';
+
+/** The methods that a closed shard answers too: there is nothing left to close or to wait for. */
+const AFTER_CLOSE: ReadonlySet<string> = new Set(['runtime.close', 'runtime.drain', 'runtime.standStill']);
 
 /** Answers all methods of the protocol on `endpoint`. Runs on the shard's thread. */
 export function serveShard(shard: Shard, endpoint: Endpoint): void {
@@ -41,6 +45,8 @@ export function serveShard(shard: Shard, endpoint: Endpoint): void {
   for (const [method, handler] of Object.entries(handlers)) {
     const handle = handler as (payload: unknown) => unknown;
     endpoint.handle(method, (payload) => {
+      // The endpoint lives a little longer than the shard, whose journal can then no longer be read.
+      if (shard.life.isOver && !AFTER_CLOSE.has(method)) throw new CancelledError('the runtime is closed');
       door.checkAgent(payload);
       return handle(payload);
     });

@@ -8,6 +8,7 @@ import { asError, type TroupeError } from '../../base/errors.ts';
 import { shardOf } from '../../base/ids.ts';
 import type { ListedModel } from '../../context/model-traits.ts';
 import type { DefinitionSource } from '../../definitions/definition.ts';
+import type { Takeover } from '../../journal/store/lock.ts';
 import { shardDirectory } from '../../journal/store/manifest.ts';
 import { shareOfLimits } from '../../models/governor/limits.ts';
 import { createRateMemory } from '../../models/governor/rate-table.ts';
@@ -57,6 +58,8 @@ export interface Place {
   readonly thread?: ShardWorker;
   /** Names a server in the lock of the directory; missing: the store is in memory. */
   readonly announce?: Announce;
+  /** Reports a process that takes the directory over; missing: the store is in memory. */
+  readonly onTakeover?: (found: (takeover: Takeover) => void) => void;
   /** Releases the directory. For a store in memory it deletes the store's temporary files. */
   readonly release: () => Promise<void>;
 }

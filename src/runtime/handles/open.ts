@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { defined } from '../../base/defined.ts';
-import { ConfigError, describeValue } from '../../base/errors.ts';
+import { asError, ConfigError, describeValue } from '../../base/errors.ts';
 import { openManifest } from '../../journal/store/birth.ts';
 import { acquireStoreLock } from '../../journal/store/lock.ts';
 import { findWideRights } from '../../journal/store/rights.ts';
@@ -12,7 +12,7 @@ import { type ShardWorker, startWorker } from '../host/shard-threads.ts';
 import { type CheckedOptions, checkOptions, type OpenOptions } from '../protocol/options.ts';
 import { keepAnnounced } from './announced-servers.ts';
 import { assembleWithModels, MEMORY, type Place } from './assemble.ts';
-import type { Runtime } from './runtime.ts';
+import { handOver, type Runtime } from './runtime.ts';
 
 /**
  * Opens a data directory, created if necessary, or `':memory:'`, and resumes everything that was interrupted. Rejects
@@ -37,7 +37,7 @@ export async function open(directory: string, options: OpenOptions = {}): Promis
 
 /** `thread`: the thread of the first shard; the caller ends it after an error. */
 async function openAt(directory: string, checked: CheckedOptions, thread: ShardWorker | undefined): Promise<Runtime> {
-  const opened = await openPlace(directory, checked.threads.sessions);
+  const opened = await openPlace(directory, checked);
   const place = { ...opened, ...defined({ thread }) };
   try {
     // Runs before the shards create any file: it reports the rights of a store that existed before, whichever process
@@ -45,6 +45,12 @@ async function openAt(directory: string, checked: CheckedOptions, thread: ShardW
     if (place.directory !== undefined) await warnOfWideRights(place.directory, checked);
     const runtime = await assembled(checked, place);
     if (place.announce !== undefined) keepAnnounced(runtime, place.announce);
+    place.onTakeover?.((takeover) => {
+      checked.logger?.info(takeover, `process ${takeover.pid} takes ${directory} over: this runtime ends`);
+      handOver(runtime, takeover).catch((error: unknown) => {
+        checked.logger?.error({ err: error }, `the runtime did not end as it should: ${asError(error).message}`);
+      });
+    });
     return runtime;
   } catch (error) {
     await place.release();
@@ -76,14 +82,17 @@ async function warnOfWideRights(directory: string, { logger }: CheckedOptions): 
  * Acquires the directory: takes the lock first, then reads the manifest. Once a store exists, its shard count overrides
  * the option (A6).
  */
-async function openPlace(directory: string, sessionThreads: number): Promise<Place> {
+async function openPlace(
+  directory: string,
+  { threads: { sessions: sessionThreads }, takeoverMs }: CheckedOptions,
+): Promise<Place> {
   const shards = Math.max(1, sessionThreads);
   if (directory === MEMORY) {
     const resultStore = await mkdtemp(join(tmpdir(), 'troupe-'));
     return { shards, resultStore, release: () => rm(resultStore, { recursive: true, force: true }) };
   }
   const root = resolve(directory);
-  const lock = await acquireStoreLock(root);
+  const lock = await acquireStoreLock(root, defined({ takeoverMs }));
   if (sessionThreads === 0) loadShard();
   try {
     const manifest = await openManifest(root, shards);
@@ -92,6 +101,7 @@ async function openPlace(directory: string, sessionThreads: number): Promise<Pla
       resultStore: join(root, 'results'),
       shards: manifest.shards,
       announce: (server) => lock.announce(server),
+      onTakeover: (found) => lock.onTakeover(found),
       release: () => lock.release(),
     };
   } catch (error) {

@@ -22,6 +22,7 @@ import type { ViewMode } from '../../events/rendered.ts';
 import type { ViewedEvent } from '../../events/viewed-event.ts';
 import type { Durability } from '../../journal/journal.ts';
 import type { BackupReport } from '../../journal/store/backup.ts';
+import type { Takeover } from '../../journal/store/lock.ts';
 import type { QueuedCall } from '../../session/rules/queued-calls.ts';
 import type { Diagnostics } from '../events/diagnostics.ts';
 import type { EventHub } from '../events/event-hub.ts';
@@ -53,6 +54,11 @@ export interface RuntimeInfo {
   /** `settings.session.defaultViewMode`: the view mode of a reader that names none. */
   readonly defaultViewMode: ViewMode;
 }
+
+/**
+ * Why a runtime ended: `close()` was called, or the process `pid` took its directory over (`open` with `takeover`).
+ */
+export type RuntimeEnd = { readonly reason: 'closed' } | { readonly reason: 'taken_over'; readonly pid: number };
 
 /** Counters since `open`, summed over session threads. */
 export interface RuntimeMetrics extends CounterValues {
@@ -124,15 +130,33 @@ const KIN: SessionParts['kin'] = {
   family: (children, ended) => new Family(children, ended),
 };
 
+/** Ends a runtime for a process that takes its directory over. Rejects as `close` does. */
+export let handOver: (runtime: Runtime, takeover: Takeover) => Promise<void>;
+
 /** See the head of the file. */
 export class Runtime {
+  static {
+    handOver = (runtime, takeover) => runtime.#handOver(takeover);
+  }
+
+  /**
+   * Resolves when the runtime has ended and released its directory, with the reason. Never rejects: `close()` reports
+   * errors of the end. A service waits for it to notice that another process has taken its directory over.
+   */
+  readonly closed: Promise<RuntimeEnd>;
   readonly #parts: RuntimeParts;
+  readonly #ended: (end: RuntimeEnd) => void;
   #closing: Promise<void> | undefined;
   /** Whether interrupted sessions have been read, and the number of restarts at that time. */
   #resumed: { readonly restarts: number; readonly done: Promise<boolean> } | undefined;
 
   constructor(parts: RuntimeParts) {
     this.#parts = parts;
+    let ended = (_end: RuntimeEnd): void => undefined;
+    this.closed = new Promise((resolve) => {
+      ended = resolve;
+    });
+    this.#ended = ended;
   }
 
   /**
@@ -316,11 +340,11 @@ export class Runtime {
    */
   async close(options: { readonly deadlineMs?: number } = {}): Promise<void> {
     const { deadlineMs = CLOSE_DEADLINE_MS } = parseOption(closeSchema, 'close', options);
-    this.#closing ??= this.#close(deadlineMs);
+    this.#closing ??= this.#close(deadlineMs, { reason: 'closed' });
     return this.#closing;
   }
 
-  async #close(deadlineMs: number): Promise<void> {
+  async #close(deadlineMs: number, end: RuntimeEnd): Promise<void> {
     try {
       await Promise.all(this.#parts.links.map((link) => link.close(deadlineMs)));
     } finally {
@@ -328,7 +352,21 @@ export class Runtime {
       await this.#parts.search.close();
       this.#parts.hub.close();
       await this.#parts.release();
+      this.#ended(end);
     }
+  }
+
+  /**
+   * Ends the runtime for a process that takes its directory over. Until the running half-steps have ended, or
+   * `deadlineMs` have passed, it takes messages and begins nothing; it closes only then. So the time in which neither
+   * process takes messages does not include a model call.
+   */
+  async #handOver({ pid, deadlineMs }: Takeover): Promise<void> {
+    const stood = this.#parts.links.map((link) => link.call('runtime.standStill', { deadlineMs }, true));
+    // A thread that was given up has nothing to wait for, and a runtime that closes meanwhile has its own deadline.
+    await Promise.allSettled(stood);
+    this.#closing ??= this.#close(0, { reason: 'taken_over', pid });
+    await this.#closing;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -4,12 +4,14 @@ import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
 import {
+  CLOSE_DEADLINE_MS,
   DEFINITION_DIRECTORIES_MAX,
   LIMIT_DEFAULTS,
   type Limits,
   PROVIDER_NAME_CHARACTERS_MAX,
   PROVIDERS_MAX,
   SHARDS_MAX,
+  TAKEOVER_MS_MAX,
 } from '../../base/bounds.ts';
 import { type Clock, type Random, randomNumber, systemClock } from '../../base/clock.ts';
 import { defined } from '../../base/defined.ts';
@@ -73,6 +75,14 @@ export interface OpenOptions {
   readonly agents?: readonly Agent<unknown>[];
   readonly threads?: ThreadOptions;
   readonly durability?: Durability;
+  /**
+   * Takes the directory over from the process that has it open, instead of rejecting with `StoreLockedError`. That
+   * process begins no further half-step, finishes those that run within `deadlineMs` (default 10,000), and releases the
+   * directory; its `runtime.closed` resolves. Half-steps that take longer continue here. `open` rejects with
+   * `StoreLockedError` if the directory is not released in time, or if another process is already taking it over.
+   * Without an owner it changes nothing. Both processes run on one machine.
+   */
+  readonly takeover?: boolean | { readonly deadlineMs?: number };
   readonly settings?: SettingsInput;
   readonly limits?: Partial<Limits>;
   readonly governor?: GovernorOptions;
@@ -147,6 +157,8 @@ export interface CheckedOptions {
   readonly onlyAgent: string;
   readonly threads: Required<ThreadOptions>;
   readonly durability: Durability;
+  /** Milliseconds in which another owner of the directory may finish its half-steps; missing: nothing is taken over. */
+  readonly takeoverMs?: number;
   readonly settings: Settings;
   readonly limits: Limits;
   /** Directories of definitions; undefined when none is given. */
@@ -188,12 +200,13 @@ type GivenLimits = Given<GovernorLimits>;
 
 /** Options whose form was checked. A key may have the value `undefined`, and directories are lists. */
 type GivenOptions = Given<
-  Omit<OpenOptions, PathOption | NestedOption | 'governor' | 'agents' | 'settings' | 'webhooks'>
+  Omit<OpenOptions, PathOption | NestedOption | 'governor' | 'agents' | 'settings' | 'takeover' | 'webhooks'>
 > & {
   readonly [Key in NestedOption]?: Given<NonNullable<OpenOptions[Key]>> | undefined;
 } & { readonly [Key in PathOption]?: readonly string[] | undefined } & {
   readonly agents?: readonly unknown[] | undefined;
   readonly settings?: unknown;
+  readonly takeover?: boolean | { readonly deadlineMs?: number | undefined } | undefined;
   readonly webhooks?: Parameters<typeof checkWebhooks>[0];
   readonly governor?: GivenLimits | Readonly<Record<string, GivenLimits>> | undefined;
 };
@@ -236,6 +249,9 @@ export const openSchema: z.ZodType<GivenOptions> = z.strictObject({
     .strictObject({ sessions: count.optional(), models: count.optional(), tools: count.min(1).optional() })
     .optional(),
   durability: z.enum(['flush', 'strict', 'os']).optional(),
+  takeover: z
+    .union([z.boolean(), z.strictObject({ deadlineMs: z.number().min(0).max(TAKEOVER_MS_MAX).optional() })])
+    .optional(),
   settings: z.unknown().optional(),
   limits: z
     .strictObject({
@@ -309,6 +325,7 @@ export function checkOptions(options: unknown, defaultLogger?: Logger): CheckedO
       tools: threads.tools ?? availableParallelism(),
     },
     durability: given.durability ?? 'flush',
+    ...defined({ takeoverMs: takeoverMsOf(given.takeover) }),
     settings: parseSettings(given.settings),
     limits: { ...LIMIT_DEFAULTS, ...defined(given.limits ?? {}) },
     definitions: directoriesOf(given),
@@ -320,6 +337,11 @@ export function checkOptions(options: unknown, defaultLogger?: Logger): CheckedO
     clock: given.clock ?? systemClock,
     random: given.random ?? randomNumber,
   };
+}
+
+function takeoverMsOf(given: GivenOptions['takeover']): number | undefined {
+  if (given === undefined || given === false) return undefined;
+  return given === true ? CLOSE_DEADLINE_MS : (given.deadlineMs ?? CLOSE_DEADLINE_MS);
 }
 
 function enrichersOf(

@@ -410,6 +410,7 @@ export interface ShardMethods {
   'runtime.resume': { request: Record<never, never>; answer: undefined };
   'runtime.copy': { request: { readonly directory: string; readonly known?: string }; answer: JournalCopy };
   'runtime.learn': { request: Learned; answer: undefined };
+  'runtime.standStill': { request: { readonly deadlineMs: number }; answer: undefined };
   'runtime.close': { request: { readonly deadlineMs: number }; answer: undefined };
 }
 

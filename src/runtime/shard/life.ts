@@ -1,14 +1,15 @@
 /**
- * The life of a shard: start, resume, isolation, a store that refuses or is lost, close, drain, delete.
+ * The life of a shard: start, resume, isolation, a store that refuses or is lost, stand-still, close, drain, delete.
  *
- * Owns: whether the shard takes inputs, is closing or closed; when it is drained; the resumption of interrupted and
+ * Owns: whether the shard takes inputs, stands still, is closing or closed; when it is drained; the resumption of interrupted and
  * blocked sessions; deletions. Does not own: the transitions that do the work (`transitions.ts`), the actors
  * (`residency.ts`), the attempts to write again (`store-outage.ts`), the order of resumption
  * (`interrupted-sessions.ts`).
  * Invariants:
  *  H3 an actor whose flush failed is dropped and read again from the log. The outage drops all actors (O2 of
  *     `store-outage.ts`), and each session resumes when the store takes writes again;
- *  H6 a closed shard takes no transition; a closing shard finishes the half-steps that run and begins none;
+ *  H6 a closed shard takes no transition; a closing shard finishes the half-steps that run and begins none. So does a
+ *     shard that stands still, but it also takes messages, which wait in their mailboxes;
  *  H7 a deletion and its report to the parent are in one append (A6).
  */
 import type { SessionActor } from '../../../actors/session-actor.ts';
@@ -60,8 +61,9 @@ export class Life {
   readonly #waiters: ShardWaiters;
   readonly #edits: EditQueue;
   readonly #eraser: Eraser;
-  /** Checks whether a call or a commit is still in flight; set while closing. */
-  #onStill: (() => void) | undefined;
+  /** Each checks whether what it waits for is still in flight. A stand-still may be under way when the close begins. */
+  readonly #onStill = new Set<() => void>();
+  #standsStill = false;
   #isClosing = false;
   #isClosed = false;
 
@@ -86,6 +88,11 @@ export class Life {
     return this.#isClosed ? new TroupeError('cancelled', 'the runtime is closed') : undefined;
   }
 
+  /** True once no session begins to work any more. */
+  get startsNothing(): boolean {
+    return this.#standsStill || this.#isClosing;
+  }
+
   /** True once the shard takes no messages any more. */
   get isClosing(): boolean {
     return this.#isClosing;
@@ -96,9 +103,9 @@ export class Life {
     return this.#isClosed;
   }
 
-  /** Called when a call ended, or when the commit queue is empty: a closing shard may be done. */
+  /** Called when a call ended, or when the commit queue is empty: a shard that closes or stands still may be done. */
   still(): void {
-    this.#onStill?.();
+    for (const check of this.#onStill) check();
   }
 
   // ---- resume -------------------------------------------------------------------------------------------------------
@@ -280,6 +287,15 @@ export class Life {
   }
 
   /**
+   * Begins no half-step from now on, until the shard is closed, and waits up to `deadlineMs` for those that run.
+   * Messages are still taken. Another process that opens the store then has little to wait for.
+   */
+  async standStill(deadlineMs: number): Promise<void> {
+    this.#standsStill = true;
+    await this.#until(() => this.#hasNoCalls, deadlineMs);
+  }
+
+  /**
    * Stops intake, and waits up to `deadlineMs` for running half-steps. Gives up those that still run, which resume at
    * the next open. Then writes heads and closes.
    */
@@ -288,7 +304,7 @@ export class Life {
     this.#isClosing = true;
     this.#commits.hurry();
     this.#work.closeEnrichers(this.#residency.actors());
-    await this.#halfStepsDone(deadlineMs);
+    await this.#until(() => this.#hasNoCalls && this.#commits.isEmpty, deadlineMs);
     this.#isClosed = true;
     this.#outage.close();
     this.#eraser.close();
@@ -302,24 +318,26 @@ export class Life {
     await this.#parts.journal.close();
   }
 
-  /**
-   * Resolves at the deadline, or when the only calls in flight are those that wait for `resume`. No session is admitted
-   * meanwhile.
-   */
-  #halfStepsDone(deadlineMs: number): Promise<void> {
+  /** True if the only calls in flight are those that wait for `resume`. No session is admitted meanwhile. */
+  get #hasNoCalls(): boolean {
+    return this.#work.modelCalls === this.#work.stoppedCalls && this.#work.toolCalls === 0;
+  }
+
+  /** Resolves at the deadline, or when the condition holds. */
+  #until(condition: () => boolean, deadlineMs: number): Promise<void> {
     const { clock } = this.#parts;
     return new Promise((resolve) => {
       const done = (): void => {
-        this.#onStill = undefined;
+        this.#onStill.delete(check);
         clock.clearTimer(timer);
         resolve();
       };
       const timer = clock.setTimer(done, deadlineMs);
-      this.#onStill = () => {
-        if (this.#work.modelCalls === this.#work.stoppedCalls && this.#work.toolCalls === 0 && this.#commits.isEmpty)
-          done();
+      const check = (): void => {
+        if (condition()) done();
       };
-      this.#onStill();
+      this.#onStill.add(check);
+      check();
     });
   }
 }

@@ -144,7 +144,7 @@ export class Shard {
       subscribers: this.subscribers,
       life: {
         refusal: () => this.life.refusal,
-        isClosing: () => this.life.isClosing,
+        startsNothing: () => this.life.startsNothing,
         checkDrained: () => this.life.checkDrained(),
       },
     });

@@ -51,7 +51,7 @@ export interface TransitionsLife {
   /** Why no transition may run: the store refuses writes, or the shard is closed. */
   refusal(): TroupeError | undefined;
   /** True once no session begins to work any more. */
-  isClosing(): boolean;
+  startsNothing(): boolean;
   /** Called when work ends. If the shard is now drained, answers the requests that wait for that. */
   checkDrained(): void;
 }
@@ -388,7 +388,7 @@ export class Transitions {
     environment.isGated = this.#subscribers.isGated(actor.id);
     environment.waitingBytes = this.#residency.waitingBytes;
     environment.admits =
-      agent !== undefined && !this.#life.isClosing() && !this.#edits.holds(actor) && this.#live.admits(actor);
+      agent !== undefined && !this.#life.startsNothing() && !this.#edits.holds(actor) && this.#live.admits(actor);
     return environment;
   }
 
@@ -421,7 +421,7 @@ export class Transitions {
 
   /** Starts sessions that waited for admission, oldest first. */
   admit(): void {
-    if (this.#life.isClosing()) return;
+    if (this.#life.startsNothing()) return;
     // Interrupted sessions come first, because they worked before the other sessions began to wait.
     this.#interrupted.proceed();
     this.#live.admit();

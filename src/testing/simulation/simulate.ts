@@ -3,7 +3,7 @@
  * Everything follows from the seed: the failures, the messages, the model's answers, the order of events.
  */
 import { defined } from '../../base/defined.ts';
-import type { Runtime } from '../../runtime/handles/runtime.ts';
+import { handOver, type Runtime } from '../../runtime/handles/runtime.ts';
 import type { OpenOptions } from '../../runtime/protocol/options.ts';
 import { isGivenUp } from './attempts.ts';
 import { Embedder } from './embedder.ts';
@@ -67,6 +67,10 @@ const SOUTH_URL = 'simulated:south';
 const TRACE_LINES = 400;
 /** Virtual milliseconds the last life may take to finish. */
 const SETTLE_MS = 24 * 3_600_000;
+/** The share of the lives that end in order in which another process takes the store over. */
+const TAKEOVER_SHARE = 0.3;
+/** Separates the draws of take-overs from those of everything else, so that they change no other draw. */
+const TAKEOVER_STREAM = 0x7a6e_0b31;
 /** Virtual milliseconds a close waits for half-steps. */
 const CLOSE_MS = 5_000;
 const CLOCK_JUMP_MS = 3_600_000;
@@ -100,6 +104,7 @@ class Simulation {
   readonly #receiver: SimulatedReceiver | undefined;
   /** The draws of the budgets, if the run has them. */
   readonly #budgets: SeededRandom | undefined;
+  readonly #takeovers: SeededRandom;
   readonly #invariants: Invariants;
   readonly #reader: StoreReader;
   readonly #harness = new SimulatedProcess('harness');
@@ -114,6 +119,7 @@ class Simulation {
     this.#options = options;
     this.#random = new SeededRandom(options.seed);
     this.#budgets = budgetRandom(options.seed);
+    this.#takeovers = new SeededRandom((options.seed ^ TAKEOVER_STREAM) >>> 0);
     this.#faults = new Faults(this.#random.fork(), options.faults === undefined ? undefined : new Set(options.faults));
     this.#world = new World(this.#random.fork(), this.#watch);
     const modelsOwn = modelsRandom(options.seed);
@@ -235,12 +241,15 @@ class Simulation {
       process.kill();
       return false;
     }
-    embedder.leave();
+    const isTakenOver = this.#options.faults === undefined && this.#takeovers.chance(TAKEOVER_SHARE);
+    // While another process takes the store over, the embedder still sends: messages are accepted up to the close.
+    if (!isTakenOver) embedder.leave();
     budgets?.leave();
     this.#faults.strikes('process.close', 1);
-    this.#note('close');
+    this.#note(isTakenOver ? 'taken over' : 'close');
     this.#world.countMessages(this.#options.heldAtClose);
-    const closing = runtime.close({ deadlineMs: this.#random.pick([0, CLOSE_MS, 60_000]) });
+    const deadlineMs = this.#random.pick([0, CLOSE_MS, 60_000]);
+    const closing = isTakenOver ? handOver(runtime, { pid: 1, deadlineMs }) : runtime.close({ deadlineMs });
     // If the store refuses the last writes, the close counts as a crash.
     await process.untilDeath(closing.catch((error: unknown) => this.#note(`close failed: ${String(error)}`)));
     this.#closeMessages = Math.max(this.#closeMessages, this.#world.messages);
