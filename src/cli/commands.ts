@@ -52,6 +52,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import('./waiting/answer-command.ts')).answerCommand,
   },
   {
+    name: 'dead-letters',
+    summary: 'List, show, send again or drop messages that could not be promoted',
+    load: async () => (await import('./dead-letters/command.ts')).deadLettersCommand,
+  },
+  {
     name: 'interrupt',
     summary: 'Cancel what a session is doing',
     load: async () => (await import('./sessions/control-commands.ts')).interruptCommand,
