@@ -77,7 +77,7 @@ export interface StrictFakeOptions {
   readonly rates?: FakeRates;
   /**
    * The models of `GET /v1/models`, newest first; the list is read at every request. Requests for these models are
-   * checked against these rows. Default: a few models of `src/context/model-traits.ts`.
+   * checked against these rows. Default: a few models of the library's own table.
    */
   readonly models?: readonly ListedModel[];
   /** Models for which no message threads are kept (`thread_unsupported_request`). Default: none. */

@@ -1,8 +1,9 @@
 /**
  * Shortens long results for the model (contract §5.4 with Δ21). Pure: the caller decides where the whole text is kept.
  */
-import { TRUNCATION_EDGE_LINES } from '../base/bounds.ts';
+import { type Limits, TRUNCATION_EDGE_LINES } from '../base/bounds.ts';
 import { cutText } from '../base/json.ts';
+import type { Settings } from '../base/settings.ts';
 import { headOfBytes, tailOfBytes } from './result-text.ts';
 
 /** The options of shortening. */
@@ -33,8 +34,20 @@ export function toolTruncationReason(toolName: string): string {
   return `${toolName} output displays ${EDGES_SHOWN}`;
 }
 
-/** The reason shown for a child's reply. */
-export const SUBAGENT_TRUNCATION_REASON: string = toolTruncationReason('sub-agent');
+/** How a child's reply is shortened before its parent stores it. */
+export function childReplyBounds({
+  settings,
+  limits,
+}: {
+  readonly settings: Settings;
+  readonly limits: Limits;
+}): TruncationOptions {
+  return {
+    charactersMax: settings.tools.maxSubagentResponseChars,
+    bytesMax: limits.toolResultBytes,
+    reason: toolTruncationReason('sub-agent'),
+  };
+}
 
 /**
  * `text` unchanged when it is within both bounds. Otherwise its first and last 10 lines around a notice. Both parts are

@@ -11,11 +11,16 @@ export function hostOver(endpoint: Endpoint): HostCaller {
 }
 
 /** The embedder's functions, as the shard calls them. */
-export function hostCalls({ ask }: HostCaller): Pick<ShardHost, 'evaluateSystem' | 'consult' | 'lookUp'> {
+export function hostCalls({
+  ask,
+}: HostCaller): Pick<ShardHost, 'evaluateSystem' | 'consult' | 'lookUp' | 'eraseIndex'> {
   return {
     evaluateSystem: (agent, session) => ask('host.evaluateSystem', { agent, session }),
     consult: (question) => ask('host.consult', question),
     lookUp: (question) => ask('host.lookUp', question),
+    eraseIndex: async (sessions) => {
+      await ask('host.eraseIndex', { sessions });
+    },
   };
 }
 

@@ -51,6 +51,8 @@ export interface ShardHost {
   evaluateSystem(agent: string, sessionId: string): Promise<string>;
   consult(question: HostQuestion): Promise<HostVerdict>;
   lookUp(question: EnricherQuestion): Promise<EnricherReply>;
+  /** Resolves when no file of the search index has messages of these deleted sessions. */
+  eraseIndex(sessions: readonly string[]): Promise<void>;
 }
 
 /** Reports a thrown value to the logger on the host. */
@@ -61,6 +63,8 @@ export function logThrown(host: ShardHost, message: string, thrown: unknown, ses
 
 /** The parts of a shard. */
 export interface ShardParts {
+  /** The number of the shard. */
+  readonly index: number;
   readonly journal: Journal;
   readonly catalog: AgentCatalog;
   readonly settings: Settings;

@@ -112,6 +112,8 @@ const COMMON_FAULT_KINDS = [
   // attempt.
   'tool.flaky',
   'tool.crash',
+  // The provider passes a delta without a text.
+  'model.malformed_delta',
 ] as const;
 
 /** Every kind of fault the simulator knows, grouped by its target. */

@@ -1,7 +1,6 @@
 /**
  * The invariants that must hold after every life of a runtime: from its opening to its crash or close. The checks
- * compare the replies and events that left the runtime (`ledger.ts`) with the stores (`session-story.ts`). They do not
- * depend on the schedule of events.
+ * compare the replies and events that left the runtime (`ledger.ts`) with the stores (`session-story.ts`).
  *
  *  I1 each acknowledged message, its image too, is in its session's store exactly once, unchanged and in order; each
  *     accepted entry is in exactly one of mailbox, log, dropped-with-reason (A7);
@@ -44,7 +43,8 @@
  *      and start nothing. The first of them starts in the batch that frees a place;
  *  I28 a session's last outcome and error, in its state and in lists, are those of the last end of a turn in its log;
  *  I29 a budget counts each token of its session and its descendants once; no call begins after the budget is used up;
- *  I30 a dead letter is in the list, or was sent again once with its content, or was dropped on request; an acknowledged
+ *  I30 a deleted session leaves no entry in a row and no result file (checked by `families/erasures.ts`);
+ *  I31 a dead letter is in the list, or was sent again once with its content, or was dropped on request; an acknowledged
  *      receipt names the entry that it became (checked by `letters/dead-letters.ts`).
  */
 

@@ -2,7 +2,6 @@
  * The machine under a simulated runtime: disks that outlive processes, and simulated session and model threads.
  * Everything above the ports is the production code.
  */
-import { ResultStore } from '../../../actors/result-store.ts';
 import type { ShardBounds } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { shardOf } from '../../base/ids.ts';
@@ -166,7 +165,7 @@ export class SimulatedMachine {
       },
       makeToolPool: tools.poolOf(process),
       startModelThread: (provider) => this.#startModelThread(process, provider),
-      resultStore: new ResultStore(RESULTS_DIRECTORY, { disk: this.results.diskOf(process, world, faults) }),
+      resultDisk: this.results.diskOf(process, world, faults),
     };
   }
 

@@ -1,5 +1,5 @@
 /**
- * Dead letters of a run (I30 of `invariants.ts`). Between two lives an earlier version leaves entries in the stores that
+ * Dead letters of a run (I31 of `invariants.ts`). Between two lives an earlier version leaves entries in the stores that
  * this version cannot promote. The embedder lists the letters, reads them, sends them again and drops them at random.
  *
  * Owns: what was asked for and acknowledged, by letter. Does not own: the letters. Its draws are from a stream that no
@@ -117,10 +117,10 @@ export class DeadLetterStories {
       if (ledger.isDeleted(session)) continue;
       const resent = story === undefined ? [] : resentAs(story, id);
       if (pendingId !== undefined && !resent.includes(pendingId))
-        ledger.violate('lost', `letter ${session}/${id} was sent again as ${pendingId}, which is not there (I30)`);
+        ledger.violate('lost', `letter ${session}/${id} was sent again as ${pendingId}, which is not there (I31)`);
       const isThere = story?.state.deadLetters.some(({ entry }) => entry.id === id) === true;
       if (drop === 'acknowledged' && (isThere || resent.length > 0))
-        ledger.violate('changed', `letter ${session}/${id} was dropped and is still there (I30)`);
+        ledger.violate('changed', `letter ${session}/${id} was dropped and is still there (I31)`);
     }
   }
 
@@ -131,9 +131,9 @@ export class DeadLetterStories {
       state.deadLetters.map(({ entry }) => `${id}/${entry.id}`),
     );
     for (const name of stored)
-      if (!this.#listed.has(name)) ledger.violate('lost', `letter ${name} was not listed (I30)`);
+      if (!this.#listed.has(name)) ledger.violate('lost', `letter ${name} was not listed (I31)`);
     for (const name of this.#listed)
-      if (!stored.includes(name)) ledger.violate('fold', `letter ${name} was listed and is not in its store (I30)`);
+      if (!stored.includes(name)) ledger.violate('fold', `letter ${name} was listed and is not in its store (I31)`);
   }
 
   /** Each letter is in the list, or was sent again once with its content, or its drop was requested. */
@@ -144,13 +144,13 @@ export class DeadLetterStories {
       if (!ends.includes('poisoned')) continue;
       const resent = resentAs(story, id);
       const places = resent.length + (listed.has(id) ? 1 : 0);
-      if (places > 1) ledger.violate('duplicated', `letter ${session}/${id} is in ${places} places (I30)`);
+      if (places > 1) ledger.violate('duplicated', `letter ${session}/${id} is in ${places} places (I31)`);
       if (places === 0 && this.#known.get(`${session}/${id}`)?.drop === undefined)
-        ledger.violate('lost', `letter ${session}/${id} was neither sent again nor dropped (I30)`);
+        ledger.violate('lost', `letter ${session}/${id} was neither sent again nor dropped (I31)`);
       const [pendingId] = resent;
       const sent = pendingId === undefined ? undefined : accepted.get(pendingId)?.[0];
       if (sent !== undefined && sent.content !== accepted.get(id)?.[0]?.content)
-        ledger.violate('changed', `letter ${session}/${id} was sent again with another content (I30)`);
+        ledger.violate('changed', `letter ${session}/${id} was sent again with another content (I31)`);
     }
   }
 }
@@ -246,7 +246,7 @@ export class LetterActions {
       if (!(error instanceof InvalidArgumentError) || error.code !== 'letter_not_found') throw error;
       const { pendingId: sentAs } = this.#stories.of(session, id);
       if (sentAs !== undefined && process.isAlive)
-        ledger.violate('failed', `letter ${session}/${id} was sent again as ${sentAs} and is unknown now (I30)`);
+        ledger.violate('failed', `letter ${session}/${id} was sent again as ${sentAs} and is unknown now (I31)`);
       return;
     }
     if (!process.isAlive) return;
@@ -254,7 +254,7 @@ export class LetterActions {
     const story = this.#stories.of(session, id);
     const { pendingId = receipt.pendingId } = story;
     if (pendingId !== receipt.pendingId)
-      ledger.violate('duplicated', `letter ${session}/${id} is ${pendingId} and ${receipt.pendingId} (I30)`);
+      ledger.violate('duplicated', `letter ${session}/${id} is ${pendingId} and ${receipt.pendingId} (I31)`);
     story.pendingId = pendingId;
     const outcome = await this.#attempts.outcomeOf(receipt.answer());
     if (outcome !== undefined && process.isAlive && !ledger.isDeleted(session))
