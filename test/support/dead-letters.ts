@@ -29,25 +29,37 @@ export async function leaveEntries(
   entries: readonly Entry[],
   setAside = false,
 ): Promise<readonly number[]> {
+  const [ids = []] = await leaveInRow(directory, [{ session, entries }], setAside);
+  return ids;
+}
+
+/** Appends entries of several sessions of one shard as one row of its log. Returns the ids of each session's entries. */
+export async function leaveInRow(
+  directory: string,
+  left: readonly { readonly session: string; readonly entries: readonly Entry[] }[],
+  setAside = false,
+): Promise<readonly (readonly number[])[]> {
   const lock = await acquireStoreLock(directory);
   try {
     const shards = (await readManifest(directory))?.shards ?? 1;
-    const journal = await openJournal({
-      directory: shardDirectory(directory, shardOf(session, shards)),
-      durability: 'flush',
+    const [shard = 0, ...others] = new Set(left.map(({ session }) => shardOf(session, shards)));
+    if (others.length > 0) throw new Error('these sessions are on different shards');
+    const journal = await openJournal({ directory: shardDirectory(directory, shard), durability: 'flush' });
+    const appended = left.map(({ session, entries }) => {
+      const key = journal.keyOf(session);
+      if (key === undefined) throw new Error(`the store has no session ${session}`);
+      const { state } = readActor(journal, session, key);
+      const ids = entries.map((_entry, index) => state.nextPendingId + index);
+      const records = entries.flatMap((entry, index): readonly SessionRecord[] => {
+        const id = state.nextPendingId + index;
+        const error = { name: 'Error', code: 'internal', message: 'an earlier version could not show it' } as const;
+        return [{ type: 'accepted', id, entry }, ...(setAside ? [{ type: 'poisoned', id, error } as const] : [])];
+      });
+      return { ids, write: { key, data: encodeTransition({ at: state.updatedAt + 1, records }) } };
     });
-    const key = journal.keyOf(session);
-    if (key === undefined) throw new Error(`the store has no session ${session}`);
-    const { state } = readActor(journal, session, key);
-    const first = state.nextPendingId;
-    const records = entries.flatMap((entry, index): readonly SessionRecord[] => {
-      const id = first + index;
-      const error = { name: 'Error', code: 'internal', message: 'an earlier version could not show it' } as const;
-      return [{ type: 'accepted', id, entry }, ...(setAside ? [{ type: 'poisoned', id, error } as const] : [])];
-    });
-    journal.append([{ key, data: encodeTransition({ at: state.updatedAt + 1, records }) }]);
+    journal.append(appended.map(({ write }) => write));
     await journal.close();
-    return entries.map((_entry, index) => first + index);
+    return appended.map(({ ids }) => ids);
   } finally {
     await lock.release();
   }

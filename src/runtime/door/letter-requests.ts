@@ -3,6 +3,7 @@ import type { SessionActor } from '../../../actors/session-actor.ts';
 import { DEAD_LETTER_SCAN_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { TroupeError } from '../../base/errors.ts';
+import { isInTree } from '../../base/ids.ts';
 import type { SessionKey } from '../../journal/position.ts';
 import { withContent } from '../../session/rules/waiting-content.ts';
 import { type DeadLetter, type DeadLetterSummary, letterSummary, publicLetter } from '../../session/state/letters.ts';
@@ -82,9 +83,10 @@ async function page(door: ShardDoor, request: Request): Promise<LetterPart> {
 
 type Named = readonly (readonly [string, SessionKey])[];
 
-/** The session with which a page begins: that of the page before, or the root of the wanted tree. */
+/** The session with which a page begins: that of the page before if it is wanted, or the root of the wanted tree. */
 function first(shard: Shard, { after, session }: Request): Named {
-  const id = after?.session ?? session;
+  const isWanted = after !== undefined && (session === undefined || isInTree(after.session, session));
+  const id = isWanted ? after.session : session;
   const key = id === undefined ? undefined : shard.parts.journal.keyOf(id);
   return id === undefined || key === undefined ? [] : [[id, key]];
 }

@@ -57,13 +57,10 @@ export function decideResendLetter(
       new InvalidArgumentError('letter_not_found', `the session has no dead letter ${id}`, { data: { id } }),
     );
   }
-  const error = as === 'user' ? undefined : promotionError(letter.entry);
-  if (error !== undefined) {
+  const problem = as === 'user' ? undefined : ownFormProblem(letter.entry);
+  if (problem !== undefined) {
     return refuse(
-      new ContentError(
-        `dead letter ${id} still cannot be promoted (${error.message}); it can be sent as a user's message`,
-        { data: { letter: id, error } },
-      ),
+      new ContentError(`dead letter ${id} ${problem}; it can be sent as a user's message`, { data: { letter: id } }),
     );
   }
   const entry = entryOf(letter, as, contentOf(letter.entry, environment.readContent));
@@ -77,18 +74,19 @@ export function decideResendLetter(
   return full === undefined ? accept(state, entry, environment) : refuse(full);
 }
 
+/** Why a letter cannot be sent in its own form; undefined if it can. */
+function ownFormProblem(entry: MailboxEntry): string | undefined {
+  // Its call was closed when the result was accepted, so a second result would have no call.
+  if (entry.type === 'tool_response') return 'is the result of a call that is closed';
+  const error = promotionError(entry);
+  return error === undefined ? undefined : `still cannot be promoted (${error.message})`;
+}
+
 /** The new entry. It is delivered as a message without options is: the sender's options were for another moment. */
 function entryOf({ entry }: DeadLetterEntry, as: 'user' | undefined, content: Content): Entry {
   if (as === 'user') return { type: 'user_message', content, letter: entry.id };
-  const { type, source, toolUseId, success } = entry;
-  return {
-    type,
-    content,
-    source,
-    ...(toolUseId === undefined ? {} : { toolUseId }),
-    ...(success === undefined ? {} : { success }),
-    letter: entry.id,
-  };
+  const { type, source } = entry;
+  return { type, content, source, letter: entry.id };
 }
 
 /** Drops a dead letter. The result is false if there is none with this number: it was dropped, or sent again. */

@@ -2,7 +2,8 @@
  * Goal: entries that could not be promoted are listed, read, sent again and dropped, over sessions, shards and restarts.
  * Method: stores in whose logs an earlier version left such entries.
  */
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
+import { STORED_CONTENT_BYTES_MIN } from '../../../src/base/bounds.ts';
 import {
   agent,
   type DeadLetterSummary,
@@ -13,8 +14,9 @@ import {
 import { deadLetterPage } from '../../../src/runtime/handles/dead-letters.ts';
 import type { ShardCaller } from '../../../src/runtime/protocol/protocol.ts';
 import { scripted } from '../../../src/testing/scripted.ts';
-import { leaveEntries, promotable, unfit } from '../../support/dead-letters.ts';
+import { leaveEntries, leaveInRow, promotable, unfit } from '../../support/dead-letters.ts';
 import { eventually, failure, MATRIX, runtimeKit } from '../../support/runtime-kit.ts';
+import { storedTexts } from '../../support/stored-texts.ts';
 
 const kit = runtimeKit();
 const echo = (): OpenOptions => ({
@@ -144,6 +146,10 @@ test('pages over all sessions and shards, in one order, each letter once', async
   }
   const tree = await runtime.deadLetters({ session: 'b' });
   expect(tree.items.map(({ session, id }) => `${session} ${id}`)).toEqual(['b 2', 'b 3', 'b:x 2', 'b:x 3']);
+  // A position of another listing shows nothing of another tree.
+  const [before, behind] = [await runtime.deadLetters({ session: 'b', after: '0-a' }), '3-c'];
+  expect(before).toEqual(tree);
+  expect(await runtime.deadLetters({ session: 'b', after: behind })).toEqual({ items: [] });
   expect(await failure(runtime.deadLetters({ after: 'x' }))).toMatchObject({ code: 'config' });
   expect(await failure(runtime.deadLetters({ session: '..' }))).toMatchObject({ code: 'invalid_name' });
   // Deleting a session deletes its letters.
@@ -188,4 +194,37 @@ test('a page ends where the first shard stopped, so that no letter is skipped', 
   }
   expect(seen).toEqual(['a', 'g', 'h', 'j']);
   expect(pages).toBeGreaterThan(2);
+});
+
+describe.each(MATRIX)('F6: sessions: $sessions, models: $models', (threads) => {
+  const large = (word: string): string => `${word} ${'x'.repeat(2 * STORED_CONTENT_BYTES_MIN)}`;
+  const stored = async (directory: string, word: string): Promise<boolean> =>
+    (await storedTexts(directory)).some(({ text }) => text.includes(word));
+
+  test('a large letter outlives the erasure of its row, and goes with its own session', async () => {
+    const directory = await store(['gone', 'kept'], 0);
+    const [, [letter = 0] = []] = await leaveInRow(directory, [
+      { session: 'gone', entries: [unfit(large('canary-gone'))] },
+      { session: 'kept', entries: [unfit(large('canary-kept'))] },
+    ]);
+    const opened = { ...echo(), directory, threads: { ...threads, tools: 1 } };
+    const first = await kit.open(opened);
+    await eventually(async () => (await counted(first)) === 2);
+    await first.sessions.delete('gone');
+    await eventually(() => first.metrics().sessionsErasing === 0);
+    expect(await first.session('kept').deadLetters.get(letter)).toMatchObject({ content: large('canary-kept') });
+    await first.close();
+    expect(await stored(directory, 'canary-gone')).toBe(false);
+    expect(await stored(directory, 'canary-kept')).toBe(true);
+
+    const second = await kit.open(opened);
+    expect((await second.deadLetters()).items).toMatchObject([{ session: 'kept', id: letter }]);
+    const receipt = await second.session('kept').deadLetters.resend(letter, { as: 'user' });
+    expect(await receipt.answer()).toBe(`to ${large('canary-kept')}`);
+    await second.sessions.delete('kept');
+    await eventually(() => second.metrics().sessionsErasing === 0);
+    expect(await second.deadLetters()).toEqual({ items: [] });
+    await second.close();
+    expect(await stored(directory, 'canary-kept')).toBe(false);
+  });
 });

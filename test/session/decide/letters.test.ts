@@ -57,6 +57,20 @@ describe('dead letters', () => {
     expect([machine.records.length, letters(machine)]).toEqual([records, [letter]]);
   });
 
+  it('I5: the result of a closed call is not sent in its own form, since its call has no place for a second result', () => {
+    const machine = startedSession();
+    const letter = machine.state.nextPendingId;
+    const source = { type: 'tool', name: 'bash' } as const;
+    const entry = { type: 'tool_response', content: 'late', source, toolUseId: 'toolu_9' } as const;
+    machine.replay({ type: 'accepted', id: letter, entry });
+    machine.replay({ type: 'poisoned', id: letter, error: { name: 'Error', code: 'internal', message: 'no' } });
+    machine.input({ type: 'resendLetter', letter });
+    expect(machine.effect('refused')?.error).toMatchObject({ code: 'content' });
+    expect(letters(machine)).toEqual([letter]);
+    machine.input({ type: 'resendLetter', letter, as: 'user' });
+    expect(machine.log).toEqual(['user_message late']);
+  });
+
   it('A9: a full mailbox refuses a letter, which stays', () => {
     const machine = startedSession();
     machine.world.limits = { ...machine.world.limits, mailbox: 1 };
