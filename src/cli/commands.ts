@@ -53,7 +53,7 @@ export const COMMANDS: readonly CommandEntry[] = [
   },
   {
     name: 'dead-letters',
-    summary: 'List, show, send again or drop messages that could not be promoted',
+    summary: 'List, show, resend or drop messages that were set aside',
     load: async () => (await import('./dead-letters/command.ts')).deadLettersCommand,
   },
   {
