@@ -99,6 +99,7 @@ export type {
 export { retryAfter } from './models/retry-after.ts';
 export type { MessageCallback } from './runtime/events/message-callbacks.ts';
 export { Child, type ChildExit } from './runtime/handles/child.ts';
+export { type DeadLetterOptions, DeadLetters, type ResendOptions } from './runtime/handles/dead-letters.ts';
 export type { AllEventOptions, EventOptions } from './runtime/handles/event-options.ts';
 export { type ChildResult, type CompletedChild, type FailedChild, Family } from './runtime/handles/family.ts';
 export { Goals } from './runtime/handles/goals.ts';
@@ -114,7 +115,7 @@ export {
   type RuntimeInfo,
   type RuntimeMetrics,
 } from './runtime/handles/runtime.ts';
-export { Session, type SessionInfo } from './runtime/handles/session.ts';
+export { Session } from './runtime/handles/session.ts';
 export type { ListedSession, ListOptions } from './runtime/handles/session-list.ts';
 export type {
   ApprovalDecision,
@@ -154,7 +155,12 @@ export type {
 } from './runtime/protocol/options.ts';
 export type { AnswerOf, ObjectSchema, OutputSchema } from './runtime/protocol/output-option.ts';
 export type { Page, PageKind, PageOf, RequestPage } from './runtime/protocol/pages.ts';
-export type { ChunkInfo, CompressionResult, SessionSummary } from './runtime/protocol/protocol.ts';
+export type {
+  ChunkInfo,
+  CompressionResult,
+  SessionSnapshot as SessionInfo,
+  SessionSummary,
+} from './runtime/protocol/protocol.ts';
 export type { SearchOptions, SearchReach, SearchScope, SearchScopeQuestion } from './runtime/protocol/search-scope.ts';
 export type { BoundaryControl, WaitingListener } from './runtime/protocol/waiting-listeners.ts';
 export type { WebhookOptions } from './runtime/protocol/webhook-options.ts';
@@ -173,6 +179,7 @@ export {
 } from './session/history/to-api.ts';
 export type { QueuedCall } from './session/rules/queued-calls.ts';
 export { INTERRUPT_NOTICE } from './session/rules/tool-texts.ts';
+export type { DeadLetter, DeadLetterSummary } from './session/state/letters.ts';
 export type { McpToolsOptions } from './tools/mcp/grants.ts';
 export { type McpTools, mcpTools } from './tools/mcp/mcp-tools.ts';
 export type { McpAddress, McpEffect, McpProcess, McpServer, McpServerMap } from './tools/mcp/protocol.ts';

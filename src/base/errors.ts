@@ -56,6 +56,7 @@ export type InvalidArgumentCode =
   | 'lookup_key_required'
   | 'lookup_key_ambiguous'
   | 'message_not_found'
+  | 'letter_not_found'
   | 'tool_message_not_removable'
   | 'files_require_prompt'
   | 'invalid_index'
@@ -391,6 +392,7 @@ const REBUILD: Readonly<Record<string, (message: string, details: ErrorDetails) 
   lookup_key_required: (m, d) => new InvalidArgumentError('lookup_key_required', m, d),
   lookup_key_ambiguous: (m, d) => new InvalidArgumentError('lookup_key_ambiguous', m, d),
   message_not_found: (m, d) => new InvalidArgumentError('message_not_found', m, d),
+  letter_not_found: (m, d) => new InvalidArgumentError('letter_not_found', m, d),
   tool_message_not_removable: (m, d) => new InvalidArgumentError('tool_message_not_removable', m, d),
   files_require_prompt: (m, d) => new InvalidArgumentError('files_require_prompt', m, d),
   invalid_index: (m, d) => new InvalidArgumentError('invalid_index', m, d),

@@ -52,6 +52,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import('./waiting/answer-command.ts')).answerCommand,
   },
   {
+    name: 'dead-letters',
+    summary: 'List, show, resend or drop messages that were set aside',
+    load: async () => (await import('./dead-letters/command.ts')).deadLettersCommand,
+  },
+  {
     name: 'interrupt',
     summary: 'Cancel what a session is doing',
     load: async () => (await import('./sessions/control-commands.ts')).interruptCommand,

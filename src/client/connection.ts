@@ -57,8 +57,8 @@ export class Connection {
   }
 
   /** Deletes something. Rejects as `get` does. */
-  async remove(path: string, { signal }: RequestOptions = {}): Promise<void> {
-    await this.#json('DELETE', path, undefined, signal);
+  async remove<T>(path: string, { signal }: RequestOptions = {}): Promise<T> {
+    return (await this.#json('DELETE', path, undefined, signal)) as T;
   }
 
   /** The data of the events of a stream, as JSON values. `after`: the number of the last event already read. */

@@ -6,7 +6,14 @@
  */
 import { type ClientOptions, Connection, type RequestOptions } from './connection.ts';
 import { type AgentName, type AnswerFor, RemoteSession } from './session.ts';
-import type { ListedSession, ListOptions, MessageSearchResult, QueuedCall, SessionEvent } from './types.ts';
+import type {
+  DeadLetterSummary,
+  ListedSession,
+  ListOptions,
+  MessageSearchResult,
+  QueuedCall,
+  SessionEvent,
+} from './types.ts';
 
 export type { ClientOptions, RequestOptions } from './connection.ts';
 export { ClientError, type ClientErrorCode } from './errors.ts';
@@ -61,6 +68,17 @@ export class Client<Agents = unknown> {
   ): Promise<{ readonly waiting: readonly QueuedCall[]; readonly next?: string }> {
     const { after, limit, session, signal } = options;
     return this.#connection.get('waiting', { after, limit, session }, { signal });
+  }
+
+  /**
+   * A page of the dead letters of all sessions, without their contents. It may be empty and have a `next`. `session`:
+   * only letters of this session and its descendants.
+   */
+  deadLetters(
+    options: RequestOptions & { readonly after?: string; readonly limit?: number; readonly session?: string } = {},
+  ): Promise<{ readonly letters: readonly DeadLetterSummary[]; readonly next?: string }> {
+    const { after, limit, session, signal } = options;
+    return this.#connection.get('dead-letters', { after, limit, session }, { signal });
   }
 
   /** The messages that fit a query best, best first. `session`: searches only the tree of this session. */

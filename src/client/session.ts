@@ -4,6 +4,8 @@ import type { Connection, RequestOptions } from './connection.ts';
 import type {
   Agent,
   ApprovalDecision,
+  DeadLetter,
+  DeadLetterSummary,
   Deliver,
   Explanation,
   ForkOptions,
@@ -13,6 +15,7 @@ import type {
   Pending,
   QueuedCall,
   ReceiptStatus,
+  ResendOptions,
   SessionEvent,
   SessionInfo,
   SessionSummary,
@@ -183,12 +186,12 @@ export class RemoteSession<Answer = string> {
 
   /** The log's messages after a number, oldest first; all of them by default. */
   messages(options: RequestOptions & { readonly after?: number } = {}): Promise<readonly Message[]> {
-    return this.#all<Message>('/messages', 'messages', options);
+    return this.#all<Message>(this.#path('/messages'), 'messages', options);
   }
 
   /** The mailbox in drain order. */
   pending(options: RequestOptions = {}): Promise<readonly Pending[]> {
-    return this.#all<Pending>('/pending', 'pending', options);
+    return this.#all<Pending>(this.#path('/pending'), 'pending', options);
   }
 
   /**
@@ -203,7 +206,7 @@ export class RemoteSession<Answer = string> {
 
   /** The conversation in the form of the history operations. */
   history(options: RequestOptions = {}): Promise<readonly HistoryMessage[]> {
-    return this.#all<HistoryMessage>('/history', 'messages', options);
+    return this.#all<HistoryMessage>(this.#path('/history'), 'messages', options);
   }
 
   /** Does one operation on the history, such as `{ operation: 'popLast' }`. Resolves to its outcome, or null. */
@@ -260,6 +263,32 @@ export class RemoteSession<Answer = string> {
     return (await this.#connection.post<{ recalled: boolean }>(this.#path('/recall'), { pendingId }, options)).recalled;
   }
 
+  /** The dead letters of this session and its descendants, without their contents. */
+  async deadLetters(options: RequestOptions = {}): Promise<readonly DeadLetterSummary[]> {
+    return this.#all<DeadLetterSummary>('dead-letters', 'letters', { ...options, session: this.id });
+  }
+
+  /** A dead letter with its content. Rejects with `not_found` if there is none. */
+  deadLetter(id: number, options: RequestOptions = {}): Promise<DeadLetter> {
+    return this.#connection.get(this.#path(`/dead-letters/${id}`), {}, options);
+  }
+
+  /**
+   * Sends a dead letter again: with `as: 'user'` as a user's message, otherwise in its own form. Repeating the call
+   * returns the same receipt.
+   */
+  async resendDeadLetter(id: number, { as, signal }: ResendOptions & RequestOptions = {}): Promise<RemoteReceipt> {
+    const body = as === undefined ? {} : { as };
+    const sent = await this.#connection.post<Accepted>(this.#path(`/dead-letters/${id}/resend`), body, { signal });
+    return new RemoteReceipt(this.#connection, sent);
+  }
+
+  /** Drops a dead letter; false if there is none. */
+  async dropDeadLetter(id: number, options: RequestOptions = {}): Promise<boolean> {
+    const path = this.#path(`/dead-letters/${id}`);
+    return (await this.#connection.remove<{ dropped: boolean }>(path, options)).dropped;
+  }
+
   /** Starts no half-step until `resume`. */
   async pause(options: RequestOptions = {}): Promise<void> {
     await this.#connection.post(this.#path('/pause'), {}, options);
@@ -287,15 +316,15 @@ export class RemoteSession<Answer = string> {
   }
 
   async #all<Item>(
-    rest: string,
+    path: string,
     list: string,
-    { after, signal }: RequestOptions & { readonly after?: number },
+    { after, signal, session }: RequestOptions & { readonly after?: number; readonly session?: string },
   ): Promise<readonly Item[]> {
     const items: Item[] = [];
     let next: string | number | undefined = after;
     do {
-      const query = { limit: PAGE_ITEMS, after: next };
-      const page: Readonly<Record<string, unknown>> = await this.#connection.get(this.#path(rest), query, { signal });
+      const query = { limit: PAGE_ITEMS, after: next, session };
+      const page: Readonly<Record<string, unknown>> = await this.#connection.get(path, query, { signal });
       items.push(...(page[list] as readonly Item[]));
       next = page['next'] as string | number | undefined;
     } while (next !== undefined);

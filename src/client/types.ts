@@ -7,6 +7,8 @@ export type { ShortViewMode, ViewedEvent } from '../events/viewed-event.ts';
 export type {
   Agent,
   ApprovalDecision,
+  DeadLetter,
+  DeadLetterSummary,
   Explanation,
   ForkOptions,
   HistoryMessage,
@@ -15,6 +17,7 @@ export type {
   MessageSearchResult,
   QueuedCall,
   ReceiptStatus,
+  ResendOptions,
   SessionInfo,
   SessionSummary,
   UsageOptions,

@@ -83,6 +83,18 @@ export type EventBody =
       readonly pendingId: number;
       readonly reason: (typeof REMOVAL_REASONS)[number];
     }
+  /** An entry could not be promoted and was set aside. `letter`: its number, the id that it had in the mailbox. */
+  | { readonly type: 'dead_letter.created'; readonly letter: number; readonly error: ErrorShape }
+  /**
+   * A dead letter left the list. `resent`: it was sent again, as the entry `pendingId`. `dropped`: on request.
+   * `evicted`: newer letters took its place, since a session keeps a bounded number of them.
+   */
+  | {
+      readonly type: 'dead_letter.removed';
+      readonly letter: number;
+      readonly reason: 'resent' | 'dropped' | 'evicted';
+      readonly pendingId?: number;
+    }
   | { readonly type: 'session.state'; readonly state: SessionStateName; readonly phase?: Phase }
   | { readonly type: 'text.delta' | 'thinking.delta'; readonly text: string; readonly turn: string }
   | { readonly type: 'tool.started'; readonly toolUseId: string; readonly toolName: string }

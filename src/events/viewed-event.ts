@@ -92,6 +92,8 @@ const EVENT_MEMBERS: { readonly [Type in Kind]: Members<BodyOf<Type>> } = {
   'compaction.failed': { reason: 'carried' },
   'pending.created': { pending: viewedPending },
   'pending.removed': { pendingId: 'carried', reason: 'carried' },
+  'dead_letter.created': { letter: 'carried', error: viewedError },
+  'dead_letter.removed': { letter: 'carried', reason: 'carried', pendingId: 'carried' },
   'session.state': { state: 'carried', phase: 'carried' },
   'text.delta': { text: 'hidden', turn: 'carried' },
   'thinking.delta': { text: 'hidden', turn: 'carried' },

@@ -23,6 +23,8 @@ export interface ListedSession {
   /** The message of the error with which the last turn failed. */
   readonly lastError?: string;
   readonly mailbox: number;
+  /** Number of dead letters; missing: none. */
+  readonly deadLetters?: number;
   readonly updatedAt: number;
 }
 
@@ -100,6 +102,8 @@ const EVENT_MEMBERS: Readonly<
   'compaction.applied': { number: 'number', archived: 'list', created: 'list' },
   'pending.created': { pending: 'object' },
   'pending.removed': { pendingId: 'number', reason: 'string' },
+  'dead_letter.created': { letter: 'number' },
+  'dead_letter.removed': { letter: 'number' },
   'session.state': { state: 'string' },
   'text.delta': {},
   'thinking.delta': {},
@@ -162,7 +166,7 @@ function readChild({ id, exited }: WireRecord): SessionDetail['children'] {
 }
 
 function readListed(value: WireRecord): ListedSession {
-  const { id, agent, parent, name, state, status, lastError, mailbox, updatedAt } = value;
+  const { id, agent, parent, name, state, status, lastError, mailbox, deadLetters, updatedAt } = value;
   if (typeof id !== 'string' || id === '') throw new WireError('a session has no id');
   if (!STATES.has(state)) throw new WireError(`session ${id} has no state that is known`);
   return {
@@ -171,6 +175,7 @@ function readListed(value: WireRecord): ListedSession {
     state: state as SessionStateName,
     mailbox: typeof mailbox === 'number' ? mailbox : 0,
     updatedAt: typeof updatedAt === 'number' ? updatedAt : 0,
+    ...(typeof deadLetters === 'number' ? { deadLetters } : {}),
     ...(typeof parent === 'string' ? { parent } : {}),
     ...(typeof name === 'string' ? { name } : {}),
     ...(STATUSES.has(status) ? { status: status as SessionStatus } : {}),

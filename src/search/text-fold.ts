@@ -179,6 +179,7 @@ function foldRecord(fold: TextFold, record: SessionRecord, at: number, found: Se
     case 'remembered':
     case 'summaryFailed':
     case 'summaryDropped':
+    case 'letterDropped':
       return true;
     case 'named':
       fold.name = record.name;

@@ -23,6 +23,7 @@ const summaryShape = {
     .optional()
     .describe('The error of the last turn, if it failed'),
   mailbox: z.number(),
+  deadLetters: z.number().optional().describe('Number of dead letters, if there are any'),
   messageCount: z.number().optional().describe('Messages of users and the agent, without tool calls'),
   createdAt: z.number().optional().describe('Epoch ms'),
   updatedAt: z.number().describe('Epoch ms'),
@@ -98,6 +99,26 @@ export const pendingList: z.ZodType = z.strictObject({
   pending: z.array(z.looseObject({ id: z.number(), type: z.string(), kind: z.string(), content, at: z.number() })),
   next: z.string().optional(),
 });
+
+const letterShape = {
+  session: z.string(),
+  id: z.number().describe('The id that the entry had in the mailbox'),
+  type: z.string(),
+  source: z.looseObject({ type: z.string(), name: z.string().optional() }),
+  at: z.number().describe('Epoch ms at which the entry was accepted'),
+  setAsideAt: z.number().describe('Epoch ms'),
+  bytes: z.number().describe('UTF-8 bytes of the content'),
+  error: z.looseObject({ name: z.string(), code: z.string(), message: z.string() }),
+};
+/** A page of dead letters; `next` is the `after` of the following page. */
+export const deadLetterList: z.ZodType = z.strictObject({
+  letters: z.array(z.strictObject(letterShape)),
+  next: z.string().optional(),
+});
+/** A dead letter with its content. */
+export const deadLetter: z.ZodType = z.strictObject({ ...letterShape, content, toolUseId: z.string().optional() });
+/** Whether a dead letter was dropped. */
+export const letterDropped: z.ZodType = z.strictObject({ dropped: z.boolean() });
 
 /** The receipt of an accepted message. */
 export const receipt: z.ZodType = z.strictObject({

@@ -18,6 +18,7 @@ import type { CheckedHandlerOptions } from './options.ts';
 import { pageRoutes } from './page-routes.ts';
 import { HttpProblem, problemResponse } from './problem.ts';
 import type { Route, ServerParts } from './route.ts';
+import { deadLetterRoutes } from './routes/dead-letters.ts';
 import { goalRoutes } from './routes/goals.ts';
 import { historyRoutes } from './routes/history.ts';
 import { runtimeRoutes } from './runtime-routes.ts';
@@ -30,6 +31,7 @@ const ROUTES: readonly Route[] = [
   ...conversationRoutes,
   ...historyRoutes,
   ...goalRoutes,
+  ...deadLetterRoutes,
   ...runtimeRoutes,
   ...pageRoutes,
 ];

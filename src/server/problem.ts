@@ -70,6 +70,7 @@ const TABLE: Readonly<Record<ProblemCode, readonly [status: number, title: strin
   lookup_key_required: [400, 'Neither an id nor a call id was given'],
   lookup_key_ambiguous: [400, 'Both an id and a call id were given'],
   message_not_found: [404, 'The history has no such message'],
+  letter_not_found: [404, 'The session has no such dead letter'],
   tool_message_not_removable: [409, 'A result is removed only with its call'],
   files_require_prompt: [400, 'Files need a text beside them'],
   invalid_index: [400, 'No such position'],

@@ -157,6 +157,12 @@ const SAMPLES: {
     },
   },
   'pending.removed': same({ pendingId: 1, reason: 'promoted' }),
+  'dead_letter.created': {
+    raw: { letter: 4, error },
+    basic: { letter: 4, error: TOLD_ERROR },
+    verbose: { letter: 4, error: TOLD_ERROR },
+  },
+  'dead_letter.removed': same({ letter: 4, reason: 'resent', pendingId: 5 }),
   'session.state': same({ state: 'awaiting', phase: 'retrying' }),
   'text.delta': {
     raw: { text: `${MARKER} answer`, turn: 'turn-1' },

@@ -210,6 +210,20 @@ test('a list alone says what needs a person, so that it is right after a reload'
   expect(overviewOf(tree.nodes()).stopped.count).toBe(0);
 });
 
+test('a session with dead letters is listed under Trouble, until they have left', () => {
+  const tree = new SessionTree();
+  tree.put(listed('a', { deadLetters: 1 }));
+  tree.put(listed('b'));
+  const troubled = (): readonly string[] => ids(tree, { subset: 'trouble' });
+  expect(troubled()).toEqual(['a']);
+  const error = { name: 'Error', code: 'internal', message: 'no' } as const;
+  tree.apply({ type: 'dead_letter.created', session: 'b', at: 300, seq: 1, letter: 4, error });
+  tree.apply({ type: 'dead_letter.removed', session: 'a', at: 300, seq: 1, letter: 3, reason: 'dropped' });
+  expect(troubled()).toEqual(['b']);
+  tree.put(listed('b', { updatedAt: 400 }));
+  expect(troubled()).toEqual([]);
+});
+
 test('a session that asks is shown so, and an approval is shown before a question', () => {
   const tree = new SessionTree();
   tree.put(listed('a'));

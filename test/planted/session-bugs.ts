@@ -3,6 +3,7 @@ import type { PlantedBug } from './planted-bug.ts';
 
 const CHILDREN = 'src/session/decide/children.ts';
 const FOLD = 'src/session/apply/fold.ts';
+const LETTERS = 'src/session/decide/letters.ts';
 const MAILBOX = 'src/session/rules/mailbox.ts';
 const RECOVERY = 'src/session/decide/recovery.ts';
 const SEND = 'src/session/decide/send.ts';
@@ -291,5 +292,27 @@ export const sessionBugs: readonly PlantedBug[] = [
     file: 'src/session/rules/budget.ts',
     find: 'if (tokens !== undefined && used >= tokens) {',
     replace: 'if (tokens !== undefined && used >= tokens + 1_000) {',
+  },
+  {
+    name: 'letter-stays',
+    what: 'a dead letter that was sent again stays in the list',
+    file: 'src/session/apply/mailbox.ts',
+    find: 'deadLetters.splice(index, 1);',
+    replace: "if (reason === 'dropped') deadLetters.splice(index, 1);",
+  },
+  {
+    name: 'letter-resent-forgotten',
+    what: 'a dead letter that was sent again is forgotten, so a repeated request finds no letter',
+    file: LETTERS,
+    find: 'state.resentLetters?.find(({ letter }) => letter === id);',
+    replace: 'state.resentLetters?.find(({ letter }) => letter === id && state.mailbox.length > 0);',
+  },
+  {
+    name: 'letter-of-another-id',
+    what: 'the first dead letter is sent again in place of the named one',
+    file: LETTERS,
+    find: 'const entry = entryOf(letter, as, contentOf(letter.entry, environment.readContent));',
+    replace:
+      'const entry = entryOf(letter, as, contentOf((state.deadLetters[0] ?? letter).entry, environment.readContent));',
   },
 ];

@@ -38,6 +38,7 @@ export const ERROR_CODES: Readonly<Record<ErrorCode, true>> = {
   lookup_key_required: true,
   lookup_key_ambiguous: true,
   message_not_found: true,
+  letter_not_found: true,
   tool_message_not_removable: true,
   files_require_prompt: true,
   invalid_index: true,

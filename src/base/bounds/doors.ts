@@ -108,6 +108,8 @@ export const REDRAW_INTERVAL_MS = 100;
 export const TREE_LINES_MAX = 16;
 /** Sessions that `troupe inspect` shows by default. */
 export const INSPECT_SESSIONS_DEFAULT = 60;
+/** Dead letters that `troupe dead-letters` prints by default. */
+export const DEAD_LETTERS_LISTED = 100;
 /** Calls that `troupe waiting` prints by default. */
 export const WAITING_CALLS_DEFAULT = 100;
 /** Events that `troupe tail` prints by default. */

@@ -24,10 +24,14 @@ export const KEY_CHARACTERS_MAX = 256;
 /** Finished receipts whose outcome a session keeps in memory. Older ones are read from the log. */
 export const RECEIPTS_REMEMBERED_MAX = 64;
 /**
- * Entries set aside because their promotion failed. Beyond this number the oldest entry is dropped from memory but
- * stays in the log.
+ * Dead letters of one session: entries set aside because their promotion failed. Beyond this number the oldest letter
+ * is dropped. A session remembers as many letters that were sent again.
  */
 export const DEAD_LETTERS_MAX = 100;
+/** UTF-8 bytes of one session's dead letters: one mailbox. Beyond it the oldest are dropped; the newest always stays. */
+export const DEAD_LETTER_BYTES_MAX: number = 16 * 1024 * 1024;
+/** Sessions that one page of dead letters looks at. Reading a head takes microseconds, and a page must answer soon. */
+export const DEAD_LETTER_SCAN_MAX = 20_000;
 /** Tool calls of one round that run at once, per session. Further calls wait in call order. */
 export const PARALLEL_CALLS_MAX = 32;
 /** Tool calls in one model answer. A longer answer is cut, and each cut call is answered with the reason. */

@@ -44,6 +44,15 @@ function storedReader(stored: StoredSessions, shown: string): SessionReader {
       const calls = stored.waiting();
       return Promise.resolve({ calls: calls.slice(0, limit), isCut: calls.length > limit });
     },
+    deadLetters: async (session, limit) => {
+      const found = stored.deadLetters(session === undefined ? undefined : known(session).id);
+      return { letters: found.slice(0, limit), isCut: found.length > limit };
+    },
+    deadLetter: async (session, id) => {
+      const letter = stored.deadLetter(known(session).id, id);
+      if (letter === undefined) throw new NotFoundError(`${JSON.stringify(session)} has no dead letter ${id}`);
+      return letter;
+    },
   };
 }
 

@@ -8,6 +8,7 @@ import type { Message, Pending, Usage } from '../../base/messages.ts';
 import { SESSION_STATES, SESSION_STATUSES, type SessionEvent, TURN_OUTCOMES } from '../../events/event.ts';
 import { byOrder, type ListFilter, type ListOrder } from '../../runtime/protocol/list-order.ts';
 import type { SessionSummary } from '../../runtime/protocol/protocol.ts';
+import type { DeadLetter, DeadLetterSummary } from '../../session/state/letters.ts';
 import { servedEvents, servedSeq } from './served-events.ts';
 import type { Server } from './server.ts';
 import type { SessionReader } from './session-reader.ts';
@@ -25,6 +26,7 @@ const summaryShape = {
   lastOutcome: z.enum(TURN_OUTCOMES).optional(),
   lastError: z.looseObject({ code: z.string(), message: z.string() }).optional(),
   mailbox: z.number(),
+  deadLetters: z.number().optional(),
   messageCount: z.number().optional(),
   createdAt: z.number().optional(),
   updatedAt: z.number(),
@@ -44,6 +46,17 @@ const explanationSchema = z.looseObject({ reason: z.string(), detail: z.string()
 const messagesSchema = z.looseObject({ messages: z.array(z.looseObject({ seq: z.number() })), next });
 const historySchema = z.looseObject({ messages: z.array(z.looseObject({})), next });
 const pendingSchema = z.looseObject({ pending: z.array(z.looseObject({ id: z.number() })), next });
+const letterShape = {
+  session: z.string(),
+  id: z.number(),
+  type: z.string(),
+  source: z.looseObject({ type: z.string() }),
+  at: z.number(),
+  setAsideAt: z.number(),
+  error: z.looseObject({ message: z.string() }),
+};
+const lettersSchema = z.looseObject({ letters: z.array(z.looseObject(letterShape)), next });
+const letterSchema = z.looseObject({ ...letterShape, content: z.union([z.string(), z.array(z.looseObject({}))]) });
 const waitingSchema = z.looseObject({ waiting: z.array(waitingCallSchema), next });
 
 /** The path of a session on a server. */
@@ -132,6 +145,19 @@ export function servedReader(server: Server): SessionReader {
       );
       return { calls: calls.slice(0, limit), isCut: calls.length > limit };
     },
+    deadLetters: async (session, limit) => {
+      const found = await paged(
+        session === undefined ? 'dead-letters' : `dead-letters?${new URLSearchParams({ session })}`,
+        async (path) => {
+          const page = await server.ask(path, lettersSchema);
+          return { items: page.letters as unknown as readonly DeadLetterSummary[], next: page.next };
+        },
+        limit,
+      );
+      return { letters: found.slice(0, limit), isCut: found.length > limit };
+    },
+    deadLetter: async (session, id) =>
+      (await server.ask(`${pathOf(session)}/dead-letters/${id}`, letterSchema)) as unknown as DeadLetter,
   };
 }
 

@@ -4,6 +4,7 @@ import type { Message, Usage } from '../../base/messages.ts';
 import type { SessionEvent } from '../../events/event.ts';
 import type { ListFilter } from '../../runtime/protocol/list-order.ts';
 import type { SessionSummary } from '../../runtime/protocol/protocol.ts';
+import type { DeadLetter, DeadLetterSummary } from '../../session/state/letters.ts';
 import type { StoredSession } from './stored-sessions.ts';
 import type { WaitingCall } from './waiting-call.ts';
 
@@ -16,6 +17,12 @@ export interface SessionList {
 /** The calls that wait for a person, the oldest first; `isCut`: there are more. */
 export interface WaitingList {
   readonly calls: readonly WaitingCall[];
+  readonly isCut: boolean;
+}
+
+/** The dead letters of a list; `isCut`: there are more. */
+export interface DeadLetterList {
+  readonly letters: readonly DeadLetterSummary[];
   readonly isCut: boolean;
 }
 
@@ -39,4 +46,8 @@ export interface SessionReader {
     wanted: { readonly after?: number | undefined; readonly limit: number },
   ): Promise<readonly SessionEvent[]>;
   waiting(limit: number): Promise<WaitingList>;
+  /** Dead letters by session and age, at most `limit`; with `session` only those of its tree. */
+  deadLetters(session: string | undefined, limit: number): Promise<DeadLetterList>;
+  /** A dead letter with its content. Rejects with `NotFoundError`. */
+  deadLetter(session: string, id: number): Promise<DeadLetter>;
 }

@@ -6,7 +6,7 @@
 import { defined } from '../../base/defined.ts';
 import type { ErrorShape } from '../../base/errors.ts';
 import type { HistoryMessage } from '../../base/history-message.ts';
-import { shardOf } from '../../base/ids.ts';
+import { isInTree, shardOf } from '../../base/ids.ts';
 import { addUsage, type Message, NO_USAGE, type Pending, textOf, type Usage } from '../../base/messages.ts';
 import type { SessionEvent } from '../../events/event.ts';
 import type { Journal } from '../../journal/journal.ts';
@@ -14,6 +14,7 @@ import { openJournal } from '../../journal/open-journal.ts';
 import type { SessionKey } from '../../journal/position.ts';
 import { acquireStoreLock } from '../../journal/store/lock.ts';
 import { readManifest, shardDirectory } from '../../journal/store/manifest.ts';
+import { byLetter } from '../../runtime/protocol/letters.ts';
 import type { SessionSummary } from '../../runtime/protocol/protocol.ts';
 import { olderFirst } from '../../runtime/protocol/waiting-order.ts';
 import { contentReader } from '../../runtime/reading/content-reader.ts';
@@ -25,6 +26,7 @@ import { historyMessages } from '../../session/history/history-form.ts';
 import { budgetOf } from '../../session/rules/budget.ts';
 import { type NumberedWait, type QueuedCall, queuedCalls } from '../../session/rules/queued-calls.ts';
 import { withContent } from '../../session/rules/waiting-content.ts';
+import { type DeadLetter, type DeadLetterSummary, letterSummary, publicLetter } from '../../session/state/letters.ts';
 import type { ReadContent } from '../../session/state/messages.ts';
 import { publicEntry, publicMessage } from '../../session/state/messages.ts';
 import type { SessionState } from '../../session/state/state.ts';
@@ -54,6 +56,10 @@ export interface StoredSessions {
   list(): readonly SessionSummary[];
   /** The calls that wait for a person, oldest first. They have no `expiresAt`, because the settings are not stored. */
   waiting(): readonly QueuedCall[];
+  /** Dead letters by session and age; with `session` only those of its tree. */
+  deadLetters(session: string | undefined): readonly DeadLetterSummary[];
+  /** A dead letter with its content; undefined when there is none. */
+  deadLetter(session: string, id: number): DeadLetter | undefined;
   /** Reads one session; undefined when there is none. Throws `StoreCorruptError` for a log that cannot be read. */
   session(id: string): StoredSession | undefined;
   /** The tokens of a session and all its descendants; none for an unknown session. */
@@ -94,6 +100,25 @@ function storedSessions(journals: readonly Journal[]): StoredSessions {
         .flatMap(waits)
         .sort(olderFirst)
         .map(({ call }) => call),
+    deadLetters: (session) => {
+      const found = journals.flatMap((journal) =>
+        summaries(journal).flatMap(({ id, deadLetters = 0 }) => {
+          const isWanted = deadLetters > 0 && (session === undefined || isInTree(id, session));
+          const key = isWanted ? journal.keyOf(id) : undefined;
+          if (key === undefined) return [];
+          return readActor(journal, id, key).state.deadLetters.map((letter) => letterSummary(id, letter));
+        }),
+      );
+      return found.sort(byLetter);
+    },
+    deadLetter: (session, id) => {
+      const found = find(session);
+      if (found === undefined) return undefined;
+      const { state } = readActor(found.journal, session, found.key);
+      const letter = state.deadLetters.find(({ entry }) => entry.id === id);
+      const read = contentReader(found.journal, found.key);
+      return letter && publicLetter(session, letter, withContent(letter.entry, read));
+    },
     session: (id) => {
       const found = find(id);
       if (found === undefined) return undefined;

@@ -28,6 +28,8 @@ export interface SessionNode {
   readonly phase: Phase | undefined;
   /** Number of waiting entries in the mailbox. */
   readonly mailbox: number;
+  /** Number of entries that could not be promoted and were set aside. */
+  readonly deadLetters: number;
   /** Epoch ms of the session's last change. */
   readonly updatedAt: number;
   /** Input and output tokens of all calls; undefined until they were requested. */
@@ -58,6 +60,7 @@ interface Node extends SessionNode {
   state: SessionStateName;
   phase: Phase | undefined;
   mailbox: number;
+  deadLetters: number;
   updatedAt: number;
   tokens: number | undefined;
   ended: string | undefined;
@@ -157,6 +160,7 @@ export class SessionTree {
     if (isBehind(node, listed)) return;
     node.shownUntil = listed.updatedAt;
     node.mailbox = listed.mailbox;
+    node.deadLetters = listed.deadLetters ?? 0;
     node.updatedAt = listed.updatedAt;
     if (listed.status !== undefined) {
       node.trouble = listed.lastError ?? (listed.status === 'blocked' ? 'blocked' : undefined);
@@ -213,6 +217,12 @@ export class SessionTree {
         return;
       case 'pending.removed':
         if (isNews) node.mailbox = Math.max(0, node.mailbox - 1);
+        return;
+      case 'dead_letter.created':
+        if (isNews) node.deadLetters += 1;
+        return;
+      case 'dead_letter.removed':
+        if (isNews) node.deadLetters = Math.max(0, node.deadLetters - 1);
         return;
       case 'turn.finished':
         if (isNews && node.tokens !== undefined) node.tokens += tokensOf(event.usage);
@@ -285,6 +295,7 @@ export class SessionTree {
       state: 'idle',
       phase: undefined,
       mailbox: 0,
+      deadLetters: 0,
       updatedAt: 0,
       tokens: undefined,
       ended: undefined,

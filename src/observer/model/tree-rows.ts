@@ -4,7 +4,7 @@ import type { SessionNode } from './session-tree.ts';
 /** The order of the rows. A parent takes the position of that session of its tree which comes first. */
 export type TreeOrder = 'id' | 'mailbox' | 'age' | 'tokens';
 
-/** The sessions to show: all, those at work, those with waiting entries, those with trouble. */
+/** The sessions to show: all, those at work, those with waiting entries, those with trouble or dead letters. */
 export type TreeSubset = 'all' | 'busy' | 'waiting' | 'trouble';
 
 /** The settings of the tree. */
@@ -85,7 +85,8 @@ function keptOf(roots: readonly SessionNode[], filter: string, subset: TreeSubse
 function isFound(node: SessionNode, filter: string, subset: TreeSubset): boolean {
   if (subset === 'busy' && node.state === 'idle') return false;
   if (subset === 'waiting' && node.mailbox === 0 && node.phase === undefined) return false;
-  if (subset === 'trouble' && node.trouble === undefined && node.ended !== 'failed') return false;
+  const isTroubled = node.trouble !== undefined || node.ended === 'failed' || node.deadLetters > 0;
+  if (subset === 'trouble' && !isTroubled) return false;
   if (filter === '') return true;
   const { id, name, agent } = node;
   return [id, name ?? '', agent].some((text) => text.toLowerCase().includes(filter));

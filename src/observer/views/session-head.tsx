@@ -47,6 +47,11 @@ export function SessionHead(props: {
           {node?.name === undefined ? null : <span>{chosen.id}</span>}
           {node?.agent ? <span>{node.agent}</span> : null}
           {node !== undefined && node.mailbox > 0 ? <span>{countText(node.mailbox)} in the mailbox</span> : null}
+          {node !== undefined && node.deadLetters > 0 ? (
+            <span title="Entries that could not be promoted: troupe dead-letters">
+              {countOf(node.deadLetters, 'dead letter', 'dead letters')}
+            </span>
+          ) : null}
           {node?.tokens === undefined ? null : <span>{countText(node.tokens)} tokens</span>}
           {node !== undefined && node.below > 0 ? <span>{countOf(node.below, 'child', 'children')}</span> : null}
         </p>

@@ -22,7 +22,8 @@ import { isRefusedRequest, waitingPhase } from '../../session/rules/run-loop.ts'
 import { statusOf } from '../../session/rules/status.ts';
 import { type LoggedMessage, publicMessage } from '../../session/state/messages.ts';
 import { emptyState, type SessionState } from '../../session/state/state.ts';
-import type { ForkedRecord, OfSession, SessionSnapshot, ShardHandlers, ShardMethods } from '../protocol/protocol.ts';
+import type { OfSession } from '../protocol/addresses.ts';
+import type { ForkedRecord, SessionSnapshot, ShardHandlers, ShardMethods } from '../protocol/protocol.ts';
 import { archivedChunks, chunkMessages } from '../reading/archived-chunks.ts';
 import { contentReader } from '../reading/content-reader.ts';
 import { messagePage, pageByPlace, pendingOf, pendingPage, requestPage } from '../reading/session-pages.ts';

@@ -3,7 +3,7 @@ import type { SessionActor } from '../../../actors/session-actor.ts';
 import { asError, CancelledError, ConfigError } from '../../base/errors.ts';
 import { listed, namesHint } from '../../base/near-names.ts';
 import type { Input } from '../../session/state/inputs.ts';
-import type { OfSession } from '../protocol/protocol.ts';
+import type { OfSession } from '../protocol/addresses.ts';
 import type { Shard } from '../shard/shard.ts';
 import type { Reply } from '../shard/shard-parts.ts';
 

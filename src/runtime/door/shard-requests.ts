@@ -6,7 +6,7 @@
  *  - `sessions.…` and `runtime.…` in `runtime-requests.ts`;
  *  - `history.…` in `history-requests.ts`, `tasks.…` in `task-requests.ts`, `receipt.…` in `receipt-requests.ts`;
  *  - `child.…` and `children.…` in `child-requests.ts`, `search.…` in `search-requests.ts`, `waiting.…` in
- *    `waiting-requests.ts`, `notices.…` in `notice-requests.ts`.
+ *    `waiting-requests.ts`, `notices.…` in `notice-requests.ts`, `letters.…` in `letter-requests.ts`.
  */
 import { CancelledError } from '../../base/errors.ts';
 import type { Endpoint } from '../../threads/endpoint.ts';
@@ -14,6 +14,7 @@ import type { ShardHandlers } from '../protocol/protocol.ts';
 import type { Shard } from '../shard/shard.ts';
 import { childRequests } from './child-requests.ts';
 import { historyRequests } from './history-requests.ts';
+import { letterRequests } from './letter-requests.ts';
 import { noticeRequests } from './notice-requests.ts';
 import { receiptRequests } from './receipt-requests.ts';
 import { runtimeRequests } from './runtime-requests.ts';
@@ -40,6 +41,7 @@ export function serveShard(shard: Shard, endpoint: Endpoint): void {
     ...searchRequests(door),
     ...waitingRequests(door),
     ...noticeRequests(door),
+    ...letterRequests(door),
     ...runtimeRequests(door),
   };
   for (const [method, handler] of Object.entries(handlers)) {

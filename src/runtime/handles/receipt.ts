@@ -16,8 +16,9 @@ import { checkSessionId } from '../../base/ids.ts';
 import type { Json } from '../../base/json.ts';
 import { parseOption } from '../../base/parse-option.ts';
 import type { ReceiptState } from '../../session/state/state.ts';
+import type { ReceiptName } from '../protocol/addresses.ts';
 import { type OutputSchema, typedAnswer } from '../protocol/output-option.ts';
-import type { ReceiptName, ShardCaller } from '../protocol/protocol.ts';
+import type { ShardCaller } from '../protocol/protocol.ts';
 import { type Closing, forgivenAtClose } from './at-close.ts';
 
 /** The outcome of a message so far. */

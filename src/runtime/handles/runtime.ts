@@ -24,6 +24,7 @@ import type { Durability } from '../../journal/journal.ts';
 import type { BackupReport } from '../../journal/store/backup.ts';
 import type { Takeover } from '../../journal/store/lock.ts';
 import type { QueuedCall } from '../../session/rules/queued-calls.ts';
+import type { DeadLetterSummary } from '../../session/state/letters.ts';
 import type { Diagnostics } from '../events/diagnostics.ts';
 import type { EventHub } from '../events/event-hub.ts';
 import type { MessageCallbacks } from '../events/message-callbacks.ts';
@@ -37,6 +38,7 @@ import type { FoundMessage } from '../search/service.ts';
 import type { Webhooks } from '../webhooks/webhooks.ts';
 import { type BackupParts, backupStore } from './backup.ts';
 import { Child } from './child.ts';
+import { type DeadLetterOptions, deadLetterPage } from './dead-letters.ts';
 import { type AllEventOptions, allReading } from './event-options.ts';
 import { Family } from './family.ts';
 import { Session, type SessionParts } from './session.ts';
@@ -253,6 +255,16 @@ export class Runtime {
   waiting(options: WaitingOptions = {}): Promise<Page<QueuedCall>> {
     const { links } = this.#parts;
     return waitingPage((session) => (session === undefined ? links : [this.#linkOf(session)]), options);
+  }
+
+  /**
+   * A page of the dead letters of all sessions, without their contents, by session and age. A page may be empty and
+   * have a `next`: it looks at a bounded number of sessions. `session.deadLetters` reads, sends and drops one. Rejects
+   * with `ConfigError` for bad options, `InvalidNameError` for a `session` that is not an id.
+   */
+  deadLetters(options: DeadLetterOptions = {}): Promise<Page<DeadLetterSummary>> {
+    const { links } = this.#parts;
+    return deadLetterPage((session) => (session === undefined ? links : [this.#linkOf(session)]), options);
   }
 
   /** Counters, synchronously: the shards write them into shared memory. */

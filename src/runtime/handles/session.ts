@@ -18,13 +18,15 @@ import type { EventHub } from '../events/event-hub.ts';
 import type { MessageCallback, MessageCallbacks } from '../events/message-callbacks.ts';
 import type { Follower } from '../host/followed-receipts.ts';
 import type { ShardLink } from '../host/shard-link.ts';
+import type { OfSession } from '../protocol/addresses.ts';
 import type { AnswerOf, OutputSchema } from '../protocol/output-option.ts';
 import type { PageKind, PageOf } from '../protocol/pages.ts';
-import type { OfSession, SessionSnapshot, ShardMethods, WantedReceipt } from '../protocol/protocol.ts';
+import type { SessionSnapshot, ShardMethods, WantedReceipt } from '../protocol/protocol.ts';
 import { checkContent, postedKey, putOptions, sendSchema } from '../protocol/sent-message.ts';
 import type { WaitingListener } from '../protocol/waiting-listeners.ts';
 import { forgivenAtClose } from './at-close.ts';
 import type { Child, ChildParts } from './child.ts';
+import { DeadLetters } from './dead-letters.ts';
 import { type EventOptions, sessionReading } from './event-options.ts';
 import type { Family } from './family.ts';
 import { Goals } from './goals.ts';
@@ -55,9 +57,6 @@ import {
   type StructuredSpawnOptions,
   type UsageOptions,
 } from './session-options.ts';
-
-/** A session's state as its embedder sees it. */
-export type SessionInfo = SessionSnapshot;
 
 /** The parts of a handle. */
 export interface SessionParts {
@@ -105,7 +104,6 @@ export class Session<Answer = string> {
   readonly id: string;
   readonly #parts: SessionParts;
   #history: History | undefined;
-  #goals: Goals | undefined;
 
   constructor(parts: SessionParts) {
     this.id = parts.id;
@@ -195,7 +193,7 @@ export class Session<Answer = string> {
     return this.#parts.hub.session(this.id, sessionReading(this.id, options));
   }
 
-  state(): Promise<SessionInfo> {
+  state(): Promise<SessionSnapshot> {
     return this.#parts.link.call('session.state', this.address, true);
   }
 
@@ -269,8 +267,7 @@ export class Session<Answer = string> {
    * `ContentError` (an input that cannot be stored), `ConfigError`, `InvalidArgumentError` (a question: use `answer`).
    */
   async approve(callId: string, decision: ApprovalDecision): Promise<boolean> {
-    const request = { ...this.address, ...checkDecision(callId, decision) };
-    return this.#parts.link.call('session.approve', request, true);
+    return this.#parts.link.call('session.approve', { ...this.address, ...checkDecision(callId, decision) }, true);
   }
 
   /**
@@ -378,8 +375,12 @@ export class Session<Answer = string> {
 
   /** The goals of the session. */
   get goals(): Goals {
-    this.#goals ??= new Goals(this.#parts.link, this.address);
-    return this.#goals;
+    return new Goals(this.#parts.link, this.address);
+  }
+
+  /** The dead letters of the session: entries of its mailbox that could not become messages. */
+  get deadLetters(): DeadLetters {
+    return new DeadLetters(this.#parts.link, this.id);
   }
 
   /**
@@ -462,8 +463,7 @@ export class Session<Answer = string> {
    */
   async fork(options: ForkOptions = {}): Promise<Session<Answer>> {
     const { id, ...cut } = checkForkOptions(options);
-    const { link, sibling, output } = this.#parts;
-    const session = this.id;
+    const { id: session, link, sibling, output } = this.#parts;
     if (id === undefined) {
       const made = await link.call('session.fork', { session, ...cut }, false);
       return new Session({ ...sibling(made.id), output });

@@ -30,7 +30,6 @@ import type { Explanation } from '../../session/explain.ts';
 import type { HistoryQuery } from '../../session/history/history-query.ts';
 import type { TaskSummary } from '../../session/history/task-view.ts';
 import type { Notice } from '../../session/rules/notices.ts';
-import type { NumberedWait } from '../../session/rules/queued-calls.ts';
 import type { AnswerForm } from '../../session/state/answer-form.ts';
 import type { EditRequest } from '../../session/state/edit-request.ts';
 import type { EnricherFacts, ReplacedMessage, SpawnRequest } from '../../session/state/inputs.ts';
@@ -41,12 +40,14 @@ import type { McpToolList } from '../../tools/mcp/protocol.ts';
 import type { ServerToolEntry } from '../../tools/server-tool-entry.ts';
 import type { ToolDescription } from '../../tools/tool.ts';
 import type { ToolOrigin } from '../../tools/tool-origin.ts';
+import type { OfSession, ReceiptName } from './addresses.ts';
 import type { HostVerdict } from './host-decisions.ts';
 import type { HostQuestion } from './host-question.ts';
+import type { LetterMethods } from './letters.ts';
 import type { ListRequest } from './list-order.ts';
 import type { NoticePageRequest, NoticeScan, NoticeScanRequest } from './notices.ts';
 import type { PageBounds, PageKind, PageOf } from './pages.ts';
-import type { WaitingPlace } from './waiting-order.ts';
+import type { WaitingMethods } from './waiting-order.ts';
 
 /** The source of an agent's tool. */
 export type ToolSource =
@@ -158,6 +159,8 @@ export interface SessionSummary {
   /** The error of the last turn, if it failed. */
   readonly lastError?: LastError;
   readonly mailbox: number;
+  /** Number of dead letters; missing if there are none. */
+  readonly deadLetters?: number;
   /** Messages of users and the agent, without tool calls; missing if an earlier version wrote the session. */
   readonly messageCount?: number;
   /** Epoch ms; missing like `messageCount`. */
@@ -206,33 +209,14 @@ export interface ChildEnd {
 /** The first record of a fork. */
 export type ForkedRecord = Extract<SessionRecord, { type: 'forked' }>;
 
-/** An accepted message of one incarnation of a session. */
-export interface ReceiptName {
-  readonly pendingId: number;
-  /** The journal's key of the session. It survives restarts and is never reused. */
-  readonly incarnation: SessionKey;
-}
-
 /** Names a receipt: by the number of its entry, by the key of its message, or as the receipt of the running turn. */
 export type WantedReceipt =
   | { readonly pendingId: number; readonly incarnation?: number }
   | { readonly key: string }
   | { readonly atWork: true };
 
-/** The session that a request is for. */
-export interface OfSession {
-  readonly session: string;
-  /**
-   * The agent for a session that does not exist yet. Missing: the session must exist. Empty: the request names no agent
-   * although several are defined, so no session is created.
-   */
-  readonly agent?: string;
-  /** True if the embedder named that agent: an existing session must have it. */
-  readonly isNamed?: true;
-}
-
 /** Methods of a shard: request and answer. */
-export interface ShardMethods {
+export interface ShardMethods extends WaitingMethods, LetterMethods {
   'session.send': {
     request: OfSession & {
       readonly content: string | readonly ContentBlock[];
@@ -389,19 +373,6 @@ export interface ShardMethods {
   'sessions.get': { request: OfSession; answer: SessionSummary | undefined };
   /** Ids of the deleted sessions. */
   'sessions.delete': { request: OfSession; answer: readonly string[] };
-  /**
-   * The calls that wait for a person, oldest first: those of the page, and one more if there are more. `session`: only
-   * those of this session and its descendants.
-   */
-  'waiting.page': {
-    request: {
-      readonly after?: WaitingPlace;
-      readonly limit: number;
-      readonly bytesMax: number;
-      readonly session?: string;
-    };
-    answer: readonly NumberedWait[];
-  };
   /** The sessions that have wanted notices in a part of the log after a position. */
   'notices.scan': { request: NoticeScanRequest; answer: NoticeScan };
   /** Wanted notices of one session, oldest first; none if the session is gone. */

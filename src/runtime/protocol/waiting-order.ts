@@ -8,6 +8,23 @@ export interface WaitingPlace {
   readonly seq: number;
 }
 
+/** The method of the queue of waiting calls. */
+export interface WaitingMethods {
+  /**
+   * The calls that wait for a person, oldest first: those of the page, and one more if there are more. `session`: only
+   * those of this session and its descendants.
+   */
+  'waiting.page': {
+    request: {
+      readonly after?: WaitingPlace;
+      readonly limit: number;
+      readonly bytesMax: number;
+      readonly session?: string;
+    };
+    answer: readonly NumberedWait[];
+  };
+}
+
 /** A position as text: the `next` of a page. */
 const PLACE = /^(\d{1,16})-(\d{1,15})-([A-Za-z0-9][A-Za-z0-9._:-]{0,127})$/;
 

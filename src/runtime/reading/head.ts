@@ -47,6 +47,7 @@ const schema = z.object({
       .object({ name: z.string(), code: z.string(), message: z.string(), retryable: z.boolean().optional() })
       .optional(),
     mailbox: z.number(),
+    deadLetters: z.number().optional(),
     messageCount: z.number().optional(),
     createdAt: z.number().optional(),
     updatedAt: z.number(),
@@ -93,6 +94,7 @@ export function summaryOf(state: SessionState): SessionSummary {
     status: statusOf(state),
     ...defined({ lastOutcome: last?.outcome, lastError: last?.error }),
     mailbox: state.mailbox.length,
+    ...(state.deadLetters.length === 0 ? {} : { deadLetters: state.deadLetters.length }),
     ...defined({ messageCount: spoken }),
     createdAt,
     updatedAt,

@@ -4,7 +4,7 @@
  *
  * The given state is changed in place and returned; otherwise `apply` is pure. If each record copied the messages, the
  * cost of a half-step would grow with the history. A caller that needs the earlier state must fold the log again.
- * `apply` keeps S1 to S8 of `state.ts`.
+ * `apply` keeps S1 to S9 of `state.ts`.
  *
  * This file only dispatches. Each record is applied in the file of its area in this folder; `decide/` writes the
  * records. The areas are mailbox, turn, answer, run-loop, children, lifecycle, models, eviction, goals, enrichment,
@@ -43,7 +43,7 @@ import {
   applyResumed,
   applySystem,
 } from './lifecycle.ts';
-import { applyAccepted, applyDropped, applyPoisoned, applyRecalled } from './mailbox.ts';
+import { applyAccepted, applyDropped, applyLetterDropped, applyPoisoned, applyRecalled } from './mailbox.ts';
 import { applyMemory } from './memory.ts';
 import { applyModel } from './models.ts';
 import {
@@ -127,6 +127,8 @@ export function applyRecord(fold: Fold, record: SessionRecord): void {
       return applyRecalled(fold, record);
     case 'poisoned':
       return applyPoisoned(fold, record);
+    case 'letterDropped':
+      return applyLetterDropped(fold, record);
     case 'interrupted':
       state.interruptRequested = true;
       state.interruptReason = record.reason;

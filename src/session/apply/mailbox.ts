@@ -1,9 +1,11 @@
 /**
  * How entries enter and leave the mailbox: they are accepted, promoted into the log, recalled, dropped, or set aside as
- * dead letters. Changes the given state in place, as `apply` does; otherwise pure. Keeps S2 of `state.ts`: an entry
- * waits, or has left the mailbox in exactly one of these ways (A7).
+ * dead letters; and how dead letters are sent again or dropped. Changes the given state in place, as `apply` does;
+ * otherwise pure. Keeps S2 and S9 of `state.ts`: an entry waits, or has left the mailbox in exactly one of these ways
+ * (A7).
  */
-import { DEAD_LETTERS_MAX, KEYS_REMEMBERED_MAX } from '../../base/bounds.ts';
+import { DEAD_LETTER_BYTES_MAX, DEAD_LETTERS_MAX, KEYS_REMEMBERED_MAX } from '../../base/bounds.ts';
+import { defined } from '../../base/defined.ts';
 import type { Draft } from '../../base/draft.ts';
 import type { Source } from '../../base/messages.ts';
 import { imagesIn } from '../rules/images.ts';
@@ -11,7 +13,7 @@ import { KIND_OF } from '../rules/mailbox.ts';
 import { joinContents, promote } from '../rules/promotion.ts';
 import { isStored, withContent } from '../rules/waiting-content.ts';
 import type { FilledEntry } from '../state/messages.ts';
-import { type MailboxEntry, publicEntry } from '../state/messages.ts';
+import { hasReceipt, type MailboxEntry, publicEntry } from '../state/messages.ts';
 import type { RecordOf } from '../state/records.ts';
 import type { BouncingMessage, CurrentCall, ReceiptState, SessionState } from '../state/state.ts';
 import { contentBytes, formBytes } from '../state/tokens.ts';
@@ -51,6 +53,10 @@ export function applyAccepted(fold: Fold, record: RecordOf<'accepted'>): void {
   if (entry.bounceBack !== undefined) waiting.bounceBack = entry.bounceBack;
   if (entry.seed !== undefined) waiting.seed = entry.seed;
   if (entry.key !== undefined) waiting.key = entry.key;
+  if (entry.letter !== undefined) {
+    waiting.letter = entry.letter;
+    removeLetter(fold, entry.letter, 'resent', record.id);
+  }
   if (entry.output !== undefined) {
     waiting.output = entry.output;
     waiting.bytes += formBytes(entry.output);
@@ -58,12 +64,13 @@ export function applyAccepted(fold: Fold, record: RecordOf<'accepted'>): void {
   state.mailbox.push(waiting);
   if (entry.seed === undefined) state.mailboxBytes += waiting.bytes;
   state.nextPendingId = record.id + 1;
-  if (entry.type === 'user_message') state.receipts.set(record.id, ACCEPTED);
+  if (hasReceipt(entry)) state.receipts.set(record.id, ACCEPTED);
   const { toolUseId } = entry;
   const isResult = entry.type === 'tool_response' && toolUseId !== undefined;
   if (isResult) state.openCalls.delete(toolUseId);
   if (fold.counts())
     fold.publish({ type: 'pending.created', pending: publicEntry({ ...waiting, content: entry.content }) });
+  if (entry.letter !== undefined) rememberResent(state, entry.letter, record.id);
   if (isResult && fold.counts()) {
     fold.publish({
       type: 'tool.finished',
@@ -123,7 +130,7 @@ function promoteGroup(fold: Fold, group: readonly [FilledEntry, ...FilledEntry[]
   if (group[0].type === 'subagent') showChild(fold, group[0].source.name);
   const messageSeq = drafts.length === 1 ? firstSeq : group[0].seed;
   for (const entry of group) {
-    if (entry.type !== 'user_message') continue;
+    if (!hasReceipt(entry)) continue;
     const turn = state.turn?.id ?? 0;
     state.turn?.entries.push(entry.id);
     if (entry.output !== undefined && state.turn !== undefined) state.turn.form = entry.output;
@@ -151,20 +158,61 @@ function discard(fold: Fold, id: number, reason: 'recalled' | 'dropped', detail:
   if (fold.state.prepared !== undefined) forgetPrepared(fold.state, [id]);
   const entry = takeEntry(fold.state, id);
   if (fold.counts()) fold.publish({ type: 'pending.removed', pendingId: id, reason });
-  if (entry.type === 'user_message') fold.settle(id, { status: 'dropped', reason: detail });
+  if (hasReceipt(entry)) fold.settle(id, { status: 'dropped', reason: detail });
 }
 
-/** An entry that cannot be promoted is set aside as a dead letter. */
+/**
+ * An entry that cannot be promoted is set aside as a dead letter. Beyond the bounds the oldest letters are dropped: their
+ * senders already know that they were not delivered.
+ */
 export function applyPoisoned(fold: Fold, record: RecordOf<'poisoned'>): void {
   const { state } = fold;
   const entry = takeEntry(state, record.id);
-  state.deadLetters.push({ entry, error: record.error });
-  if (state.deadLetters.length > DEAD_LETTERS_MAX) state.deadLetters.shift();
+  state.deadLetters.push({ entry, error: record.error, at: fold.at });
   if (fold.counts()) fold.publish({ type: 'pending.removed', pendingId: record.id, reason: 'dropped' });
-  if (entry.type === 'user_message') {
+  const isAnnounced = record.announced === true;
+  if (isAnnounced) fold.countAndPublish({ type: 'dead_letter.created', letter: record.id, error: record.error });
+  evictLetters(fold, isAnnounced);
+  if (hasReceipt(entry)) {
     fold.settle(record.id, { status: 'dropped', reason: `dead letter: ${record.error.message}` });
   }
   if (state.active !== undefined) publishActive(fold);
+}
+
+/** A dead letter was dropped on request. */
+export function applyLetterDropped(fold: Fold, record: RecordOf<'letterDropped'>): void {
+  removeLetter(fold, record.id, 'dropped');
+}
+
+/** Keeps the dead letters within their bounds. `isAnnounced`: events report what leaves. */
+function evictLetters(fold: Fold, isAnnounced: boolean): void {
+  const { deadLetters } = fold.state;
+  let bytes = 0;
+  for (const { entry } of deadLetters) bytes += entry.bytes;
+  while (deadLetters.length > 1 && (deadLetters.length > DEAD_LETTERS_MAX || bytes > DEAD_LETTER_BYTES_MAX)) {
+    const oldest = deadLetters.shift();
+    if (oldest === undefined) return;
+    bytes -= oldest.entry.bytes;
+    if (isAnnounced) {
+      fold.countAndPublish({ type: 'dead_letter.removed', letter: oldest.entry.id, reason: 'evicted' });
+    }
+  }
+}
+
+/** Takes a dead letter out of the list. Throws an Error for an unknown letter, because then the log is broken. */
+function removeLetter(fold: Fold, letter: number, reason: 'resent' | 'dropped', pendingId?: number): void {
+  const { deadLetters } = fold.state;
+  const index = deadLetters.findIndex(({ entry }) => entry.id === letter);
+  if (index === -1) throw new Error(`S9: there is no dead letter ${letter}`);
+  deadLetters.splice(index, 1);
+  fold.countAndPublish({ type: 'dead_letter.removed', letter, reason, ...defined({ pendingId }) });
+}
+
+/** Remembers the entry that a letter became, so that sending the letter again returns the same receipt. */
+function rememberResent(state: SessionState, letter: number, pendingId: number): void {
+  state.resentLetters ??= [];
+  state.resentLetters.push({ letter, pendingId, seq: state.eventSeq });
+  if (state.resentLetters.length > DEAD_LETTERS_MAX) state.resentLetters.shift();
 }
 
 /** Adjusts the byte count of the mailbox for an entry that left it (S8). */

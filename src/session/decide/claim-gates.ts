@@ -8,15 +8,14 @@
 import { type ErrorShape, errorShape, LimitError } from '../../base/errors.ts';
 import { budgetErrorShape, refuseTurn } from '../rules/budget.ts';
 import { hasActive, incomingTokens, mayStart, type Selection } from '../rules/mailbox.ts';
-import { promote } from '../rules/promotion.ts';
 import { isRefusedRequest } from '../rules/run-loop.ts';
 import { type Decision, NOTHING, WAKE } from '../state/decision.ts';
 import type { Environment } from '../state/inputs.ts';
-import type { MailboxEntry } from '../state/messages.ts';
-import type { RecordOf, SessionRecord } from '../state/records.ts';
+import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { decideCompaction } from './compression.ts';
 import { decideEarlyNaming, decidePreparation } from './enrichment.ts';
+import { poisonedEntries } from './letters.ts';
 import { awaitSummary, decideMemory } from './memory.ts';
 import { rollbackRecords } from './rollback.ts';
 import { continueForUser, exitWithout, gatherResults } from './run-loop.ts';
@@ -148,31 +147,6 @@ function setAside(state: SessionState): Exit {
     poisoned.map(({ id }) => id),
   );
   return { records: [...poisoned, ...exit.records], effects: [...exit.effects, WAKE] };
-}
-
-function poisonedEntries(state: SessionState): readonly RecordOf<'poisoned'>[] | undefined {
-  let records: RecordOf<'poisoned'>[] | undefined;
-  for (const entry of state.mailbox) {
-    const error = promotionError(entry);
-    if (error === undefined) continue;
-    records ??= [];
-    records.push({ type: 'poisoned', id: entry.id, error });
-  }
-  return records;
-}
-
-function promotionError(entry: MailboxEntry): ErrorShape | undefined {
-  // Only a wrong source can make a promotion fail. Users' messages and tool results were checked when they were
-  // accepted.
-  if (entry.type === 'user_message' || (entry.type === 'tool_response' && entry.toolUseId !== undefined))
-    return undefined;
-  try {
-    // The content is not read here: it may be only in the log, and it cannot make a promotion fail.
-    promote([{ ...entry, content: '' }]);
-    return undefined;
-  } catch (error) {
-    return errorShape(error);
-  }
 }
 
 function rollBack(state: SessionState, environment: Environment): Exit {

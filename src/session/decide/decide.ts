@@ -31,6 +31,7 @@ import { decideFork, decideForked } from './fork.ts';
 import { decideGoal } from './goals.ts';
 import { decideClaim, decideSystem, decideSystemFailure } from './half-step.ts';
 import { decideInterrupt, decidePause, decideRecall, decideResume } from './interrupt.ts';
+import { decideDropLetter, decideResendLetter } from './letters.ts';
 import { decideSummarised } from './memory.ts';
 import { decideChildName, decideChildReady, decideNamed, decideNickname } from './naming.ts';
 import { decideAsk, decideChildAsked, decideParentEnded, decideReply } from './questions.ts';
@@ -72,6 +73,10 @@ export function decide(state: SessionState, input: Input, environment: Environme
       return decideInterrupt(state, input.reason);
     case 'recall':
       return decideRecall(state, input.pendingId);
+    case 'resendLetter':
+      return decideResendLetter(state, input, environment);
+    case 'dropLetter':
+      return decideDropLetter(state, input.letter);
     case 'spawn':
       return decideSpawn(state, input.request, environment);
     case 'markGoal':

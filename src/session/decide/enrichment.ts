@@ -12,10 +12,11 @@
 import type { ErrorShape } from '../../base/errors.ts';
 import { promotionOrder, type Selection, selectEntries } from '../rules/mailbox.ts';
 import { type Decision, NOTHING, WAKE } from '../state/decision.ts';
+import type { Enrichment } from '../state/enrichment.ts';
 import type { Effect, EnricherFacts, Environment, Input } from '../state/inputs.ts';
 import type { MailboxEntry } from '../state/messages.ts';
 import { bouncedEntries, type SessionRecord } from '../state/records.ts';
-import type { Enrichment, SessionState } from '../state/state.ts';
+import type { SessionState } from '../state/state.ts';
 import { exitDecision } from './supervision.ts';
 
 /**

@@ -90,7 +90,8 @@ function isBusy(state: SessionState): boolean {
   return state.state !== 'idle' || hasActive(state);
 }
 
-function accept(state: SessionState, entry: Entry, environment: Environment): Decision {
+/** Accepts an entry that was not refused, as its delivery policy says. */
+export function accept(state: SessionState, entry: Entry, environment: Environment): Decision {
   const id = state.nextPendingId;
   const record: SessionRecord = { type: 'accepted', id, entry };
   const accepted: Effect = { type: 'accepted', pendingId: id, seq: 0, duplicate: false };

@@ -258,6 +258,9 @@ export type Input =
   /** The queued child may start: its parent has room among its working children. */
   | { readonly type: 'start' }
   | { readonly type: 'recall'; readonly pendingId: number }
+  /** Sends a dead letter again: in its own form, or with `as` as a user's message with its content. */
+  | { readonly type: 'resendLetter'; readonly letter: number; readonly as?: 'user' }
+  | { readonly type: 'dropLetter'; readonly letter: number }
   | { readonly type: 'spawn'; readonly request: SpawnRequest }
   | { readonly type: 'markGoal'; readonly callId: string; readonly result: string }
   | { readonly type: 'subagentSaid'; readonly child: string; readonly content: string }

@@ -73,6 +73,8 @@ export interface MailboxEntry extends Omit<Pending, 'content'> {
   readonly seed?: number;
   /** The form of the answer that the sender asks for. The entry then has a separate turn. */
   readonly output?: AnswerForm;
+  /** The number of the dead letter that this entry sends again. */
+  readonly letter?: number;
 }
 
 /** A call without a response. */
@@ -89,6 +91,11 @@ export interface OpenCall {
    * The last answered question of the call's MCP server. The call continues with that answer. Missing: there is none.
    */
   readonly elicited?: AnsweredElicitation;
+}
+
+/** True for an entry whose sender has a receipt: a user's message, or a dead letter that was sent again. */
+export function hasReceipt({ type, letter }: Pick<MailboxEntry, 'type' | 'letter'>): boolean {
+  return type === 'user_message' || letter !== undefined;
 }
 
 /** True for a message of a user or an agent: not a call, a result or a note of the runtime. */

@@ -39,6 +39,8 @@ export interface Entry {
   readonly ms?: number;
   /** The form of the answer that the sender asks for. */
   readonly output?: AnswerForm;
+  /** The number of the dead letter that this entry sends again. The letter leaves the list with this record. */
+  readonly letter?: number;
 }
 
 /** The model with which an epoch opens, if the agent has several. */
@@ -166,7 +168,13 @@ export type SessionRecord =
   | { readonly type: 'corrected'; readonly text?: string }
   | { readonly type: 'dropped'; readonly id: number; readonly reason: string }
   | { readonly type: 'recalled'; readonly id: number }
-  | { readonly type: 'poisoned'; readonly id: number; readonly error: ErrorShape }
+  /**
+   * An entry that cannot be promoted becomes a dead letter. `announced`: events report it. Logs of earlier versions
+   * lack this member, and their events keep their numbers.
+   */
+  | { readonly type: 'poisoned'; readonly id: number; readonly error: ErrorShape; readonly announced?: true }
+  /** A dead letter was dropped on request. */
+  | { readonly type: 'letterDropped'; readonly id: number }
   | { readonly type: 'interrupted'; readonly reason?: string }
   /** The model call in flight was cancelled on request, and the turn ends as cancelled. */
   | { readonly type: 'released' }

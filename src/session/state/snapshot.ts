@@ -1,7 +1,7 @@
 /** The text form of a state, for a session's head in the journal, and reading it back, also from earlier versions. */
 
 import { failedTurn, type LastTurn } from './last-turn.ts';
-import type { Content } from './messages.ts';
+import type { Content, MailboxEntry } from './messages.ts';
 import { SharedMedia } from './shared-media.ts';
 import type { BouncingMessage, CurrentCall, SessionState } from './state.ts';
 import { addCallIds, emptyState } from './state.ts';
@@ -73,6 +73,13 @@ export function restoreState(text: string, media: SharedMedia = new SharedMedia(
   // `callIds` of older heads lack the ids of hidden calls.
   addCallIds(state, state.hidden);
   if (plain.mailboxBytes === undefined) measureMailbox(state);
+  // Letters of older heads have no time of their own, and the oldest no size.
+  state.deadLetters = plain.deadLetters.map(({ entry, error, at = entry.at }) => ({
+    entry:
+      entry.bytes === undefined ? { ...(entry as MailboxEntry), bytes: contentBytes(entry.content as Content) } : entry,
+    error,
+    at,
+  }));
   if (!('spoken' in plain)) {
     // A snapshot from before these members existed. The messages that left its window cannot be counted.
     state.spoken = undefined;

@@ -16,7 +16,9 @@
  *  S6 `tokens` is the sum over `messages`, so that a half-step need not add up its history;
  *  S7 `enrichment` is present only while idle: no turn is claimed before the preparation has ended (R12);
  *  S8 `mailboxBytes` is the sum of the bytes of the entries in `mailbox`, except those with a seed: their text is a
- *     message.
+ *     message;
+ *  S9 a dead letter is in `deadLetters`, or was sent again once, or was dropped. The entry that sends it again is a new
+ *     entry (A7).
  */
 
 import type { ErrorShape } from '../../base/errors.ts';
@@ -27,8 +29,10 @@ import type { SessionStateName } from '../../events/event.ts';
 import type { AnswerForm } from './answer-form.ts';
 import type { Approvals, Held, Suspension, SuspensionReason, TurnFailure } from './boundary.ts';
 import type { Container } from './container.ts';
+import type { Enrichment } from './enrichment.ts';
 import type { GoalBook } from './goals.ts';
 import type { LastTurn } from './last-turn.ts';
+import type { DeadLetterEntry, ResentLetter } from './letters.ts';
 import type { Memory } from './memory.ts';
 import type { LoggedMessage, MailboxEntry, OpenCall } from './messages.ts';
 import { noTasks, type Tasks } from './tasks.ts';
@@ -301,7 +305,10 @@ export interface SessionState {
   mailbox: MailboxEntry[];
   /** UTF-8 bytes of the waiting entries. */
   mailboxBytes: number;
-  deadLetters: { readonly entry: MailboxEntry; readonly error: ErrorShape }[];
+  /** Entries that could not be promoted, oldest first; at most `DEAD_LETTERS_MAX`, and `DEAD_LETTER_BYTES_MAX`. */
+  deadLetters: DeadLetterEntry[];
+  /** Dead letters that were sent again, oldest first; undefined: none. */
+  resentLetters: ResentLetter[] | undefined;
   openCalls: Map<string, OpenCall>;
   /** Every tool-use id in `messages` and `hidden`. If a model repeats one of these ids, the new id is rewritten. */
   callIds: Set<string>;
@@ -413,6 +420,7 @@ export function emptyState(id: string): SessionState {
     mailbox: [],
     mailboxBytes: 0,
     deadLetters: [],
+    resentLetters: undefined,
     openCalls: new Map(),
     callIds: new Set(),
     current: undefined,
@@ -476,21 +484,4 @@ export interface ForkOrigin {
   readonly at?: number;
   /** The length of the chain of logs that this log depends on. */
   readonly depth: number;
-}
-
-/** The preparation in progress. A session has at most one. */
-export interface Enrichment {
-  /** Number of the run in flight. */
-  readonly run: number;
-  /**
-   * `preparing`: a turn is prepared. `recalling`: earlier messages are searched, because goals changed meanwhile.
-   * `naming`: a sub-agent is named before its first turn.
-   */
-  readonly stage: 'preparing' | 'recalling' | 'naming';
-  /** Pending id of the message whose turn is prepared. */
-  readonly entry: number;
-  /** Epoch ms at which the preparation began. */
-  readonly at: number;
-  /** True if a goal was created or reworded since the preparation began. */
-  readonly goalsChanged: boolean;
 }

@@ -7,11 +7,12 @@ import { handOver, type Runtime } from '../../runtime/handles/runtime.ts';
 import type { OpenOptions } from '../../runtime/protocol/options.ts';
 import { isGivenUp } from './attempts.ts';
 import { Embedder } from './embedder.ts';
-import { BudgetChanges, budgetRandom } from './families/budgets.ts';
+import { BudgetChanges, type BudgetParts, budgetRandom } from './families/budgets.ts';
 import { checkErased, checkErasures, type ErasureParts, untilErased } from './families/erasures.ts';
 import { type FaultKind, Faults } from './faults.ts';
 import { Invariants } from './invariants.ts';
 import { Ledger, type ToolStart, type Violation } from './ledger.ts';
+import { DeadLetterStories, type LetterActions } from './letters/dead-letters.ts';
 import { modelsRandom, NORTH, SOUTH } from './models/agent-models.ts';
 import { OtherVendor } from './models/other-vendor.ts';
 import { ProviderTroubles } from './models/provider-troubles.ts';
@@ -105,6 +106,8 @@ class Simulation {
   /** The draws of the budgets, if the run has them. */
   readonly #budgets: SeededRandom | undefined;
   readonly #takeovers: SeededRandom;
+  /** The dead letters, if the run has them. */
+  readonly #letters: DeadLetterStories | undefined;
   readonly #invariants: Invariants;
   readonly #reader: StoreReader;
   readonly #harness = new SimulatedProcess('harness');
@@ -120,6 +123,7 @@ class Simulation {
     this.#random = new SeededRandom(options.seed);
     this.#budgets = budgetRandom(options.seed);
     this.#takeovers = new SeededRandom((options.seed ^ TAKEOVER_STREAM) >>> 0);
+    this.#letters = DeadLetterStories.draw(options.seed);
     this.#faults = new Faults(this.#random.fork(), options.faults === undefined ? undefined : new Set(options.faults));
     this.#world = new World(this.#random.fork(), this.#watch);
     const modelsOwn = modelsRandom(options.seed);
@@ -197,8 +201,9 @@ class Simulation {
     for (let life = 1; life <= this.#swarm.lives; life += 1) {
       isSettled = await this.#live(life === this.#swarm.lives && this.#swarm.endsInPlace);
       if (isSettled) break;
-      await this.#check();
+      const { stories } = await this.#check();
       if (this.#ledger.violations.length > 0) return;
+      await this.#letters?.leave(this.#machine.stores, stories, this.#world.clockOf(this.#harness).now());
     }
     this.#faults.off();
     if (!isSettled) await this.#settle();
@@ -206,6 +211,7 @@ class Simulation {
     if (this.#ledger.violations.length === 0) this.#invariants.checkFinished(reading.stories);
     if (this.#ledger.violations.length === 0) this.#receiver?.check(reading.stories);
     if (this.#ledger.violations.length === 0) checkErased(this.#erasures());
+    if (this.#ledger.violations.length === 0) this.#letters?.checkListed(this.#ledger, reading.stories);
     if (this.#ledger.violations.length === 0) await this.#reopen(reading.stories);
   }
 
@@ -221,6 +227,8 @@ class Simulation {
     embedder.start();
     const budgets = this.#changeBudgets(process, runtime);
     void budgets?.run();
+    const letters = this.#actOnLetters(process, runtime);
+    void letters?.run();
     if (this.#faults.strikes('clock.jump', 0.4)) {
       this.#world.schedule(process, this.#random.number() * this.#swarm.lifeMs, () => {
         this.#note('the clock jumps');
@@ -233,6 +241,7 @@ class Simulation {
       this.#note('no more faults');
       this.#faults.off();
       budgets?.leave();
+      letters?.leave();
       await process.untilDeath(embedder.finish());
       return process.isAlive && this.#settleIn(process, runtime, embedder);
     }
@@ -245,6 +254,7 @@ class Simulation {
     // While another process takes the store over, the embedder still sends: messages are accepted up to the close.
     if (!isTakenOver) embedder.leave();
     budgets?.leave();
+    letters?.leave();
     this.#faults.strikes('process.close', 1);
     this.#note(isTakenOver ? 'taken over' : 'close');
     this.#world.countMessages(this.#options.heldAtClose);
@@ -282,6 +292,7 @@ class Simulation {
     const lifted = this.#changeBudgets(process, runtime)?.lift() ?? Promise.resolve();
     const settled = lifted
       .then(() => embedder.settle())
+      .then(() => this.#actOnLetters(process, runtime)?.settle())
       .then(
         () => {
           isSettled = true;
@@ -398,19 +409,24 @@ class Simulation {
     process: SimulatedProcess,
     runtime: Awaited<ReturnType<SimulatedMachine['open']>>,
   ): BudgetChanges | undefined {
-    if (this.#budgets === undefined) return undefined;
+    return this.#budgets && new BudgetChanges(this.#partsOf(process, runtime), this.#budgets.fork());
+  }
+
+  #actOnLetters(process: SimulatedProcess, runtime: Runtime): LetterActions | undefined {
+    return this.#letters?.actions(this.#partsOf(process, runtime));
+  }
+
+  #partsOf(process: SimulatedProcess, runtime: Runtime): BudgetParts {
     const [world, ledger, swarm] = [this.#world, this.#ledger, this.#swarm];
     const trace = (text: string): void => this.#note(text);
-    return new BudgetChanges(
-      { process, runtime, world, ledger, swarm, life: this.#lives, trace },
-      this.#budgets.fork(),
-    );
+    return { process, runtime, world, ledger, swarm, life: this.#lives, trace };
   }
 
   async #check(): Promise<Reading> {
     const reading = await this.#reader.read();
     this.#invariants.check(reading);
     checkErasures(this.#erasures());
+    this.#letters?.check(this.#ledger, reading.stories);
     return reading;
   }
 

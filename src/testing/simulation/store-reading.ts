@@ -106,7 +106,7 @@ function filled(state: SessionState, journal: Journal, key: SessionKey): Session
   return {
     ...state,
     mailbox: state.mailbox.map((entry) => withContent(entry, read)),
-    deadLetters: state.deadLetters.map(({ entry, error }) => ({ entry: withContent(entry, read), error })),
+    deadLetters: state.deadLetters.map((letter) => ({ ...letter, entry: withContent(letter.entry, read) })),
   };
 }
 

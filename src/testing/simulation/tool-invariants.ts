@@ -1,5 +1,5 @@
 /**
- * The invariants of tool calls (I4, I5, I14, I18 and I26 of `invariants.ts`): how often and when a call started, what
+ * The invariants of tool calls (I4, I5, I14, I15, I18 and I26 of `invariants.ts`): how often and when a call started, what
  * let it start, and its result.
  */
 
@@ -55,6 +55,18 @@ function checkIntent(ledger: Ledger, key: string, { tool, starts }: ToolStory, s
   const row = rowOf(fact.startsAfter);
   if (starts.some(({ storedRow }) => storedRow < row))
     ledger.violate('failed', `${tool} started for ${key} before the store had what lets it start (I18)`);
+}
+
+/** The path in a shortened result under which its whole text is saved. */
+const SAVED_TO = /saved to: (\S+)/;
+
+/** Checks that the file of each shortened result is durable. `isKept`: whether a file survived the power loss. */
+export function checkKept(ledger: Ledger, { id, calls }: SessionStory, isKept: (path: string) => boolean): void {
+  for (const { content } of [...calls.values()].flatMap(({ results }) => results)) {
+    const path = SAVED_TO.exec(content)?.[1];
+    if (path === undefined || isKept(path)) continue;
+    ledger.violate('lost', `a result of ${id} is saved to ${path}, which is not durable (I15)`);
+  }
 }
 
 /** Checks that each call has one result, or is open, or was left. Violations go to the ledger. */

@@ -82,7 +82,7 @@ test('zsh has a case for every command, with its options and their texts quoted'
   const script = await scriptOf('zsh');
   expect(script.startsWith('#compdef troupe\n')).toBe(true);
   const cases = new Map(
-    [...script.matchAll(/^ {4}([a-z]+)\)\n {6}_arguments -S \\\n([\s\S]*?)\n {6};;$/gmu)].map(([, name, specs]) => [
+    [...script.matchAll(/^ {4}([a-z-]+)\)\n {6}_arguments -S \\\n([\s\S]*?)\n {6};;$/gmu)].map(([, name, specs]) => [
       name,
       specs,
     ]),
@@ -104,7 +104,7 @@ test('fish has a line for every command and option, each a command that fish rea
   const lines = script.split('\n').filter((line) => line.startsWith('complete '));
   const text = String.raw`'(?:[^'\\]|\\['\\])*'`;
   const form = new RegExp(
-    `^complete -c troupe(?: -f| -n __fish_use_subcommand -a [a-z]+ -d ${text}| -n ${text}(?: -l [a-z-]+)?(?: -r -F| -x)?(?: -a ${text})?(?: -d ${text})?)$`,
+    `^complete -c troupe(?: -f| -n __fish_use_subcommand -a [a-z-]+ -d ${text}| -n ${text}(?: -l [a-z-]+)?(?: -r -F| -x)?(?: -a ${text})?(?: -d ${text})?)$`,
     'u',
   );
   for (const line of lines) expect(line).toMatch(form);

@@ -80,6 +80,8 @@ function storeOf(reviewer: Log, readers: readonly Log[]): StoredSessions {
   return {
     list: () => [...logs.keys()].map(summary),
     waiting: () => [],
+    deadLetters: () => [],
+    deadLetter: () => undefined,
     session: () => undefined,
     history: () => undefined,
     treeUsage: () => ({ input_tokens: 0, output_tokens: 0 }),

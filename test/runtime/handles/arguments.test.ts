@@ -6,6 +6,7 @@
 import { expect, test } from 'vitest';
 import { TroupeError } from '../../../src/base/errors.ts';
 import { Child } from '../../../src/runtime/handles/child.ts';
+import { DeadLetters } from '../../../src/runtime/handles/dead-letters.ts';
 import { Family } from '../../../src/runtime/handles/family.ts';
 import { Goals } from '../../../src/runtime/handles/goals.ts';
 import { History } from '../../../src/runtime/handles/history.ts';
@@ -47,7 +48,14 @@ const TABLE: Readonly<Record<string, Readonly<Record<string, readonly Argument[]
     resume: NONE,
     drain: [OPTIONS],
     waiting: [OPTIONS],
+    deadLetters: [OPTIONS],
     close: [OPTIONS],
+  },
+  DeadLetters: {
+    list: NONE,
+    get: [[1]],
+    resend: [[1], OPTIONS],
+    drop: [[1]],
   },
   sessions: {
     list: [OPTIONS],
@@ -158,7 +166,9 @@ const TABLE: Readonly<Record<string, Readonly<Record<string, readonly Argument[]
   },
 };
 
-const CLASSES: Readonly<Record<string, object>> = { Runtime, Session, Child, Family, Receipt, History, Goals };
+const CLASSES: Readonly<Record<string, object>> = {
+  ...{ Runtime, Session, DeadLetters, Child, Family, Receipt, History, Goals },
+};
 
 function methodsOf(prototype: object): readonly string[] {
   return Object.getOwnPropertyNames(prototype).filter((name) => {
@@ -192,10 +202,10 @@ test('each hostile argument of each method is refused with a typed error, and no
   await receipt.answer();
   const family = await session.spawnAll([{ task: 'look', replies: 'handle' }]);
   const [child] = await family.settled();
-  const { history, goals } = session;
+  const { history, goals, deadLetters } = session;
   const targets: Readonly<Record<string, object | undefined>> = {
     ...{ Runtime: runtime, sessions: runtime.sessions, Session: session, Child: child?.child },
-    ...{ Family: family, Receipt: receipt, History: history, Goals: goals },
+    ...{ Family: family, Receipt: receipt, History: history, Goals: goals, DeadLetters: deadLetters },
   };
   expect(Object.keys(runtime.sessions).sort()).toEqual(Object.keys(TABLE['sessions'] ?? {}).sort());
   const look = async (): Promise<unknown> => [

@@ -1,0 +1,21 @@
+/** How a request names a session, and a message that was accepted. Plain data. */
+import type { SessionKey } from '../../journal/position.ts';
+
+/** The session that a request is for. */
+export interface OfSession {
+  readonly session: string;
+  /**
+   * The agent for a session that does not exist yet. Missing: the session must exist. Empty: the request names no agent
+   * although several are defined, so no session is created.
+   */
+  readonly agent?: string;
+  /** True if the embedder named that agent: an existing session must have it. */
+  readonly isNamed?: true;
+}
+
+/** An accepted message of one incarnation of a session. */
+export interface ReceiptName {
+  readonly pendingId: number;
+  /** The journal's key of the session. It survives restarts and is never reused. */
+  readonly incarnation: SessionKey;
+}

@@ -1,0 +1,65 @@
+/**
+ * Dead letters between the host and the shards: the methods, the order of the list over all sessions, and a position in
+ * it. Pure; for shards, the host, and commands that read a directory.
+ */
+import type { DeadLetter, DeadLetterSummary } from '../../session/state/letters.ts';
+import type { OfSession, ReceiptName } from './addresses.ts';
+
+/** A position in the list: that of a letter. The number 0 stands before the first letter of its session. */
+export interface LetterPlace {
+  readonly session: string;
+  readonly id: number;
+}
+
+/** A part of a shard's list. `reached`: the part ends at this position; missing: no session is left. */
+export interface LetterPart {
+  readonly items: readonly DeadLetterSummary[];
+  readonly reached?: LetterPlace;
+}
+
+/** The methods `letters.…` of a shard. */
+export interface LetterMethods {
+  /** A part of the shard's dead letters. `session`: only those of this session and its descendants. */
+  'letters.page': {
+    request: {
+      readonly after?: LetterPlace;
+      readonly limit: number;
+      readonly bytesMax: number;
+      readonly session?: string;
+    };
+    answer: LetterPart;
+  };
+  /** The letters of one session, oldest first. */
+  'letters.list': { request: OfSession; answer: readonly DeadLetterSummary[] };
+  'letters.get': { request: OfSession & { readonly letter: number }; answer: DeadLetter | undefined };
+  'letters.resend': {
+    request: OfSession & { readonly letter: number; readonly as?: 'user' };
+    answer: ReceiptName & { readonly seq: number; readonly duplicate: boolean };
+  };
+  'letters.drop': { request: OfSession & { readonly letter: number }; answer: boolean };
+}
+
+/** A position as text: the `next` of a page. */
+const PLACE = /^(\d{1,16})-([A-Za-z0-9][A-Za-z0-9._:-]{0,127})$/;
+
+/** Compares two positions: by session, and within a session in the order in which its entries were accepted. */
+export function byLetter(a: LetterPlace, b: LetterPlace): number {
+  if (a.session !== b.session) return a.session < b.session ? -1 : 1;
+  return a.id - b.id;
+}
+
+/** The position of a letter, as text. */
+export function letterPlaceText({ session, id }: LetterPlace): string {
+  return `${id}-${session}`;
+}
+
+/** The position in a text; undefined for a text that is none. */
+export function readLetterPlace(text: string): LetterPlace | undefined {
+  const [, id, session] = PLACE.exec(text) ?? [];
+  return id === undefined || session === undefined ? undefined : { id: Number(id), session };
+}
+
+/** UTF-16 units of a letter in a list: nearly all of them are in its error, which may quote the entry's source. */
+export function letterSize(letter: DeadLetterSummary): number {
+  return JSON.stringify(letter).length;
+}

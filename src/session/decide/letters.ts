@@ -1,0 +1,99 @@
+/** Dead letters: which entries are set aside, sending one again, and dropping one (Δ13, S9). Pure. */
+import { ContentError, type ErrorShape, errorShape, InvalidArgumentError } from '../../base/errors.ts';
+import { checkEntry, mailboxRefusal } from '../rules/mailbox.ts';
+import { promote } from '../rules/promotion.ts';
+import { contentOf } from '../rules/waiting-content.ts';
+import { type Decision, refuse } from '../state/decision.ts';
+import type { Environment, Input } from '../state/inputs.ts';
+import type { DeadLetterEntry } from '../state/letters.ts';
+import type { Content, MailboxEntry } from '../state/messages.ts';
+import type { Entry, RecordOf } from '../state/records.ts';
+import type { SessionState } from '../state/state.ts';
+import { accept } from './send.ts';
+
+/** The records that set aside the waiting entries that cannot be promoted; undefined if there are none. */
+export function poisonedEntries(state: SessionState): readonly RecordOf<'poisoned'>[] | undefined {
+  let records: RecordOf<'poisoned'>[] | undefined;
+  for (const entry of state.mailbox) {
+    const error = promotionError(entry);
+    if (error === undefined) continue;
+    records ??= [];
+    records.push({ type: 'poisoned', id: entry.id, error, announced: true });
+  }
+  return records;
+}
+
+function promotionError(entry: MailboxEntry): ErrorShape | undefined {
+  // Only a wrong source can make a promotion fail. Users' messages and tool results were checked when they were
+  // accepted.
+  if (entry.type === 'user_message' || (entry.type === 'tool_response' && entry.toolUseId !== undefined))
+    return undefined;
+  try {
+    // The content is not read here: it may be only in the log, and it cannot make a promotion fail.
+    promote([{ ...entry, content: '' }]);
+    return undefined;
+  } catch (error) {
+    return errorShape(error);
+  }
+}
+
+/**
+ * Sends a dead letter again, as a new entry with its content. In its own form it is refused as long as it cannot be
+ * promoted, since it would only be set aside again. A letter that was sent again answers with the entry that it became.
+ */
+export function decideResendLetter(
+  state: SessionState,
+  { letter: id, as }: Extract<Input, { type: 'resendLetter' }>,
+  environment: Environment,
+): Decision {
+  const resent = state.resentLetters?.find(({ letter }) => letter === id);
+  if (resent !== undefined) {
+    const { pendingId, seq } = resent;
+    return { records: [], effects: [{ type: 'accepted', pendingId, seq, duplicate: true }] };
+  }
+  const letter = state.deadLetters.find(({ entry }) => entry.id === id);
+  if (letter === undefined) {
+    return refuse(
+      new InvalidArgumentError('letter_not_found', `the session has no dead letter ${id}`, { data: { id } }),
+    );
+  }
+  const problem = as === 'user' ? undefined : ownFormProblem(letter.entry);
+  if (problem !== undefined) {
+    return refuse(
+      new ContentError(`dead letter ${id} ${problem}; it can be sent as a user's message`, { data: { letter: id } }),
+    );
+  }
+  const entry = entryOf(letter, as, contentOf(letter.entry, environment.readContent));
+  try {
+    checkEntry(entry);
+  } catch (cause) {
+    if (cause instanceof ContentError) return refuse(cause);
+    throw cause;
+  }
+  const full = mailboxRefusal(state, letter.entry.bytes, environment);
+  return full === undefined ? accept(state, entry, environment) : refuse(full);
+}
+
+/** Why a letter cannot be sent in its own form; undefined if it can. */
+function ownFormProblem(entry: MailboxEntry): string | undefined {
+  // Its call was closed when the result was accepted, so a second result would have no call.
+  if (entry.type === 'tool_response') return 'is the result of a call that is closed';
+  const error = promotionError(entry);
+  return error === undefined ? undefined : `still cannot be promoted (${error.message})`;
+}
+
+/** The new entry. It is delivered as a message without options is: the sender's options were for another moment. */
+function entryOf({ entry }: DeadLetterEntry, as: 'user' | undefined, content: Content): Entry {
+  if (as === 'user') return { type: 'user_message', content, letter: entry.id };
+  const { type, source } = entry;
+  return { type, content, source, letter: entry.id };
+}
+
+/** Drops a dead letter. The result is false if there is none with this number: it was dropped, or sent again. */
+export function decideDropLetter(state: SessionState, id: number): Decision {
+  const isThere = state.deadLetters.some(({ entry }) => entry.id === id);
+  return {
+    records: isThere ? [{ type: 'letterDropped', id }] : [],
+    effects: [{ type: 'result', value: isThere }],
+  };
+}
