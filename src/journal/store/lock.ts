@@ -17,7 +17,7 @@
  *     release, so a released directory stays released;
  *  K5 a claim names the directory it was made in. In another directory it came there with a copy, and claims nothing. As
  *     long as its process lives, the copy may have been made while files were written, and is not opened;
- *  K6 a claimant that takes over waits for the owner to release the directory, whoever is older (K2). Only one waits: a
+ *  K6 a claimant that takes over waits for the owner to release the directory, which K2 does not ask of a younger claimant. Only one waits: a
  *     younger one is refused. Its claim asks the owner to end, and stops asking once it owns the directory.
  */
 import { randomUUID } from 'node:crypto';
@@ -175,7 +175,7 @@ async function replaceClaim(directory: string, { file, claim }: Claimant): Promi
   }
 }
 
-/** The claim of a new owner that asks nobody to end any more (K6). */
+/** The claim of a new owner. It no longer asks another owner to end (K6). */
 async function withoutTakeover(directory: string, { file, claim, isCopied }: Claimant): Promise<Claimant> {
   const { takeover: _asked, ...owned } = claim;
   const mine = { file, claim: owned, isCopied };
