@@ -10,8 +10,9 @@
  *    everything added to its payload since.
  * T3 a payload that cannot be cloned fails its own call, answer or note, and no other of its batch.
  * T4 nothing is delivered synchronously: not even in place.
- * T5 at most `ENDPOINT_SLICE_MAX` frames are delivered in one tick. So a thousand simultaneous calls do not delay the
- *    work that the first of them started. Each slice is finished while it is still in the caches.
+ * T5 at most `ENDPOINT_SLICE_MAX` frames are delivered in one tick, however many batches they arrive in: a port passes on
+ *    a thousand batches before the tick goes on. So a thousand simultaneous calls do not delay the work that the first
+ *    of them started, nor its sockets. Each slice is finished while it is still in the caches.
  */
 import { ENDPOINT_BATCH_MAX, ENDPOINT_CALLS_MAX, ENDPOINT_SLICE_MAX } from '../base/bounds.ts';
 import { soon as nextTick, type Soon } from '../base/clock.ts';
@@ -81,6 +82,8 @@ class BatchedEndpoint implements Endpoint {
   /** Batches received and not fully delivered; the first of them is delivered up to `#inboxAt`. */
   #inbox: (readonly unknown[])[] = [];
   #inboxAt = 0;
+  /** Frames that may still be delivered before the next slice. At 0 that slice is scheduled. */
+  #sliceLeft = ENDPOINT_SLICE_MAX;
   #lastId = 0;
   #state: 'open' | 'closed' | 'gone' = 'open';
 
@@ -121,6 +124,11 @@ class BatchedEndpoint implements Endpoint {
     if (this.#state !== 'open') return;
     this.#late.push({ at: this.#outbox.length + PAYLOAD_PLACE, payload });
     this.#send(NOTE, 0, method, undefined);
+  }
+
+  hasten(): void {
+    // A microtask, so that nothing is delivered synchronously in place either (T4).
+    queueMicrotask(this.#flush);
   }
 
   handle(method: string, handler: Handler): void {
@@ -210,15 +218,22 @@ class BatchedEndpoint implements Endpoint {
 
   #receive = (message: unknown): void => {
     this.#inbox.push(message as readonly unknown[]);
+    // With more than one batch, a slice is being delivered or scheduled.
     if (this.#inbox.length === 1) this.#deliverSlice();
   };
 
   /** Delivers some of the received frames, in order, and leaves the rest to later ticks (T2, T5). */
-  #deliverSlice = (): void => {
-    for (let left = ENDPOINT_SLICE_MAX; left > 0; left -= 1) {
-      if (!this.#deliverNext()) return;
+  #deliverSlice(): void {
+    while (this.#sliceLeft > 0 && this.#inbox.length > 0) {
+      this.#sliceLeft -= 1;
+      this.#deliverNext();
+      if (this.#sliceLeft === 0) this.#soon(this.#nextSlice);
     }
-    if (this.#inbox.length > 0) this.#soon(this.#deliverSlice);
+  }
+
+  #nextSlice = (): void => {
+    this.#sliceLeft = ENDPOINT_SLICE_MAX;
+    this.#deliverSlice();
   };
 
   /** Delivers one frame; false when none is left. */
