@@ -62,7 +62,6 @@ function takeFromSocket(
 ): Promise<void> {
   return new Promise<void>((resolve, reject) => {
     let isOver = false;
-    let hasEnded = false;
     const close = (): void => {
       isOver = true;
       incoming.destroy();
@@ -80,24 +79,20 @@ function takeFromSocket(
         close();
       }
     });
-    incoming.on('end', () => {
-      hasEnded = true;
-      resolve();
-    });
+    incoming.on('end', resolve);
     incoming.on('error', fail);
     signal.addEventListener('abort', close, { once: true });
     incoming.on('close', () => {
       signal.removeEventListener('abort', close);
-      // Without an error and before its end: the connection closed before a listener was there. Every stream closes, and
-      // an error with its stack takes longer than ten events of a stream.
-      if (!hasEnded && !isOver) fail(new Error('the connection was closed'));
+      // After `end` or `error` this has no effect. Without them, the connection closed before a listener was there.
+      fail(new Error('the connection was closed'));
     });
     if (signal.aborted) close();
     else if (incoming.destroyed) fail(incoming.errored ?? new Error('the connection was closed'));
   });
 }
 
-/** The chunks of a body. They end when the signal aborts, even if the sender ignores it. */
+/** The chunks of a body. They end when the signal aborts, even if the sender ignores the signal. */
 async function* chunksOf(response: Response, signal: AbortSignal): AsyncGenerator<Uint8Array, void, void> {
   const reader = response.body?.getReader();
   if (reader === undefined) return;

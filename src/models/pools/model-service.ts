@@ -4,7 +4,6 @@
  */
 import type { Endpoint } from '../../threads/endpoint.ts';
 import type { ModelCall, ModelCompletion, ModelPool, ModelPoolListener } from '../pool.ts';
-import { deltaNotes } from './delta-notes.ts';
 
 /** A provider with the pool over it. */
 export interface ServedModels {
@@ -13,9 +12,9 @@ export interface ServedModels {
 }
 
 /**
- * Answers the methods of a model thread on `endpoint`. `make` builds provider and pool; every message waits for it, so
- * that calls, cancels and forgets keep their order. If it fails, each request rejects with its error. Runs on the model
- * thread.
+ * Answers the methods of a model thread on `endpoint`. `make` builds provider and pool. Every message waits until they
+ * are built, so that calls, cancels and forgets keep their order. If `make` fails, each request rejects with its error.
+ * Runs on the model thread.
  */
 export function serveModelCalls(
   endpoint: Endpoint,
@@ -30,11 +29,11 @@ export function serveModelCalls(
         waiting.delete(completion.id);
       }
     },
-    delta: deltaNotes(endpoint),
+    delta: (id, session, delta) => endpoint.notify('delta', { id, session, delta }),
   });
   let ready: ModelPool | undefined;
-  // The handler is attached before any message waits, so that later messages do not overtake earlier ones. A rejection
-  // before the first request must not end the thread.
+  // This handler is attached before any message waits, so that messages keep their order. The empty rejection handler
+  // keeps a rejection before the first request from ending the thread.
   made.then(
     ({ pool }) => {
       ready = pool;

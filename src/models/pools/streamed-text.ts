@@ -2,18 +2,17 @@
  * The text that running calls have streamed so far, kept for readers that begin later.
  *
  * Owns: the pieces of each call, and their sum. Does not own: the calls, and when pieces are published.
- *  S1 No piece is kept by reference (`text-buffer.ts`). A string is made only for a reader that begins.
- *  S2 The text of one call and of all calls is bounded. The text of a call that would exceed a bound is dropped whole,
- *     and later pieces of the call are not kept: a reader would not notice a hole.
+ *  S1 A piece is kept by reference; pieces are joined only for a reader that begins.
+ *  S2 The text of one call and the text of all calls are bounded. If a call's text would exceed a bound, all of it is
+ *     dropped, and later pieces of the call are not kept: a reader would not notice a hole.
  */
 import { STREAMED_CALL_CHARACTERS_MAX, STREAMED_CHARACTERS_MAX } from '../../base/bounds.ts';
-import { TextBuffer } from '../../base/text-buffer.ts';
 import type { ModelDelta } from '../provider.ts';
 
 /** Neighbouring pieces of one type. */
 interface Run {
   readonly type: ModelDelta['type'];
-  readonly text: TextBuffer;
+  readonly texts: string[];
 }
 
 /** UTF-16 units that the calls of one pool have kept. */
@@ -36,20 +35,20 @@ export class StreamedText {
   add(type: ModelDelta['type'], text: string): void {
     if (this.#isDropped) return;
     const last = this.#runs.at(-1);
-    if (last?.type === type) last.text.add(text);
-    else this.#runs.push({ type, text: new TextBuffer(text) });
+    if (last?.type === type) last.texts.push(text);
+    else this.#runs.push({ type, texts: [text] });
     this.#characters += text.length;
     this.#sum.characters += text.length;
     const isOver = this.#characters > STREAMED_CALL_CHARACTERS_MAX || this.#sum.characters > STREAMED_CHARACTERS_MAX;
     if (isOver) this.drop();
   }
 
-  /** The text so far, neighbours of one type joined; none if it was dropped. */
+  /** The text so far, neighbours of one type joined; empty if the text was dropped. */
   pieces(): readonly ModelDelta[] {
-    return this.#runs.map(({ type, text }) => ({ type, text: text.toString() }));
+    return this.#runs.map(({ type, texts }) => ({ type, text: texts.join('') }));
   }
 
-  /** Lets go of the text: the call has ended, or a bound was exceeded (S2). */
+  /** Drops the text: the call has ended, or a bound was exceeded (S2). */
   drop(): void {
     this.#sum.characters -= this.#characters;
     this.#characters = 0;

@@ -1,4 +1,4 @@
-/** A sub-agent as its spawner holds it: a session, and how it ended. */
+/** The handle of a sub-agent, for the session that spawned it: a session, and how it ended. */
 import { CancelledError, errorFromShape, TurnFailedError } from '../../base/errors.ts';
 import { type OutputSchema, typedAnswer } from '../protocol/output-option.ts';
 import type { ChildEnd } from '../protocol/protocol.ts';
@@ -11,7 +11,7 @@ export interface ChildExit {
   readonly reason: 'completed' | 'failed' | 'cancelled';
 }
 
-/** The facts about a child that its handle has. `output`: the schema of its structured reply. */
+/** The facts about a child that are kept in its handle. `output`: the schema of its structured reply. */
 export interface ChildParts {
   readonly name: string;
   readonly parent: Session<unknown>;
@@ -49,9 +49,9 @@ export class Child<Answer = string> extends Session {
   }
 
   /**
-   * The first result, or the final text of the first turn; the structured reply if `spawn` had an `output`. Rejects with
-   * `TurnFailedError` or `CancelledError`. Without a structured reply its code is `answer_invalid`, `answer_refused` or
-   * `answer_cut`.
+   * The first result, or the final text of the first turn; the structured reply if `spawn` had an `output`. Rejects
+   * with `TurnFailedError` or `CancelledError`. If there is no valid structured reply, the error's code is
+   * `answer_invalid`, `answer_refused` or `answer_cut`.
    */
   reply(): Promise<Answer> {
     return forgivenAtClose(this.#link, this.#reply());
@@ -67,7 +67,7 @@ export class Child<Answer = string> extends Session {
     return this.#output === undefined ? (end.reply as Answer) : typedAnswer<Answer>(this.#output, end.output);
   }
 
-  /** Resolves when the child has ended for the first time; it stays addressable. */
+  /** Resolves when the child has ended for the first time. The child stays addressable. */
   exit(): Promise<ChildExit> {
     return forgivenAtClose(
       this.#link,

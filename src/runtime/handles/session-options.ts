@@ -1,4 +1,4 @@
-/** The options of a session's methods, and their checks: sending, reading, approving, spawning, forking. Host thread. */
+/** The options of a session's methods and their checks: sending, reading, approving, spawning, forking. Host thread. */
 import { z } from 'zod';
 import {
   APPROVAL_REASON_CHARACTERS_MAX,
@@ -21,7 +21,7 @@ import { fingerprintOf } from '../protocol/sent-message.ts';
 
 /** Options of `send`. */
 export interface SendOptions {
-  /** Idempotency: the same key and content returns the same receipt. */
+  /** Idempotency: the same key with the same content returns the same receipt. */
   readonly key?: string;
   /** How a busy session treats the message; see the table in docs/concepts.md. Default `ride`. */
   readonly deliver?: Deliver;
@@ -32,10 +32,11 @@ export interface SendOptions {
   /** The sender, for the record. */
   readonly from?: string;
   /**
-   * The message whose place this one takes, because it was edited or needs another answer: by the key that it was sent
-   * with, or by its id in `history`. That message and everything after it leave the history in the step that accepts
-   * this one, so a crash leaves both or neither. A running turn is interrupted; a message that still waits is withdrawn,
-   * and nothing is interrupted. The receipts of removed messages stay as they are.
+   * The message that this one replaces, because it was edited or needs another answer. It is named by the key with
+   * which it was sent, or by its id in `history`. That message and everything after it leave the history in the
+   * transition that accepts this one, so a crash leaves both changes or neither. A running turn is interrupted. If the
+   * replaced message still waits, it is withdrawn and nothing is interrupted. The receipts of removed messages stay as
+   * they are.
    */
   readonly replaces?: { readonly key: string } | { readonly id: string };
 }
@@ -59,12 +60,12 @@ export interface StructuredSpawnOptions<Output extends OutputSchema = OutputSche
 export interface SpawnOptions {
   /** The child's agent; default: its parent's agent. */
   readonly agent?: string;
-  /** The child's agent, by the name under which other agents know it. */
+  /** The child's agent, by its name as a specialist. */
   readonly specialist?: string;
   readonly task: string;
   /** A nickname, unique among the siblings; default `agent-N`. */
   readonly name?: string;
-  /** Names the agent's tools that the child may use; cannot add others. */
+  /** The names of the agent's tools that the child may use. Other tools cannot be added. */
   readonly tools?: readonly string[];
   /** `mailbox` (default): replies enter the parent's mailbox; `handle`: they go to the child's handle only. */
   readonly replies?: 'mailbox' | 'handle';
@@ -110,7 +111,7 @@ export interface ApprovalDecision {
   readonly allow: boolean;
   /** The reason of a denial, for the model. */
   readonly reason?: string;
-  /** The input that an allowed call runs with instead. Checked against the tool's schema like any input. */
+  /** Another input for an allowed call. It is checked against the tool's schema like any input. */
   readonly input?: Readonly<Record<string, unknown>>;
 }
 
@@ -271,7 +272,7 @@ function plainValue(value: unknown, what: string): Json {
   }
 }
 
-/** The schema of a child's structured reply, in the options of its spawn, which were checked. */
+/** The schema of a child's structured reply, from the checked options of its spawn. */
 export function outputOf(options: unknown): OutputSchema | undefined {
   return typeof options === 'object' && options !== null && 'output' in options
     ? (options.output as OutputSchema | undefined)

@@ -1,4 +1,4 @@
-/** Ends a running turn without another model call, and leaves a legal log. Pure. */
+/** Ends a running turn without another model call. Every call gets a response, so that the log stays legal. Pure. */
 import type { ErrorShape } from '../../base/errors.ts';
 import type { Decision } from '../state/decision.ts';
 import type { Effect } from '../state/inputs.ts';
@@ -7,7 +7,7 @@ import type { CurrentCall, SessionState } from '../state/state.ts';
 import { compactionInterrupted } from './compression.ts';
 
 /**
- * Gives up a call in flight, or closes an open round with a failed response for each call still running (I5).
+ * Gives up a model call in flight, or closes an open round with a failed response for each open tool call (I5).
  * `firstId`: the next free pending id. `notice`: the content of those responses. `error`: the error with which the turn
  * failed; missing: it was cancelled.
  */
@@ -51,8 +51,8 @@ export function endRound(
 }
 
 /**
- * Gives up the compression first. Then ends the state to which the compression would have returned: a round with all
- * results, a call, or nothing.
+ * The records that give up a compression, and then end the state to which it returns: a round with all results, or a
+ * model call. If the compression began in idle, nothing else has to end.
  */
 function endCompaction(current: CurrentCall, error: ErrorShape | undefined): readonly SessionRecord[] {
   const given = compactionInterrupted(current.halfStep);

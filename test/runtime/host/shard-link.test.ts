@@ -40,7 +40,6 @@ function thread(isDying: boolean): ShardThread {
       },
       notify: () => undefined,
       notifyLate: () => undefined,
-      hasten: () => undefined,
       handle: () => undefined,
       onClose: () => undefined,
       close: () => undefined,

@@ -1,11 +1,11 @@
 /**
- * The children of a session that work and those that wait for a place, as its log says (I27 of `invariants.ts`).
+ * Follows in a session's log which of its children work and which wait for a place (I27 of `invariants.ts`).
  *
- * Owns: who works and who waits, counted apart from the session's own state. Does not own: the log.
+ * Owns: the working and the waiting children, counted apart from the session's own state. Does not own: the log.
  */
 import type { SessionRecord } from '../../../session/state/records.ts';
 
-/** A promise that a log breaks. */
+/** A broken rule of a log. */
 export interface LineFault {
   readonly kind: 'reordered';
   readonly what: string;
@@ -20,7 +20,7 @@ export class SpawnLine {
   readonly #atWork = new Set<string>();
   #waiting: string[] = [];
 
-  /** Takes a record of the parent. */
+  /** Takes the next record of the parent. */
   note(parent: string, record: SessionRecord): LineFault | undefined {
     let fault: LineFault | undefined;
     if (record.type === 'spawned') {
@@ -46,7 +46,7 @@ export class SpawnLine {
     return this.#waiting.includes(child);
   }
 
-  /** A transition has ended. Only then must each free place be taken. */
+  /** Called at the end of a transition. Only then must each free place be taken. */
   endTransition(): void {
     if (this.#waiting.length > 0) this.fewest = Math.min(this.fewest, this.#atWork.size);
   }
