@@ -43,10 +43,10 @@ interface Running {
   wantsDeltas: boolean;
   /** True once the call has completed (P1). */
   isOver: boolean;
-  /** Unreported deltas, neighbours of one type joined; undefined if there are none. */
-  deltas: { type: ModelDelta['type']; texts: string[] }[] | undefined;
-  deltaLength: number;
-  /** The text that was streamed, except for `deltas`. */
+  /** The unreported pieces, all of one type. */
+  gathered: string;
+  gatheredType: ModelDelta['type'];
+  /** The text that was streamed, except for `gathered`. */
   readonly streamed: StreamedText;
   /** True once a piece was streamed, reported or not. */
   hasStreamed: boolean;
@@ -103,8 +103,8 @@ class InPlacePool implements ModelPool {
       request: undefined,
       wantsDeltas: call.wantsDeltas,
       isOver: false,
-      deltas: undefined,
-      deltaLength: 0,
+      gathered: '',
+      gatheredType: 'text',
       streamed: new StreamedText(this.#streamedSum),
       hasStreamed: false,
     };
@@ -259,13 +259,11 @@ class InPlacePool implements ModelPool {
       running.streamed.add(delta.type, delta.text);
       return;
     }
-    running.deltas ??= [];
-    const last = running.deltas.at(-1);
-    if (last?.type === delta.type) last.texts.push(delta.text);
-    else running.deltas.push({ type: delta.type, texts: [delta.text] });
-    running.deltaLength += delta.text.length;
+    if (running.gatheredType !== delta.type) this.#publishDeltasOf(running);
+    running.gatheredType = delta.type;
+    running.gathered += delta.text;
     this.#talking.add(running);
-    if (running.deltaLength > DELTA_CHARACTERS_MAX) {
+    if (running.gathered.length > DELTA_CHARACTERS_MAX) {
       this.#publishDeltasOf(running);
       return;
     }
@@ -282,16 +280,13 @@ class InPlacePool implements ModelPool {
 
   #publishDeltasOf(running: Running): void {
     this.#talking.delete(running);
-    const deltas = running.deltas;
-    running.deltas = undefined;
-    running.deltaLength = 0;
-    for (const { type, texts } of deltas ?? []) {
-      const text = texts.join('');
-      const delta: StreamedDelta = running.hasStreamed ? { type, text } : { type, text, before: [] };
-      running.hasStreamed = true;
-      running.streamed.add(type, text);
-      this.#listener.delta(running.id, running.session, delta);
-    }
+    const { gatheredType: type, gathered: text } = running;
+    if (text === '') return;
+    running.gathered = '';
+    const delta: StreamedDelta = running.hasStreamed ? { type, text } : { type, text, before: [] };
+    running.hasStreamed = true;
+    running.streamed.add(type, text);
+    this.#listener.delta(running.id, running.session, delta);
   }
 }
 
