@@ -1,6 +1,6 @@
 /**
  * The deltas of a model thread, many in one note: with a thousand streams, forty calls have a delta each millisecond. A
- * frame of its own for each costs both threads several times the processor time.
+ * separate frame for each delta costs both threads more processor time.
  *
  * Owns: the note that still accepts deltas. Does not own: which deltas are reported and when; the endpoint.
  *  V1 Deltas arrive in the order in which they were added, and before everything sent after the first of their note.

@@ -13,8 +13,14 @@
  * - P5 No timer runs while no call does.
  * - P6 A call keeps what it has streamed until it completes, whether its deltas are wanted or not.
  * - P7 A malformed delta ends its call, and so its signal aborts. `onDelta` itself never throws.
+ * - P8 At most `CALLS_STARTED_MAX` calls are passed to the provider in one tick, so that answers are read between them.
  */
-import { DELTA_CHARACTERS_MAX, DELTA_COALESCE_MS, ERROR_TEXT_CHARACTERS_MAX } from '../../base/bounds.ts';
+import {
+  CALLS_STARTED_MAX,
+  DELTA_CHARACTERS_MAX,
+  DELTA_COALESCE_MS,
+  ERROR_TEXT_CHARACTERS_MAX,
+} from '../../base/bounds.ts';
 import { type Clock, soon as nextTick, type Soon } from '../../base/clock.ts';
 import { type Deadline, DeadlineQueue } from '../../base/deadline-queue.ts';
 import { defined } from '../../base/defined.ts';
@@ -43,10 +49,10 @@ interface Running {
   wantsDeltas: boolean;
   /** True once the call has completed (P1). */
   isOver: boolean;
-  /** The unreported pieces, all of one type. */
-  gathered: string;
-  gatheredType: ModelDelta['type'];
-  /** The text that was streamed, except for `gathered`. */
+  /** Unreported deltas, neighbours of one type joined; undefined if there are none. */
+  deltas: { type: ModelDelta['type']; texts: string[] }[] | undefined;
+  deltaLength: number;
+  /** The text that was streamed, except for `deltas`. */
   readonly streamed: StreamedText;
   /** True once a piece was streamed, reported or not. */
   hasStreamed: boolean;
@@ -103,8 +109,8 @@ class InPlacePool implements ModelPool {
       request: undefined,
       wantsDeltas: call.wantsDeltas,
       isOver: false,
-      gathered: '',
-      gatheredType: 'text',
+      deltas: undefined,
+      deltaLength: 0,
       streamed: new StreamedText(this.#streamedSum),
       hasStreamed: false,
     };
@@ -159,8 +165,8 @@ class InPlacePool implements ModelPool {
   }
 
   #startAll = (): void => {
-    const starting = this.#starting;
-    this.#starting = [];
+    const starting = this.#starting.splice(0, CALLS_STARTED_MAX);
+    if (this.#starting.length > 0) this.#soon(this.#startAll);
     for (const running of starting) {
       const { request } = running;
       running.request = undefined;
@@ -259,11 +265,13 @@ class InPlacePool implements ModelPool {
       running.streamed.add(delta.type, delta.text);
       return;
     }
-    if (running.gatheredType !== delta.type) this.#publishDeltasOf(running);
-    running.gatheredType = delta.type;
-    running.gathered += delta.text;
+    running.deltas ??= [];
+    const last = running.deltas.at(-1);
+    if (last?.type === delta.type) last.texts.push(delta.text);
+    else running.deltas.push({ type: delta.type, texts: [delta.text] });
+    running.deltaLength += delta.text.length;
     this.#talking.add(running);
-    if (running.gathered.length > DELTA_CHARACTERS_MAX) {
+    if (running.deltaLength > DELTA_CHARACTERS_MAX) {
       this.#publishDeltasOf(running);
       return;
     }
@@ -280,13 +288,16 @@ class InPlacePool implements ModelPool {
 
   #publishDeltasOf(running: Running): void {
     this.#talking.delete(running);
-    const { gatheredType: type, gathered: text } = running;
-    if (text === '') return;
-    running.gathered = '';
-    const delta: StreamedDelta = running.hasStreamed ? { type, text } : { type, text, before: [] };
-    running.hasStreamed = true;
-    running.streamed.add(type, text);
-    this.#listener.delta(running.id, running.session, delta);
+    const deltas = running.deltas;
+    running.deltas = undefined;
+    running.deltaLength = 0;
+    for (const { type, texts } of deltas ?? []) {
+      const text = texts.join('');
+      const delta: StreamedDelta = running.hasStreamed ? { type, text } : { type, text, before: [] };
+      running.hasStreamed = true;
+      running.streamed.add(type, text);
+      this.#listener.delta(running.id, running.session, delta);
+    }
   }
 }
 
