@@ -10,8 +10,9 @@
  *    order; its payload has everything that was added before its batch left.
  * T3 a payload that cannot be cloned fails its own call, answer or note, and no other of its batch.
  * T4 nothing is delivered synchronously, not even between two endpoints on one thread.
- * T5 at most `ENDPOINT_SLICE_MAX` frames are delivered in one tick, except when the far side is gone. So a thousand
- *    simultaneous calls do not delay the work that the first of them started. The work on one slice is finished while
+ * T5 at most `ENDPOINT_SLICE_MAX` frames are delivered in one tick, except when the far side is gone. They may have come
+ *    in many batches, because a port passes on up to a thousand batches in one tick. So a thousand simultaneous calls do
+ *    not delay the work that the first of them started, nor the answers to it. The work on one slice is finished while
  *    its data is still in the processor's caches.
  */
 import { ENDPOINT_BATCH_MAX, ENDPOINT_CALLS_MAX, ENDPOINT_SLICE_MAX } from '../base/bounds.ts';
@@ -83,6 +84,8 @@ class BatchedEndpoint implements Endpoint {
   /** Batches received and not fully delivered; the first of them is delivered up to `#inboxAt`. */
   #inbox: (readonly unknown[])[] = [];
   #inboxAt = 0;
+  /** Frames that may still be delivered before the next slice. At 0, that slice is scheduled. */
+  #sliceLeft = ENDPOINT_SLICE_MAX;
   #lastId = 0;
   #state: 'open' | 'closed' | 'gone' = 'open';
 
@@ -123,6 +126,11 @@ class BatchedEndpoint implements Endpoint {
     if (this.#state !== 'open') return;
     this.#late.push({ at: this.#outbox.length + PAYLOAD_PLACE, payload });
     this.#send(NOTE, 0, method, undefined);
+  }
+
+  hasten(): void {
+    // The flush is a microtask, so that nothing is delivered synchronously in place either (T4).
+    queueMicrotask(this.#flush);
   }
 
   handle(method: string, handler: Handler): void {
@@ -212,15 +220,23 @@ class BatchedEndpoint implements Endpoint {
 
   #receive = (message: unknown): void => {
     this.#inbox.push(message as readonly unknown[]);
+    // If other batches wait, a slice is being delivered or scheduled.
     if (this.#inbox.length === 1) this.#deliverSlice();
   };
 
   /** Delivers some of the received frames, in order, and leaves the rest to later ticks (T2, T5). */
-  #deliverSlice = (): void => {
-    for (let left = ENDPOINT_SLICE_MAX; left > 0; left -= 1) {
-      if (!this.#deliverNext()) return;
+  #deliverSlice(): void {
+    while (this.#sliceLeft > 0 && this.#inbox.length > 0) {
+      this.#sliceLeft -= 1;
+      // Scheduled before the frame is delivered, since a handler that throws must not hold back the next slice.
+      if (this.#sliceLeft === 0) this.#soon(this.#nextSlice);
+      this.#deliverNext();
     }
-    if (this.#inbox.length > 0) this.#soon(this.#deliverSlice);
+  }
+
+  #nextSlice = (): void => {
+    this.#sliceLeft = ENDPOINT_SLICE_MAX;
+    this.#deliverSlice();
   };
 
   /** Delivers one frame; false when none is left. */

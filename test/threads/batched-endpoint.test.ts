@@ -2,8 +2,9 @@
 import { MessageChannel } from 'node:worker_threads';
 import fc from 'fast-check';
 import { afterEach, describe, expect, test } from 'vitest';
+import { ENDPOINT_SLICE_MAX } from '../../src/base/bounds.ts';
 import { CancelledError, ConfigError, TroupeError } from '../../src/base/errors.ts';
-import { createEndpoint, createLocalEndpoints } from '../../src/threads/batched-endpoint.ts';
+import { createEndpoint, createLocalEndpoints, type MessagePortLike } from '../../src/threads/batched-endpoint.ts';
 import type { Endpoint } from '../../src/threads/endpoint.ts';
 
 function overPorts(): [Endpoint, Endpoint] {
@@ -182,4 +183,54 @@ describe('a payload that cannot be cloned', () => {
     expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'rejected', 'fulfilled']);
     expect(heard).toEqual([1, 2]);
   });
+});
+
+test('T5, T2: frames that come in many batches are delivered a slice a tick, in order, after a handler threw too', () => {
+  const ticks: (() => void)[] = [];
+  const listeners = new Map<string, (value: unknown) => void>();
+  const port: MessagePortLike = {
+    postMessage: () => undefined,
+    on: (event, listener) => listeners.set(event, listener),
+    off: (event) => listeners.delete(event),
+  };
+  const endpoint = createEndpoint(port, (run) => void ticks.push(run));
+  open.push(endpoint);
+  const seen: unknown[] = [];
+  endpoint.handle('note', (payload) => {
+    seen.push(payload);
+    if (seen.length === ENDPOINT_SLICE_MAX) throw new Error('thrown by a handler');
+  });
+  const count = 2 * ENDPOINT_SLICE_MAX + 5;
+  const NOTE = 3;
+  for (let index = 0; index < count; index += 1) listeners.get('message')?.([NOTE, 0, 'note', index]);
+  expect(seen).toHaveLength(ENDPOINT_SLICE_MAX);
+  const errors: unknown[] = [];
+  while (ticks.length > 0) {
+    const before = seen.length;
+    try {
+      ticks.shift()?.();
+    } catch (error) {
+      errors.push(error);
+    }
+    expect(seen.length - before).toBeLessThanOrEqual(ENDPOINT_SLICE_MAX);
+  }
+  expect(seen).toEqual(Array.from({ length: count }, (_, index) => index));
+  expect(errors).toHaveLength(1);
+});
+
+test('T4: hastened frames leave once the running callback has ended, and in their order', async () => {
+  const ticks: (() => void)[] = [];
+  const [near, far] = createLocalEndpoints((run) => void ticks.push(run));
+  open.push(near, far);
+  const seen: unknown[] = [];
+  far.handle('note', (payload) => void seen.push(payload));
+  near.notify('note', 1);
+  near.notify('note', 2);
+  near.hasten();
+  expect(seen).toEqual([]);
+  await Promise.resolve();
+  expect(seen).toEqual([1, 2]);
+  near.notify('note', 3);
+  for (const run of ticks.splice(0)) run();
+  expect(seen).toEqual([1, 2, 3]);
 });

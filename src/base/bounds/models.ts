@@ -55,6 +55,15 @@ export const MIRRORED_CONTEXTS_MAX = 10_000;
 /** UTF-16 units of text that one call may gather for its next delta. Beyond this bound the delta is sent early. */
 export const DELTA_CHARACTERS_MAX = 65_536;
 /**
+ * Calls that a thread passes to its provider in one tick: a few milliseconds of work. If a thousand were started in one
+ * tick, their answers would wait for a quarter second, and with them the text of all streams.
+ */
+export const CALLS_STARTED_MAX = 16;
+/** Deltas of one note between threads, as for `EVENTS_OF_NOTE_MAX`: `ENDPOINT_SLICE_MAX` notes are read in one tick. */
+export const DELTAS_OF_NOTE_MAX = 64;
+/** First bytes of a text that grows by pieces: a usual answer doubles them two or three times. */
+export const TEXT_BUFFER_BYTES_MIN = 512;
+/**
  * UTF-16 units of streamed text that a running call keeps for readers that begin later. The longest answers of today,
  * 128,000 tokens, need half of this.
  */

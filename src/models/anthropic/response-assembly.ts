@@ -16,6 +16,7 @@
 import { defined } from '../../base/defined.ts';
 import { isRecord } from '../../base/json.ts';
 import type { ContentBlock, Usage } from '../../base/messages.ts';
+import { TextBuffer } from '../../base/text-buffer.ts';
 import { modelErrorOf, protocolError } from '../model-error.ts';
 import type { ModelDelta, ModelResponse } from '../provider.ts';
 import { readUsage, tokenCount } from '../usage.ts';
@@ -29,9 +30,9 @@ interface OpenBlock {
   /** The beginning of an event with a piece of the block's text, up to the text itself, as the API writes it. */
   readonly textDelta: string;
   readonly start: Fields & { readonly type: string };
-  text: string;
+  readonly text: TextBuffer;
   signature: string;
-  input: string;
+  readonly input: TextBuffer;
   readonly citations: unknown[];
   /** Members of the start block that a delta has replaced. */
   readonly final: Record<string, unknown>;
@@ -137,11 +138,11 @@ export class ResponseAssembly {
     }
     this.#started += 1;
     this.#open = {
-      textDelta: `{"type":"content_block_delta","index":${this.#started - 1},"delta":{"type":"text_delta","text":"`,
+      textDelta: textDeltaOf(this.#started - 1),
       start: start as OpenBlock['start'],
-      text: stringOf(start['type'] === 'thinking' ? start['thinking'] : start['text']),
+      text: new TextBuffer(stringOf(start['type'] === 'thinking' ? start['thinking'] : start['text'])),
       signature: stringOf(start['signature']),
-      input: '',
+      input: new TextBuffer(),
       citations: Array.isArray(start['citations']) ? [...start['citations']] : [],
       final: {},
       rebuildable: true,
@@ -160,7 +161,7 @@ export class ResponseAssembly {
     if (end === -1 || !isDeltaEnd(data, end + 1)) return false;
     const text = data.slice(from, end);
     if (!isPlain(text)) return false;
-    block.text += text;
+    block.text.add(text);
     this.#onDelta({ type: 'text', text });
     return true;
   }
@@ -172,13 +173,13 @@ export class ResponseAssembly {
     switch (delta['type']) {
       case 'text_delta': {
         const text = expectPiece(block, delta, 'text', 'text');
-        block.text += text;
+        block.text.add(text);
         this.#onDelta({ type: 'text', text });
         break;
       }
       case 'thinking_delta': {
         const text = expectPiece(block, delta, 'thinking', 'thinking');
-        block.text += text;
+        block.text.add(text);
         if (text !== '') this.#onDelta({ type: 'thinking', text });
         break;
       }
@@ -186,7 +187,7 @@ export class ResponseAssembly {
         block.signature += expectPiece(block, delta, 'thinking', 'signature');
         break;
       case 'input_json_delta':
-        block.input += expectPiece(block, delta, undefined, 'partial_json');
+        block.input.add(expectPiece(block, delta, undefined, 'partial_json'));
         break;
       case 'citations_delta':
         block.citations.push(delta['citation']);
@@ -214,11 +215,11 @@ export class ResponseAssembly {
       case 'text':
         return {
           type: 'text',
-          text: block.text,
+          text: block.text.toString(),
           ...(block.citations.length > 0 ? { citations: block.citations } : {}),
         };
       case 'thinking':
-        return { type: 'thinking', thinking: block.text, signature: block.signature };
+        return { type: 'thinking', thinking: block.text.toString(), signature: block.signature };
       case 'redacted_thinking':
         if (typeof block.start['data'] !== 'string') throw protocolError('redacted_thinking without data');
         return { type: 'redacted_thinking', data: block.start['data'] };
@@ -240,17 +241,18 @@ export class ResponseAssembly {
    */
   #keepOpaque(block: OpenBlock): ContentBlock | undefined {
     if (!block.rebuildable) return undefined;
-    const input = block.input === '' ? {} : { input: this.#readInput(block) };
+    const input = block.input.isEmpty ? {} : { input: this.#readInput(block) };
     return { ...block.start, ...block.final, ...input } as unknown as ContentBlock;
   }
 
   #readInput(block: OpenBlock): unknown {
-    if (block.input === '') return isRecord(block.start['input']) ? block.start['input'] : {};
+    if (block.input.isEmpty) return isRecord(block.start['input']) ? block.start['input'] : {};
+    const text = block.input.toString();
     try {
-      return JSON.parse(block.input);
+      return JSON.parse(text);
     } catch {
       // Only the end of the stream shows whether the token limit cut the call (B3).
-      this.#unread.set(this.#content.length, block.input);
+      this.#unread.set(this.#content.length, text);
       return {};
     }
   }
@@ -300,6 +302,21 @@ export class ResponseAssembly {
 function isUsageValue(value: unknown): boolean {
   return typeof value === 'number' ? tokenCount(value) !== undefined : value !== undefined && value !== null;
 }
+
+/**
+ * The beginning of an event with a piece of text of this block. The answers of all streams share it: a string of each
+ * answer's own would have left the processor's cache before its next event.
+ */
+function textDeltaOf(index: number): string {
+  return TEXT_DELTAS[index] ?? textDelta(index);
+}
+
+function textDelta(index: number): string {
+  return `{"type":"content_block_delta","index":${index},"delta":{"type":"text_delta","text":"`;
+}
+
+/** Few answers have more blocks. */
+const TEXT_DELTAS: readonly string[] = Array.from({ length: 8 }, (_, index) => textDelta(index));
 
 /** True if the data ends here with the two brackets of a delta. The API puts blanks between them. */
 function isDeltaEnd(data: string, at: number): boolean {

@@ -13,8 +13,14 @@
  * - P5 No timer runs while no call does.
  * - P6 A call keeps what it has streamed until it completes, whether its deltas are wanted or not.
  * - P7 A malformed delta ends its call, and so its signal aborts. `onDelta` itself never throws.
+ * - P8 At most `CALLS_STARTED_MAX` calls are passed to the provider in one tick, so that answers are read between them.
  */
-import { DELTA_CHARACTERS_MAX, DELTA_COALESCE_MS, ERROR_TEXT_CHARACTERS_MAX } from '../../base/bounds.ts';
+import {
+  CALLS_STARTED_MAX,
+  DELTA_CHARACTERS_MAX,
+  DELTA_COALESCE_MS,
+  ERROR_TEXT_CHARACTERS_MAX,
+} from '../../base/bounds.ts';
 import { type Clock, soon as nextTick, type Soon } from '../../base/clock.ts';
 import { type Deadline, DeadlineQueue } from '../../base/deadline-queue.ts';
 import { defined } from '../../base/defined.ts';
@@ -159,8 +165,8 @@ class InPlacePool implements ModelPool {
   }
 
   #startAll = (): void => {
-    const starting = this.#starting;
-    this.#starting = [];
+    const starting = this.#starting.splice(0, CALLS_STARTED_MAX);
+    if (this.#starting.length > 0) this.#soon(this.#startAll);
     for (const running of starting) {
       const { request } = running;
       running.request = undefined;

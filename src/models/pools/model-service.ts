@@ -4,6 +4,7 @@
  */
 import type { Endpoint } from '../../threads/endpoint.ts';
 import type { ModelCall, ModelCompletion, ModelPool, ModelPoolListener } from '../pool.ts';
+import { deltaNotes } from './delta-notes.ts';
 
 /** A provider with the pool over it. */
 export interface ServedModels {
@@ -29,7 +30,7 @@ export function serveModelCalls(
         waiting.delete(completion.id);
       }
     },
-    delta: (id, session, delta) => endpoint.notify('delta', { id, session, delta }),
+    delta: deltaNotes(endpoint),
   });
   let ready: ModelPool | undefined;
   // This handler is attached before any message waits, so that messages keep their order. The empty rejection handler

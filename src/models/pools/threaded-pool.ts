@@ -21,9 +21,10 @@ import { CancelledError, type ErrorShape, errorShape } from '../../base/errors.t
 import { startThread, type Thread, type ThreadExit } from '../../threads/thread.ts';
 import { workerUrl } from '../../threads/worker-url.ts';
 import { modelErrorOf } from '../model-error.ts';
-import type { ModelCall, ModelCompletion, ModelPool, ModelPoolListener, StreamedDelta } from '../pool.ts';
+import type { ModelCall, ModelCompletion, ModelPool, ModelPoolListener } from '../pool.ts';
 import type { ProviderData } from '../provider.ts';
 import { MirrorIndex } from './context-mirror.ts';
+import { type DeltaNote, readDeltas } from './delta-notes.ts';
 
 /** The options of `createThreadedPool`. */
 export interface ThreadedPoolOptions {
@@ -161,10 +162,12 @@ class ThreadedPool implements ModelPool {
     if (lane.thread !== undefined) return lane.thread;
     const { provider, startThread: start = startWorker } = this.#options;
     const thread = start(provider);
-    thread.endpoint.handle('delta', (payload) => {
-      const { id, session, delta } = payload as { id: number; session: string; delta: StreamedDelta };
-      if (this.#running.get(id)?.thread === thread) this.#options.listener.delta(id, session, delta);
-    });
+    thread.endpoint.handle('deltas', (note) =>
+      readDeltas(note as DeltaNote, (id, delta) => {
+        const running = this.#running.get(id);
+        if (running?.thread === thread) this.#options.listener.delta(id, running.session, delta);
+      }),
+    );
     thread.endpoint.onClose(() => this.#lose(lane, thread));
     thread.onExit?.((exit) => this.#died(thread, exit));
     lane.thread = thread;

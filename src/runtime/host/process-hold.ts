@@ -70,6 +70,7 @@ export class ProcessHold {
       },
       notify: (method, payload) => endpoint.notify(method, payload),
       notifyLate: (method, payload) => endpoint.notifyLate(method, payload),
+      hasten: () => endpoint.hasten(),
       handle: (method, handler) => endpoint.handle(method, handler),
       onClose: (listener) => endpoint.onClose(listener),
       close: () => endpoint.close(),

@@ -60,6 +60,8 @@ function notesOf(endpoint: Endpoint, method: string, form: () => Form): EventPub
     events: (events) => {
       for (const event of events) {
         open ??= opened();
+        // Deltas do not wait for the sockets that the tick still has to read.
+        if (open.size === 0 && (event.type === 'text.delta' || event.type === 'thinking.delta')) endpoint.hasten();
         open.form.add(event);
         open.size += 1;
         if (open.size >= EVENTS_OF_NOTE_MAX) open = undefined;

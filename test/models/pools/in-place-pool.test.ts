@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { DELTA_CHARACTERS_MAX, DELTA_COALESCE_MS } from '../../../src/base/bounds.ts';
+import { CALLS_STARTED_MAX, DELTA_CHARACTERS_MAX, DELTA_COALESCE_MS } from '../../../src/base/bounds.ts';
 import { ModelError } from '../../../src/base/errors.ts';
 import type { ModelCall, ModelCompletion, ModelPool } from '../../../src/models/pool.ts';
 import { createInPlacePool } from '../../../src/models/pools/in-place-pool.ts';
@@ -109,6 +109,32 @@ describe('in-place pool', () => {
     await clock.runAll();
     expect(completions.map(code)).toEqual(['cancelled']);
     expect(clock.pending).toBe(0);
+  });
+
+  it('P8: many calls made at once are passed to the provider some a tick, in order, cancelled ones not', async () => {
+    const waiting: (() => void)[] = [];
+    const started: string[] = [];
+    const provider: ModelProvider = {
+      name: 'noting',
+      generate: (_request, { session }) => {
+        started.push(session);
+        return new Promise(() => undefined);
+      },
+    };
+    const listener = { completed: () => undefined, delta: () => undefined };
+    const pool = createInPlacePool(provider, listener, manualClock(), (run) => void waiting.push(run));
+    const ids = Array.from({ length: 2 * CALLS_STARTED_MAX + 1 }, (_, index) => index + 1);
+    for (const id of ids) pool.call(call(id));
+    await Promise.resolve();
+    const named = ids.map((id) => `s${id}`);
+    expect(started).toEqual(named.slice(0, CALLS_STARTED_MAX));
+    pool.cancel(CALLS_STARTED_MAX + 1);
+    while (waiting.length > 0) {
+      const before = started.length;
+      waiting.shift()?.();
+      expect(started.length - before).toBeLessThanOrEqual(CALLS_STARTED_MAX);
+    }
+    expect(started).toEqual(named.filter((name) => name !== `s${CALLS_STARTED_MAX + 1}`));
   });
 
   it('P4: a call cancelled in the tick it was made never reaches the provider', async () => {

@@ -53,6 +53,7 @@ test('P1: a thread in a long step, whose figures stand still, is not released be
       },
       notify: () => undefined,
       notifyLate: () => undefined,
+      hasten: () => undefined,
       handle: () => undefined,
       onClose: () => undefined,
       close: () => undefined,

@@ -40,6 +40,7 @@ function thread(isDying: boolean): ShardThread {
       },
       notify: () => undefined,
       notifyLate: () => undefined,
+      hasten: () => undefined,
       handle: () => undefined,
       onClose: () => undefined,
       close: () => undefined,
