@@ -326,6 +326,14 @@ const openRows: Readonly<Record<string, Row>> = {
     expect((await threadsOfTwoCalls(2)).size).toBe(2);
   },
   durability: shown('journal/store-faults.test.ts', 'a runtime reports its durability mode: %s'),
+  takeover: shown(
+    'runtime/handles/takeover.test.ts',
+    'running half-steps end with the owner; what it accepted meanwhile runs afterwards: %o',
+  ),
+  'takeover.deadlineMs': shown(
+    'runtime/handles/takeover.test.ts',
+    'a half-step that takes longer than the deadline is begun again by the new owner',
+  ),
   settings: () => expect(Object.keys(settingRows)).toEqual(expect.arrayContaining([...keysOf(settingsSchema)])),
   'limits.mailbox': shown(
     'session/rules/mailbox.test.ts',

@@ -46,6 +46,7 @@ const TABLE: Readonly<Record<string, Readonly<Record<string, readonly Argument[]
     isReady: NONE,
     info: NONE,
     resume: NONE,
+    backup: [['x']],
     drain: [OPTIONS],
     waiting: [OPTIONS],
     deadLetters: [OPTIONS],
