@@ -218,7 +218,7 @@ export class RemoteSession<Answer = string> {
     await this.#connection.post(this.#path('/budget'), { tokens }, options);
   }
 
-  /** Cancels the model call, the running tools and the working children; true if the session was running. */
+  /** Cancels the model call, the tools and the working children; true if the session or a child of it was at work. */
   async interrupt(reason?: string, options: RequestOptions = {}): Promise<boolean> {
     const body = reason === undefined ? {} : { reason };
     const { interrupted } = await this.#connection.post<{ interrupted: boolean }>(

@@ -289,3 +289,6 @@ export const DIAGNOSED_SESSIONS_MAX = 65_536;
  * messages.
  */
 export const DIAGNOSED_MESSAGES_MAX = 100;
+
+/** Budgets that a shard remembers to have reported as used up, newest first. One that was forgotten is reported again. */
+export const BUDGETS_REPORTED_MAX = 1_024;

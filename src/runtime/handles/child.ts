@@ -4,7 +4,8 @@ import { type OutputSchema, typedAnswer } from '../protocol/output-option.ts';
 import type { ChildEnd } from '../protocol/protocol.ts';
 import { forgivenAtClose } from './at-close.ts';
 import { codeOf, issuesOf } from './receipt.ts';
-import { Session, type SessionParts } from './session.ts';
+import { Session } from './session.ts';
+import type { SessionParts } from './session-parts.ts';
 
 /** How a child ended. */
 export interface ChildExit {
@@ -49,8 +50,9 @@ export class Child<Answer = string> extends Session {
   }
 
   /**
-   * The first result, or the final text of the first turn; the structured reply if `spawn` had an `output`. Rejects with
-   * `TurnFailedError` or `CancelledError`. Without a structured reply its code is `answer_invalid`, `answer_refused` or
+   * The first result, or the final text of the first turn; the structured reply if `spawn` had an `output`. A child that
+   * was cancelled or failed and works again replies when it has ended again. Rejects with `TurnFailedError` or
+   * `CancelledError`. Without a structured reply its code is `answer_invalid`, `answer_refused` or
    * `answer_cut`.
    */
   reply(): Promise<Answer> {
@@ -67,7 +69,7 @@ export class Child<Answer = string> extends Session {
     return this.#output === undefined ? (end.reply as Answer) : typedAnswer<Answer>(this.#output, end.output);
   }
 
-  /** Resolves when the child has ended for the first time; it stays addressable. */
+  /** Resolves when the child has ended, for the last time unless it has completed before; it stays addressable. */
   exit(): Promise<ChildExit> {
     return forgivenAtClose(
       this.#link,

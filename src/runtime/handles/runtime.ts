@@ -36,8 +36,9 @@ import type { Webhooks } from '../webhooks/webhooks.ts';
 import { Child } from './child.ts';
 import { type AllEventOptions, allReading } from './event-options.ts';
 import { Family } from './family.ts';
-import { Session, type SessionParts } from './session.ts';
+import { Session } from './session.ts';
 import { type ListedSession, type ListOptions, listSessions } from './session-list.ts';
+import type { SessionParts } from './session-parts.ts';
 import { type WaitingOptions, waitingPage } from './waiting.ts';
 
 /** Facts about a runtime. */

@@ -85,12 +85,19 @@ export function applyRecovered(fold: Fold, record: RecordOf<'recovered'>): void 
 
 export function applyExited({ state }: Fold, record: RecordOf<'exited'>): void {
   const { type: _type, ...exit } = record;
-  // The handle's `reply()` gives the first exit. A child that is woken again later has answered already.
-  state.exit ??= exit;
+  // A child that has completed its task has answered. Its later work changes nothing of that.
+  if (state.exit?.reason !== 'completed') state.exit = exit;
+  state.revived = undefined;
   // A child that has ended is not restarted. A wait for a restart that is left over would keep the child resident
   // forever.
   state.restartAt = undefined;
   state.queued = false;
+}
+
+/** A child that has ended is to work again. It starts when its parent gives it a place. */
+export function applyRevived({ state }: Fold, record: RecordOf<'revived'>): void {
+  state.revived = record.resumes === true ? 'resumed' : 'waiting';
+  state.queued = true;
 }
 
 /** A child waits for a fault to pass before it restarts. */

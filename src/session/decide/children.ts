@@ -4,7 +4,9 @@ import { ConfigError, type ErrorShape, InvalidNameError, KeyReusedError, LimitEr
 import { checkNickname, SESSION_ID_CHARACTERS_MAX } from '../../base/ids.ts';
 import { namesHint } from '../../base/near-names.ts';
 import { budgetError, childBudget } from '../rules/budget.ts';
+import { mustQueue } from '../rules/child-end.ts';
 import { childPrompt, spawnConfirmation } from '../rules/child-texts.ts';
+import { isOpenChild } from '../state/child-link.ts';
 import { type Decision, NOTHING, refuse, WAKE } from '../state/decision.ts';
 import type { ChildSeed, Effect, Environment, Input, SpawnRequest } from '../state/inputs.ts';
 import type { SessionRecord } from '../state/records.ts';
@@ -19,7 +21,7 @@ const CHILD_SUFFIX_CHARACTERS = 8;
 /**
  * Spawns a child: the parent's link to the child and the child's birth are one batch (A6). A model's call is answered
  * with a tool result, a program's with an effect. A refusal creates nothing. Spawning again with the same key returns
- * the existing child.
+ * the existing child, which takes up its task again if the request says so.
  */
 export function decideSpawn(state: SessionState, request: SpawnRequest, environment: Environment): Decision {
   const known = request.key === undefined ? undefined : state.childKeys.get(request.key);
@@ -31,8 +33,11 @@ export function decideSpawn(state: SessionState, request: SpawnRequest, environm
         }),
       );
     }
-    const name = state.children.get(known.child)?.name ?? '';
-    return { records: [], effects: [{ type: 'spawned', child: known.child, name, duplicate: true }] };
+    const { child } = known;
+    const name = state.children.get(child)?.name ?? '';
+    const effects: Effect[] = [{ type: 'spawned', child, name, duplicate: true }];
+    if (request.continues === true) effects.push({ type: 'sendToChild', child, input: { type: 'continue' } });
+    return { records: [], effects };
   }
   const { callId } = request;
   if (callId !== undefined && !state.openCalls.has(callId)) {
@@ -183,12 +188,8 @@ function spawnProblem(
       { data: { limit: 'spawnsWaiting', value: waiting } },
     );
   }
-  return state.budget === undefined ? undefined : budgetError(state, environment);
-}
-
-/** True if a new child waits for a place: as many as may be are at work, or others wait before it. */
-function mustQueue({ childrenAtWork, childQueue }: SessionState, { agent }: Environment): boolean {
-  return childrenAtWork >= agent.maxActiveChildren || childQueue.size > 0;
+  // A model learns it at once. A program's child fails with the error, so that the other children of its list do not.
+  return state.budget === undefined || request.callId === undefined ? undefined : budgetError(state, environment);
 }
 
 /** The nickname asked for, or `agent-N`, unique among the siblings (§7.5, Δ29). */
@@ -291,7 +292,7 @@ export function decideChildExit(
   environment: Environment,
 ): Decision {
   const child = state.children.get(input.child);
-  if (child === undefined || child.exited !== undefined) return NOTHING;
+  if (child === undefined || !isOpenChild(child)) return NOTHING;
   const error: { readonly error?: ErrorShape } = input.error === undefined ? {} : { error: input.error };
   const records: SessionRecord[] = [{ type: 'childExited', child: input.child, reason: input.reason, ...error }];
   const effects: Effect[] = [...answerForEnded(state, child)];

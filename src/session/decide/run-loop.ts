@@ -11,7 +11,8 @@ import { defined } from '../../base/defined.ts';
 import { type ErrorShape, errorShape, LimitError, TurnFailedError } from '../../base/errors.ts';
 import type { Json } from '../../base/json.ts';
 import { fillOpenCalls } from '../history/fill-calls.ts';
-import { hasActive, type Selection } from '../rules/mailbox.ts';
+import { hasEnded } from '../rules/child-end.ts';
+import { hasActive, mayBegin, type Selection } from '../rules/mailbox.ts';
 import { lastAnswerText, stepsSinceUser } from '../rules/run-loop.ts';
 import { answerCall, correctionText, judgeForm, misfitError } from '../rules/structured-answer.ts';
 import type { Held, SuspensionReason } from '../state/boundary.ts';
@@ -21,6 +22,7 @@ import type { OpenCall } from '../state/messages.ts';
 import type { RecordOf, SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { endRound } from './end-round.ts';
+import { asksForPlace, needsPlace } from './revival.ts';
 import { exitDecision, failureToParent } from './supervision.ts';
 
 /** Runs the decision at a boundary: after an answer that was just held, or at a boundary that recovery finds. */
@@ -67,7 +69,7 @@ export function decideBoundary(
 
 /** A listener or a predicate threw: the turn fails, stored messages stay, and none of its calls has started. */
 function failAtBoundary(state: SessionState, error: ErrorShape, environment: Environment): Decision {
-  const ended = endRound(state, {
+  const ended = endRound(state, environment, {
     firstId: state.nextPendingId,
     notice: `Not executed: the turn failed (${error.message}).`,
     error,
@@ -219,7 +221,7 @@ function stepLimitError({ agent }: Environment): LimitError {
  * structured reply, of which `text` is the text.
  */
 export function exitOnIdle(state: SessionState, text: string, output?: Json): Decision {
-  if (state.parent === undefined || state.exit !== undefined || hasActive(state)) return NOTHING;
+  if (state.parent === undefined || hasEnded(state) || hasActive(state)) return NOTHING;
   const reply = text.trim() === '' ? (state.turn?.text ?? '') : text;
   return exitDecision(state, { reason: 'completed', reply, ...defined({ output }) });
 }
@@ -230,25 +232,46 @@ export function exitOnIdle(state: SessionState, text: string, output?: Json): De
  * `gone`: ids of the entries that left.
  */
 export function exitWithout(state: SessionState, gone: readonly number[]): Decision {
-  const isAtRest = state.state === 'idle' && state.suspended === undefined && state.restartAt === undefined;
-  const isAwaited = state.mailbox.some((entry) => entry.kind === 'active' && !gone.includes(entry.id));
-  if (state.parent === undefined || state.exit !== undefined || !isAtRest || isAwaited) return NOTHING;
+  if (state.parent === undefined || hasEnded(state)) return NOTHING;
+  if (state.state !== 'idle' || state.restartAt !== undefined) return NOTHING;
+  const mailbox = state.mailbox.filter((entry) => !gone.includes(entry.id));
+  if (mayBegin({ ...state, mailbox })) return NOTHING;
+  // A child that was to work again and did not begin ends as before.
+  if (state.exit !== undefined && state.revived !== 'working') return exitDecision(state, state.exit);
+  if (state.suspended !== undefined) return NOTHING;
   return exitDecision(state, { reason: 'completed', reply: lastAnswerText(state) });
 }
 
 /**
- * Only a user's message wakes a suspended session. Its pending calls run first, and the message joins the half-step
- * that takes their results. If no call is left, the message gets a normal turn.
+ * Only a user's message wakes a suspended session, or `resume` once a child has its place. Pending calls run first, and
+ * the message joins the half-step that takes their results. If no call is left, the message gets a normal turn.
  */
-export function continueForUser(state: SessionState): Decision {
+export function continueSuspended(state: SessionState): Decision {
+  if (state.revived === 'resumed') return continueRun(state);
   const user = state.mailbox.some((entry) => entry.type === 'user_message');
   if (!user) return NOTHING;
   if (state.openCalls.size === 0) return { records: [{ type: 'continued' }], effects: [WAKE] };
-  return { records: [{ type: 'continued', turn: state.nextTurn }], effects: [AT_BOUNDARY] };
+  return continueRun(state);
 }
 
-/** `resume()` of a suspended run: the run continues from its position. `resume` also lifts a pause or a block. */
+/** The run continues from its position: with its pending calls, or with the model. */
+function continueRun(state: SessionState): Decision {
+  const effects = [state.openCalls.size === 0 ? WAKE : AT_BOUNDARY];
+  return { records: [{ type: 'continued', turn: state.nextTurn }], effects };
+}
+
+/**
+ * `resume()` of a suspended run: the run continues from its position. `resume` also lifts a pause or a block. A child
+ * whose run ended it waits for a place first.
+ */
 export function resumeSuspended(state: SessionState, environment: Environment): Decision {
+  const resumed: readonly SessionRecord[] =
+    state.paused || state.blocked !== undefined ? [{ type: 'resumed' }] : NO_RECORDS;
+  if (needsPlace(state, environment)) {
+    return { records: [...resumed, { type: 'revived', resumes: true }], effects: [asksForPlace(state)] };
+  }
+  // A child with a message to work on waits already.
+  if (state.queued) return { records: resumed, effects: [] };
   if (!environment.admits) {
     const error = new LimitError('the run cannot go on now: its agent is missing, or too many sessions run', {
       retryable: true,
@@ -256,10 +279,6 @@ export function resumeSuspended(state: SessionState, environment: Environment): 
     });
     return { records: [], effects: [{ type: 'refused', error: errorShape(error) }] };
   }
-  const isStopped = state.paused || state.blocked !== undefined;
-  const continued: SessionRecord = { type: 'continued', turn: state.nextTurn };
-  return {
-    records: isStopped ? [{ type: 'resumed' }, continued] : [continued],
-    effects: [state.openCalls.size === 0 ? WAKE : AT_BOUNDARY],
-  };
+  const run = continueRun(state);
+  return { records: [...resumed, ...run.records], effects: run.effects };
 }

@@ -89,6 +89,8 @@ function isBusy(state: SessionState): boolean {
   return state.state !== 'idle' || hasActive(state);
 }
 
+const INTERRUPTING = 'a message with deliver "interrupt" arrived';
+
 function accept(state: SessionState, entry: Entry, environment: Environment): Decision {
   const id = state.nextPendingId;
   const record: SessionRecord = { type: 'accepted', id, entry };
@@ -96,7 +98,7 @@ function accept(state: SessionState, entry: Entry, environment: Environment): De
   const denied = entry.type === 'user_message' ? denyForInput(state, id + 1, environment) : [];
   if (entry.deliver === 'latest') return replace(state, [record, ...denied], accepted);
   if (entry.deliver === 'interrupt' && state.state !== 'idle') {
-    const interrupted = interruptRecords(state, 'a message with deliver "interrupt" arrived', id + 1);
+    const interrupted = interruptRecords(state, INTERRUPTING, id + 1, environment);
     return { records: [record, ...interrupted.records], effects: [...interrupted.effects, accepted, WAKE] };
   }
   const decision = { records: [record, ...denied], effects: [accepted, WAKE] };

@@ -83,9 +83,15 @@ export function mayStart(state: SessionState): boolean {
 }
 
 /** True if an active entry waits, that is one that causes a half-step. */
-export function hasActive(state: SessionState): boolean {
+export function hasActive(state: Pick<SessionState, 'mailbox'>): boolean {
   for (const entry of state.mailbox) if (entry.kind === 'active') return true;
   return false;
+}
+
+/** True if an idle session has something to begin: only a user's message continues a suspended run. */
+export function mayBegin(state: Pick<SessionState, 'suspended' | 'revived' | 'mailbox'>): boolean {
+  if (state.suspended === undefined) return hasActive(state);
+  return state.revived === 'resumed' || state.mailbox.some((entry) => entry.type === 'user_message');
 }
 
 /** The entries that one half-step promotes, in this order: responses, background, steers, the rider. */

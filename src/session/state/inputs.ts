@@ -178,6 +178,8 @@ export interface SpawnRequest {
   readonly output?: AnswerForm;
   readonly key?: string;
   readonly fingerprint?: string;
+  /** True if the known child of this key continues its task, if it was cancelled or failed. */
+  readonly continues?: boolean;
   /** The call of the spawn tool, if a model asked for the child. */
   readonly callId?: string;
 }
@@ -257,6 +259,9 @@ export type Input =
   | { readonly type: 'interrupt'; readonly reason?: string }
   /** The child has a place among the working children of its parent. */
   | { readonly type: 'start' }
+  /** A child that has ended without completing its task takes it up again. */
+  | { readonly type: 'continue' }
+  | { readonly type: 'childRevived'; readonly child: string }
   | { readonly type: 'recall'; readonly pendingId: number }
   | { readonly type: 'spawn'; readonly request: SpawnRequest }
   | { readonly type: 'markGoal'; readonly callId: string; readonly result: string }
@@ -377,14 +382,17 @@ export type Effect =
       readonly type: 'sendToParent';
       readonly input: Extract<
         Input,
-        { type: 'subagentSaid' | 'childExited' | 'nameChild' | 'childReady' | 'childAsked' }
+        { type: 'subagentSaid' | 'childExited' | 'childRevived' | 'nameChild' | 'childReady' | 'childAsked' }
       >;
     }
   /** Words of the parent to a child, the name it gives it, its place among the working children, or an interrupt. */
   | {
       readonly type: 'sendToChild';
       readonly child: string;
-      readonly input: Extract<Input, { type: 'parentSaid' | 'nicknamed' | 'start' | 'interrupt' | 'joinBudget' }>;
+      readonly input: Extract<
+        Input,
+        { type: 'parentSaid' | 'nicknamed' | 'start' | 'continue' | 'interrupt' | 'joinBudget' }
+      >;
     }
   /** A supervised child's turn failed. `restartDue`: its back-off has ended. The supervisor decides what follows. */
   | { readonly type: 'childFailed'; readonly error: ErrorShape }

@@ -76,6 +76,11 @@ export type SessionRecord =
     }
   /** A child that waited for a place among its parent's working children has it. */
   | { readonly type: 'started' }
+  /**
+   * A child that has ended is to work again, and waits for a place. `resumes`: it continues its suspended run, without a
+   * message.
+   */
+  | { readonly type: 'revived'; readonly resumes?: true }
   | { readonly type: 'accepted'; readonly id: number; readonly entry: Entry }
   | { readonly type: 'claimed'; readonly halfStep: number; readonly entries: readonly number[]; readonly turn?: number }
   /**
@@ -178,6 +183,8 @@ export type SessionRecord =
     }
   /** A child that waited for a place has it. */
   | { readonly type: 'childStarted'; readonly child: string }
+  /** A child that has ended works again; `queued`: it waits for a place. */
+  | { readonly type: 'childRevived'; readonly child: string; readonly queued?: true }
   /** A child, or a session below it, used tokens of a budget. */
   | { readonly type: 'budgetUsed'; readonly tokens: number }
   /** The session has this budget from here on; `tokens` missing: none, and the use is still counted. */

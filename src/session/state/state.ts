@@ -27,6 +27,7 @@ import { NO_USAGE } from '../../base/messages.ts';
 import type { SessionStateName } from '../../events/event.ts';
 import type { AnswerForm } from './answer-form.ts';
 import type { Approvals, Held, Suspension, SuspensionReason, TurnFailure } from './boundary.ts';
+import type { ChildLink, Exit } from './child-link.ts';
 import type { Container } from './container.ts';
 import type { GoalBook } from './goals.ts';
 import type { LastTurn } from './last-turn.ts';
@@ -181,23 +182,6 @@ export type CompactionEnd =
   | { readonly halfStep: number; readonly compressed: true; readonly level: number; readonly chunk?: number }
   | { readonly halfStep: number; readonly compressed: false; readonly reason: string };
 
-/** A child as its parent remembers it. */
-export interface ChildLink {
-  readonly id: string;
-  readonly name: string;
-  readonly replies: Replies;
-  readonly spawnCallId?: string;
-  readonly specialist?: true;
-  /** True while the child waits for a place among the working children. */
-  queued?: true;
-  exited?: 'completed' | 'failed' | 'cancelled';
-  /**
-   * Seq of this session's event that reported the exit: this number gives the order in which children ended. Missing in
-   * heads written before this member existed.
-   */
-  exitedSeq?: number;
-}
-
 /** The fold of a session's records. Mutable: the code that folds it owns it (see `apply`). */
 export interface SessionState {
   readonly id: string;
@@ -211,6 +195,11 @@ export interface SessionState {
   unnamed: boolean;
   /** True for a child that starts nothing yet, because its parent has as many working children as it may. */
   queued: boolean;
+  /**
+   * Present while a child that had ended works again: `waiting` until a turn of it begins, then `working`. `resumed`: it
+   * continues a suspended run.
+   */
+  revived: 'waiting' | 'resumed' | 'working' | undefined;
   prompt: string | undefined;
   grants: readonly string[] | undefined;
   /** The form of the reply, if the session is a child that was asked for a structured one. */
@@ -319,9 +308,9 @@ export interface SessionState {
   settled: number[];
 
   children: Map<string, ChildLink>;
-  /** Ids of the children that wait for a place, in the order of their spawning. Not in snapshots: the links have it. */
+  /** Ids of the children that wait for a place, in the order in which they began to wait. */
   childQueue: Set<string>;
-  /** Number of children that neither wait for a place nor have ended. Not in snapshots either. */
+  /** Number of children that work: they have a place. Not in snapshots: the links have it. */
   childrenAtWork: number;
   childNames: Set<string>;
   /** Names of children that the window no longer mentions. Their next delivery shows them again. */
@@ -336,15 +325,8 @@ export interface SessionState {
   memory: Memory | undefined;
   /** Goals and pins as this epoch shows them before the window. */
   prefix: string | undefined;
-  exit:
-    | {
-        readonly reason: 'completed' | 'failed' | 'cancelled';
-        readonly reply: string;
-        /** The structured reply, if one was asked for. */
-        readonly output?: Json;
-        readonly error?: ErrorShape;
-      }
-    | undefined;
+  /** How a child ended: for the first time as completed, or else for the last time. */
+  exit: Exit | undefined;
   /** Epoch ms at which a child's restart is due. */
   restartAt: number | undefined;
   /** The whole duration of the wait for that restart; see `retryWaitMs`. */
@@ -365,6 +347,7 @@ export function emptyState(id: string): SessionState {
     name: undefined,
     unnamed: false,
     queued: false,
+    revived: undefined,
     prompt: undefined,
     grants: undefined,
     form: undefined,

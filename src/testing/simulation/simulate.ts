@@ -8,6 +8,7 @@ import type { OpenOptions } from '../../runtime/protocol/options.ts';
 import { isGivenUp } from './attempts.ts';
 import { Embedder } from './embedder.ts';
 import { BudgetChanges, budgetRandom } from './families/budgets.ts';
+import { type FollowUpParts, FollowUps, followUpRandom } from './families/follow-ups.ts';
 import { type FaultKind, Faults } from './faults.ts';
 import { Invariants } from './invariants.ts';
 import { Ledger, type ToolStart, type Violation } from './ledger.ts';
@@ -96,6 +97,8 @@ class Simulation {
   readonly #receiver: SimulatedReceiver | undefined;
   /** The draws of the budgets, if the run has them. */
   readonly #budgets: SeededRandom | undefined;
+  /** The draws of the requests to children that have ended, if the run has them. */
+  readonly #followUps: SeededRandom | undefined;
   readonly #invariants: Invariants;
   readonly #reader: StoreReader;
   readonly #harness = new SimulatedProcess('harness');
@@ -110,6 +113,7 @@ class Simulation {
     this.#options = options;
     this.#random = new SeededRandom(options.seed);
     this.#budgets = budgetRandom(options.seed);
+    this.#followUps = followUpRandom(options.seed);
     this.#faults = new Faults(this.#random.fork(), options.faults === undefined ? undefined : new Set(options.faults));
     this.#world = new World(this.#random.fork(), this.#watch);
     const modelsOwn = modelsRandom(options.seed);
@@ -209,6 +213,8 @@ class Simulation {
     embedder.start();
     const budgets = this.#changeBudgets(process, runtime);
     void budgets?.run();
+    const followUps = this.#askAgain(process, runtime);
+    void followUps?.run();
     if (this.#faults.strikes('clock.jump', 0.4)) {
       this.#world.schedule(process, this.#random.number() * this.#swarm.lifeMs, () => {
         this.#note('the clock jumps');
@@ -221,6 +227,7 @@ class Simulation {
       this.#note('no more faults');
       this.#faults.off();
       budgets?.leave();
+      followUps?.leave();
       await process.untilDeath(embedder.finish());
       return process.isAlive && this.#settleIn(process, runtime, embedder);
     }
@@ -231,6 +238,7 @@ class Simulation {
     }
     embedder.leave();
     budgets?.leave();
+    followUps?.leave();
     this.#faults.strikes('process.close', 1);
     this.#note('close');
     this.#world.countMessages(this.#options.heldAtClose);
@@ -378,17 +386,19 @@ class Simulation {
     });
   }
 
-  #changeBudgets(
-    process: SimulatedProcess,
-    runtime: Awaited<ReturnType<SimulatedMachine['open']>>,
-  ): BudgetChanges | undefined {
+  #changeBudgets(process: SimulatedProcess, runtime: Runtime): BudgetChanges | undefined {
     if (this.#budgets === undefined) return undefined;
+    return new BudgetChanges(this.#familyParts(process, runtime), this.#budgets.fork());
+  }
+
+  #askAgain(process: SimulatedProcess, runtime: Runtime): FollowUps | undefined {
+    if (this.#followUps === undefined) return undefined;
+    return new FollowUps(this.#familyParts(process, runtime), this.#followUps.fork());
+  }
+
+  #familyParts(process: SimulatedProcess, runtime: Runtime): FollowUpParts {
     const [world, ledger, swarm] = [this.#world, this.#ledger, this.#swarm];
-    const trace = (text: string): void => this.#note(text);
-    return new BudgetChanges(
-      { process, runtime, world, ledger, swarm, life: this.#lives, trace },
-      this.#budgets.fork(),
-    );
+    return { process, runtime, world, ledger, swarm, life: this.#lives, trace: (text) => this.#note(text) };
   }
 
   async #check(): Promise<Reading> {
