@@ -14,7 +14,7 @@
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import { type StoreLostError, TroupeError } from '../../base/errors.ts';
 import type { CallWait } from '../../models/pool.ts';
-import { hasEnded } from '../../session/rules/child-end.ts';
+import { hasEnded } from '../../session/state/child-link.ts';
 import { storeRoots } from '../reading/fork-roots.ts';
 import { isHeadBlocked } from '../reading/head.ts';
 import type { Admission } from './admission.ts';

@@ -3,7 +3,7 @@
  * session that no request waits for has no entry.
  */
 import { CancelledError, errorShape } from '../../base/errors.ts';
-import { endOfChild } from '../../session/rules/child-end.ts';
+import { endOfChild } from '../../session/state/child-link.ts';
 import type { SessionState } from '../../session/state/state.ts';
 import type { ChildEnd } from '../protocol/protocol.ts';
 import type { Fate } from './outbox.ts';

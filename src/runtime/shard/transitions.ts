@@ -25,7 +25,6 @@ import {
 import { errorFromShape, TroupeError } from '../../base/errors.ts';
 import type { EventBody, PublishedEvent, StreamNoteBody } from '../../events/event.ts';
 import type { Position, TurnEntry } from '../../journal/position.ts';
-import { endOfChild } from '../../session/rules/child-end.ts';
 import { storeContents } from '../../session/rules/waiting-content.ts';
 import { NO_RECORDS } from '../../session/state/decision.ts';
 import type { Environment, Input } from '../../session/state/inputs.ts';
@@ -410,7 +409,7 @@ export class Transitions {
     this.#live.note(actor, this.#residency.agentOf(actor) !== undefined, this.#edits.holds(actor));
     this.#timers.settle(actor);
     this.#residency.noteWaiting(actor);
-    if (endOfChild(state) !== undefined && this.#waiters.hasExit(actor.id)) this.#outbox.end(actor);
+    if (state.exit !== undefined && this.#waiters.hasExit(actor.id)) this.#outbox.end(actor);
     if (this.#waiters.hasCompression(actor.id) && state.current?.compaction === undefined)
       this.#outbox.compress(actor.id);
     this.#residency.noteIdle(actor);

@@ -4,9 +4,8 @@ import { ConfigError, type ErrorShape, InvalidNameError, KeyReusedError, LimitEr
 import { checkNickname, SESSION_ID_CHARACTERS_MAX } from '../../base/ids.ts';
 import { namesHint } from '../../base/near-names.ts';
 import { budgetError, childBudget } from '../rules/budget.ts';
-import { mustQueue } from '../rules/child-end.ts';
 import { childPrompt, spawnConfirmation } from '../rules/child-texts.ts';
-import { isOpenChild } from '../state/child-link.ts';
+import { isOpenChild, mustQueue } from '../state/child-link.ts';
 import { type Decision, NOTHING, refuse, WAKE } from '../state/decision.ts';
 import type { ChildSeed, Effect, Environment, Input, SpawnRequest } from '../state/inputs.ts';
 import type { SessionRecord } from '../state/records.ts';
@@ -58,7 +57,14 @@ export function decideSpawn(state: SessionState, request: SpawnRequest, environm
   const granted = 'error' in grants ? undefined : grants.granted;
   const unnamed = request.name === undefined && environment.agent.enrichers?.melete !== undefined;
   const child = childId(state, environment);
-  return spawn(state, { request, name: naming.name, child, granted, unnamed, queued: mustQueue(state, environment) });
+  return spawn(state, {
+    request,
+    name: naming.name,
+    child,
+    granted,
+    unnamed,
+    queued: mustQueue(state, environment.agent.maxActiveChildren),
+  });
 }
 
 /** The next free id below the parent's. An embedder may have used `<parent>:<n>` for another session. */
@@ -182,7 +188,7 @@ function spawnProblem(
     });
   }
   const waiting = state.childQueue.size;
-  if (mustQueue(state, environment) && waiting >= limits.spawnsWaiting) {
+  if (mustQueue(state, environment.agent.maxActiveChildren) && waiting >= limits.spawnsWaiting) {
     return new LimitError(
       `Too many sub-agents: ${state.childrenAtWork} work (subagents.maxActive is ${agent.maxActiveChildren}) and ${waiting} wait (limits.spawnsWaiting). Wait for one to finish.`,
       { data: { limit: 'spawnsWaiting', value: waiting } },

@@ -1,6 +1,6 @@
 /** Interrupt, recall, pause and resume (contract §5.6 with Δ22, §3.6). Pure. */
 
-import { waitsToBegin } from '../rules/child-end.ts';
+import { waitsToBegin } from '../rules/mailbox.ts';
 import { INTERRUPT_NOTICE } from '../rules/tool-texts.ts';
 import { isOpenChild } from '../state/child-link.ts';
 import { type Decision, NO_RECORDS, NOTHING, WAKE } from '../state/decision.ts';

@@ -10,7 +10,7 @@
 import { InvalidArgumentError, TroupeError } from '../../base/errors.ts';
 import { planEdit } from '../history/edit-plan.ts';
 import { messageId } from '../history/history-form.ts';
-import { waitsToBegin } from '../rules/child-end.ts';
+import { waitsToBegin } from '../rules/mailbox.ts';
 import { type Decision, refuse, WAKE } from '../state/decision.ts';
 import type { Effect, Environment, Input, ReplacedMessage } from '../state/inputs.ts';
 import { type MailboxEntry, messageKey } from '../state/messages.ts';

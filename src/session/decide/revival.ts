@@ -3,10 +3,9 @@
  * task. It takes a place among its parent's working children first, as a new child does, and ends again afterwards. The
  * end of a completed child stands; any other end is replaced. Pure.
  */
-import { hasEnded, mustQueue } from '../rules/child-end.ts';
 import { CONTINUE_TASK } from '../rules/child-texts.ts';
 import { hasActive, mayBegin } from '../rules/mailbox.ts';
-import { isOpenChild } from '../state/child-link.ts';
+import { hasEnded, isOpenChild, mustQueue } from '../state/child-link.ts';
 import { type Decision, NOTHING, WAKE } from '../state/decision.ts';
 import type { Effect, Environment } from '../state/inputs.ts';
 import type { SessionState } from '../state/state.ts';
@@ -33,7 +32,7 @@ export function decideChildRevived(state: SessionState, id: string, environment:
   const start: Effect = { type: 'sendToChild', child: id, input: { type: 'start' } };
   if (child === undefined || isOpenChild(child)) return { records: [], effects: [start] };
   // `limits.spawnsWaiting` does not count here: the message was accepted, and `limits.children` bounds the line.
-  if (mustQueue(state, environment)) {
+  if (mustQueue(state, environment.agent.maxActiveChildren)) {
     return { records: [{ type: 'childRevived', child: id, queued: true }], effects: [] };
   }
   return { records: [{ type: 'childRevived', child: id }], effects: [start] };

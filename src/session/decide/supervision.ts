@@ -5,8 +5,8 @@
  */
 import { defined } from '../../base/defined.ts';
 import type { ErrorShape } from '../../base/errors.ts';
-import { hasEnded, waitsToBegin } from '../rules/child-end.ts';
-import type { Exit } from '../state/child-link.ts';
+import { waitsToBegin } from '../rules/mailbox.ts';
+import { type Exit, hasEnded } from '../state/child-link.ts';
 import { type Decision, NO_RECORDS, NOTHING, WAKE } from '../state/decision.ts';
 import type { Effect, Environment, Input } from '../state/inputs.ts';
 import type { SessionRecord } from '../state/records.ts';

@@ -6,6 +6,7 @@ import { BYTES_PER_TOKEN, LIMIT_DEFAULTS, PHANTOM_CALL_TOKENS } from '../../base
 import { checkBlocks } from '../../base/content-rules.ts';
 import { ContentError, describeValue, MailboxFullError } from '../../base/errors.ts';
 import { isBlank, type PendingType } from '../../base/messages.ts';
+import { hasEnded } from '../state/child-link.ts';
 import type { Environment } from '../state/inputs.ts';
 import type { MailboxEntry } from '../state/messages.ts';
 import type { Entry } from '../state/records.ts';
@@ -92,6 +93,12 @@ export function hasActive(state: Pick<SessionState, 'mailbox'>): boolean {
 export function mayBegin(state: Pick<SessionState, 'suspended' | 'revived' | 'mailbox'>): boolean {
   if (state.suspended === undefined) return hasActive(state);
   return state.revived === 'resumed' || state.mailbox.some((entry) => entry.type === 'user_message');
+}
+
+/** True for a child that is to work and has not begun: it waits for a place, or to be admitted. */
+export function waitsToBegin(state: SessionState): boolean {
+  if (state.parent === undefined || hasEnded(state) || state.state !== 'idle') return false;
+  return state.queued || (state.restartAt === undefined && mayStart(state) && mayBegin(state));
 }
 
 /** The entries that one half-step promotes, in this order: responses, background, steers, the rider. */

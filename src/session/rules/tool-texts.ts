@@ -8,12 +8,9 @@ const SECOND_MS = 1_000;
 export const INTERRUPT_NOTICE = 'Interrupted: your human wants your attention. This call was cancelled.';
 
 /**
- * The result of a call of a tool with effects (`once`, `keyed`, `probe`) that had started before an interrupt and had not
- * returned: the call is cancelled, and its effect may have happened. It begins with the notice of an interrupt.
+ * A notice, such as that of an interrupt, for a call of a tool with effects (`once`, `keyed`, `probe`) that had started
+ * and had not returned: the call is cancelled, and its effect may have happened.
  */
-export const INTERRUPTED_UNKNOWN: string = outcomeUnknown(INTERRUPT_NOTICE);
-
-/** A notice about a call that had started, for a tool with effects. */
 export function outcomeUnknown(notice: string): string {
   return `${notice} Outcome unknown: the call had started, and may or may not have taken effect; it was not run again.`;
 }

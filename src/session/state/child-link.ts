@@ -1,7 +1,15 @@
-/** A child as its parent remembers it, and how a child ends. */
+/**
+ * A child as its parent remembers it, how a child ends, and whether there is a place for one that is to work. A child may
+ * end more than once, because it can work again.
+ */
 import type { ErrorShape } from '../../base/errors.ts';
 import type { Json } from '../../base/json.ts';
-import type { Replies } from './state.ts';
+
+/** How a child reports: into its parent's mailbox, or only to the handle held by the program that spawned the child. */
+export type Replies = 'mailbox' | 'handle';
+
+/** How far a child that works again has come: `waiting` to begin, `resumed` to continue a suspended run, or `working`. */
+export type Revived = 'waiting' | 'resumed' | 'working';
 
 /** How a child ended. */
 export interface Exit {
@@ -40,4 +48,31 @@ export function isOpenChild({ exited, revived }: ChildLink): boolean {
 /** True if the way in which the child ended may still change: it works, and has not completed before. */
 export function isEndAwaited(child: ChildLink): boolean {
   return isOpenChild(child) && child.exited !== 'completed';
+}
+
+/** True for a child that has ended and does not work again. */
+export function hasEnded({ exit, revived }: { readonly exit: unknown; readonly revived: unknown }): boolean {
+  return exit !== undefined && revived === undefined;
+}
+
+/**
+ * How a child ended, for its spawner. Undefined while it works: for the first time, or again after a task that it did
+ * not complete. The end of a completed child stands, whatever it is asked later.
+ */
+export function endOfChild({
+  exit,
+  revived,
+}: {
+  readonly exit: Exit | undefined;
+  readonly revived: Revived | undefined;
+}): Exit | undefined {
+  return revived === undefined || exit?.reason === 'completed' ? exit : undefined;
+}
+
+/** True if a child must wait for a place: `maxActive` are at work, or others wait before it. */
+export function mustQueue(
+  family: { readonly childrenAtWork: number; readonly childQueue: ReadonlySet<string> },
+  maxActive: number,
+): boolean {
+  return family.childrenAtWork >= maxActive || family.childQueue.size > 0;
 }

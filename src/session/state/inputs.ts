@@ -9,13 +9,14 @@ import type { ResultBlock, Usage } from '../../base/messages.ts';
 import type { CompressionSettings, Settings } from '../../base/settings.ts';
 import type { AnswerFacts, AnswerForm, AnswerIssue } from './answer-form.ts';
 import type { Asked, AskedQuestion, Held } from './boundary.ts';
+import type { Replies } from './child-link.ts';
 import type { Container } from './container.ts';
 import type { EditRequest, TransientMessage } from './edit-request.ts';
 import type { AnsweredElicitation } from './elicitation.ts';
 import type { ForkSeed } from './fork-seed.ts';
 import type { ReadContent } from './messages.ts';
 import type { Entry, SessionRecord } from './records.ts';
-import type { Replies, SessionState } from './state.ts';
+import type { SessionState } from './state.ts';
 
 /** The facts `decide` needs about a tool. The tool runner has the rest. */
 export interface ToolFacts {
@@ -300,8 +301,7 @@ export type Input =
   | { readonly type: 'rename'; readonly name: string }
   /**
    * A name for a sub-agent that has none. The sub-agent asks its parent for it (`nameChild`), and the parent answers
-   * with the
-   * final name (`nicknamed`).
+   * with the final name (`nicknamed`).
    */
   | { readonly type: 'nickname'; readonly nickname: string }
   | { readonly type: 'nameChild'; readonly child: string; readonly nickname: string }

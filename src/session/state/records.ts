@@ -12,13 +12,14 @@ import { isRecord, type Json } from '../../base/json.ts';
 import type { ContentBlock, Deliver, PendingType, Source, Usage } from '../../base/messages.ts';
 import type { AnswerForm } from './answer-form.ts';
 import type { Asked, SuspensionReason } from './boundary.ts';
+import type { Replies } from './child-link.ts';
 import type { Container } from './container.ts';
 import type { Elicitation, ElicitationResponse } from './elicitation.ts';
 import type { ForkSeed } from './fork-seed.ts';
 import type { SnapshotBudgets, SummaryRun } from './memory.ts';
 import type { Continuation, DispatchedCall } from './messages.ts';
 import type { SharedMedia } from './shared-media.ts';
-import type { ForkOrigin, OverflowRecovery, Replies } from './state.ts';
+import type { ForkOrigin, OverflowRecovery } from './state.ts';
 
 /** A mailbox entry, as it was accepted. */
 export interface Entry {

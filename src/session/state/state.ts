@@ -27,7 +27,7 @@ import { NO_USAGE } from '../../base/messages.ts';
 import type { SessionStateName } from '../../events/event.ts';
 import type { AnswerForm } from './answer-form.ts';
 import type { Approvals, Held, Suspension, SuspensionReason, TurnFailure } from './boundary.ts';
-import type { ChildLink, Exit } from './child-link.ts';
+import type { ChildLink, Exit, Replies, Revived } from './child-link.ts';
 import type { Container } from './container.ts';
 import type { GoalBook } from './goals.ts';
 import type { LastTurn } from './last-turn.ts';
@@ -195,11 +195,8 @@ export interface SessionState {
   unnamed: boolean;
   /** True for a child that starts nothing yet, because its parent has as many working children as it may. */
   queued: boolean;
-  /**
-   * Present while a child that had ended works again: `waiting` until a turn of it begins, then `working`. `resumed`: it
-   * continues a suspended run.
-   */
-  revived: 'waiting' | 'resumed' | 'working' | undefined;
+  /** Present while a child that had ended works again. */
+  revived: Revived | undefined;
   prompt: string | undefined;
   grants: readonly string[] | undefined;
   /** The form of the reply, if the session is a child that was asked for a structured one. */
@@ -439,9 +436,6 @@ export interface ActiveDefinitions {
   readonly skills: readonly string[];
   readonly workflow: string | null;
 }
-
-/** How a child reports: into its parent's mailbox, or only to the handle held by the program that spawned the child. */
-export type Replies = 'mailbox' | 'handle';
 
 /** A call whose prompt was too long, which is repeated after a compression. */
 export interface OverflowRecovery {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { agent, CancelledError, ConfigError, tool } from '../../../src/index.ts';
-import { INTERRUPTED_UNKNOWN } from '../../../src/session/rules/tool-texts.ts';
+import { agent, CancelledError, ConfigError, INTERRUPT_NOTICE, tool } from '../../../src/index.ts';
+import { outcomeUnknown } from '../../../src/session/rules/tool-texts.ts';
 import { manualClock } from '../../../src/testing/manual-clock.ts';
 import { scripted } from '../../../src/testing/scripted.ts';
 import {
@@ -146,8 +146,8 @@ describe.each(MATRIX)('a session, sessions: $sessions, models: $models', (thread
     const responses = (await session.messages()).filter(({ type }) => type === 'tool_response');
     expect(responses.map(({ content, success }) => [content, success])).toEqual([
       // Both had started, and may have taken effect.
-      [INTERRUPTED_UNKNOWN, false],
-      [INTERRUPTED_UNKNOWN, false],
+      [outcomeUnknown(INTERRUPT_NOTICE), false],
+      [outcomeUnknown(INTERRUPT_NOTICE), false],
     ]);
     expect(types(await history(session))).toContain('interrupt.acknowledged');
     expect((await session.state()).state).toBe('idle');

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { INTERRUPT_NOTICE, INTERRUPTED_UNKNOWN } from '../../../src/session/rules/tool-texts.ts';
+import { INTERRUPT_NOTICE, outcomeUnknown } from '../../../src/session/rules/tool-texts.ts';
 import { executingSession, startedSession, text } from '../../support/session-kit.ts';
 import { Tree } from '../../support/session-tree.ts';
 
@@ -50,8 +50,8 @@ describe('interrupt', () => {
     const responses = machine.state.messages.filter((message) => message.type === 'tool_response');
     expect(responses.map(({ toolUseId, content, success }) => [toolUseId, content, success])).toEqual([
       ['b', 'result of b', true],
-      ['a', INTERRUPTED_UNKNOWN, false],
-      ['c', INTERRUPTED_UNKNOWN, false],
+      ['a', outcomeUnknown(INTERRUPT_NOTICE), false],
+      ['c', outcomeUnknown(INTERRUPT_NOTICE), false],
     ]);
     expect(machine.state).toMatchObject({ state: 'idle', mailbox: [] });
     machine.finish('a', 'late');
@@ -59,9 +59,9 @@ describe('interrupt', () => {
   });
 
   it.each([
-    ['once', 'bash', INTERRUPTED_UNKNOWN],
-    ['keyed', 'charge', INTERRUPTED_UNKNOWN],
-    ['probe', 'deploy', INTERRUPTED_UNKNOWN],
+    ['once', 'bash', outcomeUnknown(INTERRUPT_NOTICE)],
+    ['keyed', 'charge', outcomeUnknown(INTERRUPT_NOTICE)],
+    ['probe', 'deploy', outcomeUnknown(INTERRUPT_NOTICE)],
     ['pure', 'read_file', INTERRUPT_NOTICE],
   ])('a started call of effect %s may have taken effect, or not, as its result says', (_effect, name, expected) => {
     const machine = executingSession({ a: name });

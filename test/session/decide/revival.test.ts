@@ -1,7 +1,7 @@
-/** Goal: a child that ended works again only in a place of its own, and ends again (G35). */
+/** Goal: a child that has ended works again only in one of the places of `maxActive`, and ends again (G35). */
 import { describe, expect, it } from 'vitest';
-import { endOfChild } from '../../../src/session/rules/child-end.ts';
 import { CONTINUE_TASK } from '../../../src/session/rules/child-texts.ts';
+import { endOfChild } from '../../../src/session/state/child-link.ts';
 import { restoreState, snapshotState } from '../../../src/session/state/snapshot.ts';
 import { FATAL, type Machine } from '../../support/session-kit.ts';
 import { Tree } from '../../support/session-tree.ts';
